@@ -1,0 +1,1 @@
+"""Activities: implementations of the contracts, the effects of workflows on the world."""

@@ -1,0 +1,1 @@
+"""wharfinger: a durable pod scheduler on etcd and Temporal."""

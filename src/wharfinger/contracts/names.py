@@ -1,0 +1,72 @@
+"""Workflow ids, task queues, search attributes: names that outlive a process.
+
+Every id begins with the cluster's name, so that clusters can share a Temporal namespace.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from wharfinger.errors import UsageError
+
+DEFAULT_CLUSTER = "wharfinger"
+COMMON = "common"
+RESERVED_TENANTS = frozenset({COMMON, "control", "host", "default"})
+TENANT_LABEL = "wharfinger.dev/tenant"
+ATTEMPT_ANNOTATION = "wharfinger.dev/attempt"
+
+SCHEDULE_ATTEMPT = "ScheduleAttempt"
+
+SEARCH_POD = "WharfingerPod"
+SEARCH_NODE = "WharfingerNode"
+SEARCH_OUTCOME = "WharfingerOutcome"
+SEARCH_TENANT = "WharfingerTenant"
+SEARCH_ATTRIBUTES = (SEARCH_POD, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_TENANT)
+"""All of type Keyword; registered at start-up."""
+
+WORKFLOW_ID_LIMIT = 255
+"""Characters; what Temporal on SQL stores takes."""
+UID_LIMIT = 64
+"""Characters of a uid that an id can hold; longer uids make an object invalid."""
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def is_dns_label(text: str) -> bool:
+    """Lower case letters, digits and dashes, at most 63, no dash at the ends."""
+    return _LABEL.fullmatch(text) is not None
+
+
+def check_cluster(name: str) -> str:
+    """The cluster name, when it can be one; raises `UsageError`."""
+    if not is_dns_label(name):
+        raise UsageError(f"cluster name {name!r} is no DNS label (lower case letters, digits, dashes)")
+    return name
+
+
+def check_tenant(name: str) -> str:
+    """The tenant (or `common`), when it can be one; raises `UsageError`."""
+    if name != COMMON and (name in RESERVED_TENANTS or not is_dns_label(name)):
+        reserved = ", ".join(sorted(RESERVED_TENANTS - {COMMON}))
+        raise UsageError(f"tenant {name!r} is no DNS label, or one of the reserved names {reserved}")
+    return name
+
+
+def task_queue(cluster: str, tenant: str = COMMON) -> str:
+    """Where attempts of a tenant's pods (or of the common pool's) are worked on."""
+    return f"{cluster}/{tenant}"
+
+
+def pod_workflow_id(cluster: str, namespace: str, name: str, uid: str) -> str:
+    """The one id of a pod's attempts: `<cluster>/pod/<namespace>/<name>/<uid>`.
+
+    At most 255 characters: the name is shortened (with a hash of it), the uid never.
+    """
+    workflow_id = f"{cluster}/pod/{namespace}/{name}/{uid}"
+    excess = len(workflow_id) - WORKFLOW_ID_LIMIT
+    if excess <= 0:
+        return workflow_id
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    short = name[: max(0, len(name) - excess - len(digest) - 1)]
+    return f"{cluster}/pod/{namespace}/{short}~{digest}/{uid}"

@@ -1,0 +1,55 @@
+"""What wharfinger itself keeps in etcd, as JSON: attempt records, instances, the installation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Record(BaseModel):
+    """Base of our records: frozen, and fields of a newer release are kept out of the way."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def to_bytes(self) -> bytes:
+        """As stored in etcd: compact JSON."""
+        return self.model_dump_json(exclude_none=True).encode()
+
+
+class AttemptRecord(Record):
+    """The last refused or failed attempt of a waiting pod; deleted by its bind."""
+
+    attempt: int
+    """Number of the attempt within its chain, from 1."""
+    reason: Literal["Unschedulable", "SchedulerError", "Contended"] = "Unschedulable"
+    plugins: tuple[str, ...] = ()
+    """Plugins that refused first on some node, sorted: their hints decide what wakes the pod."""
+    revision: int = 0
+    """The snapshot's revision: events up to it are known to the refusal."""
+    message: str = ""
+    workflow_id: str = ""
+    run_id: str = ""
+    create_revision: int = 0
+    """The pod's: a record of an earlier life of the name counts for nothing."""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class InstanceRecord(Record):
+    """A worker's registration under its lease."""
+
+    state: Literal["starting", "ready", "draining", "withdrawn"]
+    host: str
+    pid: int
+    health: str = ""
+    """Base URL of the health endpoints, empty when they are off."""
+    revision: str = ""
+    """Of the fleet's template; empty for workers started by hand."""
+
+
+class InstallationRecord(Record):
+    """Written once, by the first worker that starts: who owns this etcd."""
+
+    cluster: str
+    temporal_namespace: str

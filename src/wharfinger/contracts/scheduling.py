@@ -1,0 +1,306 @@
+"""The contract of one scheduling attempt: what `ScheduleAttempt` asks and what it is told.
+
+The abstract class is what the workflow calls; `wharfinger.activities` implements it under the same
+names. Outcomes are values: only trouble is an exception (an `ApplicationError` with one of the types
+below, which the workflow's retry policy retries).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from temporalio import activity
+from temporalio.common import RetryPolicy
+
+
+class FailureType(StrEnum):
+    """Types of the errors that fail an attempt; the workflow's retry policy retries them all but WRONG_ID."""
+
+    UNSCHEDULABLE = "Unschedulable"
+    """No node now: the pod waited, or was woken."""
+    CONTENDED = "Contended"
+    """Somebody else took the room first."""
+    BEHIND = "Behind"
+    """This worker's cache has not seen the pod's revision in time."""
+    SCHEDULER_ERROR = "SchedulerError"
+    """A plugin raised, or something else that should not happen."""
+    WRONG_ID = "WrongWorkflowId"
+    """The run was started under an id that is not the pod's own; never retried."""
+    INVALID_INPUT = "InvalidInput"
+    """The input names no pod; never retried."""
+
+
+class Contract(BaseModel):
+    """Base of what travels: frozen; unknown fields of a newer release are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+# --- the workflow ---------------------------------------------------------------------------------
+
+
+class AttemptTimings(Contract):
+    """Durations of an attempt in seconds; left out = these defaults."""
+
+    park: float = Field(3600.0, gt=0, le=86_400 * 7)
+    """How long a refused run waits for a wake signal before it tries by itself."""
+    park_jitter: float = Field(0.1, ge=0, le=1)
+    """Share of `park` by which it is randomly lengthened or shortened, so a herd spreads out."""
+    place_timeout: float = Field(2.0, gt=0, le=60)
+    """Start-to-close of `place`."""
+    bind_timeout: float = Field(3.0, gt=0, le=60)
+    """Start-to-close of `bind` and `record_refusal`."""
+    backoff_initial: float = Field(1.0, gt=0, le=600)
+    """Of the workflow's retry policy, when the run has to bring its own."""
+    backoff_maximum: float = Field(10.0, gt=0, le=3600)
+
+
+class AttemptInput(Contract):
+    """Which pod to place. A person or another program fills in namespace and name only."""
+
+    namespace: str = Field(min_length=1, max_length=63)
+    name: str = Field(min_length=1, max_length=253)
+    uid: str = ""
+    """Of the life of the pod that is meant; empty = whichever there is (the id must be its own)."""
+    revision: int = 0
+    """A mod revision of the pod that the placing worker must have seen; 0 = read it."""
+    woken_by: str = ""
+    """For the explanation: why the dispatcher started this chain (`seen`, `take-over`, `sweep`, ...)."""
+    timings: AttemptTimings = AttemptTimings()
+
+
+class AttemptResult(Contract):
+    """How a chain ended."""
+
+    outcome: Literal["bound", "gone"]
+    node: str | None = None
+    attempt: int
+
+
+class Wake(Contract):
+    """The signal `wake`: an event that lets the pod fit now. Empty = try again whatever."""
+
+    revision: int = 0
+    event: str = ""
+    object: str = ""
+    plugin: str = ""
+
+
+# --- place ----------------------------------------------------------------------------------------
+
+
+class Assumed(Contract):
+    """A pod counted on a node by this worker before etcd said so."""
+
+    pod: str
+    create_revision: int
+    node: str
+
+
+class NodeScore(Contract):
+    """One node's total and the weighted normalised score of each plugin."""
+
+    node: str
+    total: int
+    plugins: dict[str, int] = {}
+
+
+class PluginRefusal(Contract):
+    """How many nodes one plugin refused first, by reason."""
+
+    plugin: str
+    reasons: dict[str, int]
+
+
+class Computation(Contract):
+    """What is needed to compute the same decision again."""
+
+    revision: int
+    """Of the snapshot."""
+    profile: str = ""
+    """SHA-256 of the completed configuration, see the key `profiles/<sha256>`."""
+    profile_name: str = "default-scheduler"
+    assumed: tuple[Assumed, ...] = ()
+    approximate: bool = False
+    """The overlay was too large to keep."""
+    nodes: int = 0
+    """In the snapshot."""
+    feasible: int = 0
+    """How many passed every filter."""
+    worker: str = ""
+    """Who decided, for people."""
+    micros: int = 0
+    """Time the decision took."""
+
+
+class PlaceInput(Contract):
+    """Input of `place`."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    revision: int = 0
+    workflow_id: str
+    run_id: str
+
+
+class Placed(Contract):
+    """A node was chosen and the pod assumed there."""
+
+    kind: Literal["placed"] = "placed"
+    uid: str
+    create_revision: int
+    pod_revision: int
+    """Mod revision of the pod that was decided for."""
+    node: str
+    node_revision: int
+    score: int | None = None
+    """Total; None when only one node was feasible (scoring is skipped)."""
+    ranking: tuple[NodeScore, ...] = ()
+    """The chosen node and the runners-up, best first, at most five."""
+    refusals: tuple[PluginRefusal, ...] = ()
+    computation: Computation
+    plugin_data: dict[str, Any] = {}
+    """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
+
+
+class Refused(Contract):
+    """No node now."""
+
+    kind: Literal["refused"] = "refused"
+    uid: str
+    create_revision: int
+    pod_revision: int
+    message: str
+    """The FailedScheduling text in kube-scheduler's words."""
+    refusals: tuple[PluginRefusal, ...] = ()
+    rejectors: tuple[str, ...] = ()
+    """Plugins that refused first on some node, or in PreFilter; sorted."""
+    only_assumed: bool = False
+    """Without the pods that are only assumed it would fit: do not park, try again."""
+    computation: Computation
+
+
+class Gone(Contract):
+    """Nothing to place any more, told after a linearizable read."""
+
+    kind: Literal["gone"] = "gone"
+    reason: Literal["deleted", "bound", "finished", "terminating", "not-ours"]
+    node: str | None = None
+    """Where it is bound, when that is why."""
+    detail: str = ""
+
+
+PlaceOutcome = Annotated[Placed | Refused | Gone, Field(discriminator="kind")]
+
+
+# --- bind and record_refusal ----------------------------------------------------------------------
+
+
+class BindInput(Contract):
+    """Input of `bind`: the placement to commit."""
+
+    namespace: str
+    name: str
+    placed: Placed
+    workflow_id: str
+    run_id: str
+    attempt: int = 1
+
+
+class Bound(Contract):
+    """The pod is on this node; also told when an earlier try of this bind had committed it."""
+
+    kind: Literal["bound"] = "bound"
+    node: str
+    revision: int
+    """Of etcd, at or past the commit."""
+    tries: int = 1
+    """Transactions sent, the last one included."""
+    notes: tuple[str, ...] = ()
+    """What happened on the way, for the explanation: `runner-up`, `node moved`, ..."""
+
+
+class Contended(Contract):
+    """The room was taken; place again."""
+
+    kind: Literal["contended"] = "contended"
+    message: str
+
+
+BindOutcome = Annotated[Bound | Contended | Gone, Field(discriminator="kind")]
+
+
+class RefusalInput(Contract):
+    """Input of `record_refusal`: what to tell the pod and to keep as its record."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    create_revision: int = 0
+    pod_revision: int = 0
+    attempt: int
+    reason: Literal["Unschedulable", "SchedulerError", "Contended"] = "Unschedulable"
+    message: str
+    rejectors: tuple[str, ...] = ()
+    revision: int = 0
+    """The snapshot's."""
+    workflow_id: str
+    run_id: str
+
+
+class Recorded(Contract):
+    """The record is written (or said the same already)."""
+
+    kind: Literal["recorded"] = "recorded"
+    revision: int
+
+
+RefusalOutcome = Annotated[Recorded | Gone, Field(discriminator="kind")]
+
+
+class Scheduling(ABC):
+    """Activities of an attempt, by their registered names."""
+
+    @activity.defn(name="place")
+    @abstractmethod
+    async def place(self, request: PlaceInput) -> PlaceOutcome:
+        """Decide on this worker's snapshot and assume the pod there (local activity).
+
+        Fails with the types `Behind`, `SchedulerError`, `WrongWorkflowId`.
+        """
+
+    @activity.defn(name="bind")
+    @abstractmethod
+    async def bind(self, request: BindInput) -> BindOutcome:
+        """Verify on the chosen node and commit in one transaction. Safe to run again."""
+
+    @activity.defn(name="record_refusal")
+    @abstractmethod
+    async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
+        """Write the PodScheduled=False condition and the attempt record. Safe to run again."""
+
+
+PLACE_RETRY = RetryPolicy(maximum_attempts=1)
+"""A failed decision fails the run: the chain's own retry shows it and places afresh."""
+
+COMMIT_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=5),
+)
+"""Binding and recording are tried until etcd answers."""
+
+
+def chain_retry(timings: AttemptTimings) -> RetryPolicy:
+    """The workflow's retry policy: a new run is a new attempt, 1 s doubling up to 10 s by default."""
+    return RetryPolicy(
+        initial_interval=timedelta(seconds=timings.backoff_initial),
+        backoff_coefficient=2.0,
+        maximum_interval=timedelta(seconds=timings.backoff_maximum),
+        non_retryable_error_types=[FailureType.WRONG_ID.value, FailureType.INVALID_INPUT.value],
+    )

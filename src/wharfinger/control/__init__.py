@@ -1,0 +1,1 @@
+"""The loops of a worker process: informer, shards, dispatcher, waker."""

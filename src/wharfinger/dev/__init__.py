@@ -1,0 +1,1 @@
+"""Embedded servers and workers as one supervised tree."""

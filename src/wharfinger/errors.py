@@ -1,0 +1,102 @@
+"""Everything wharfinger raises on purpose.
+
+Expected outcomes (refused, contended, gone) are values, never exceptions. What stands here should
+not happen, or comes from the outside (I/O); foreign errors are mapped at the edge and chained.
+
+::
+
+    WharfingerError                 one line for a user, says what to do
+    ├── UsageError                  the caller asked for something that cannot be (exit code 2)
+    ├── ConfigurationError          a setting or a configuration file is wrong
+    ├── InvalidObject               bytes that are no object we understand
+    ├── PluginError                 a scheduling plugin raised, or broke its contract
+    ├── InstallationMismatch        etcd belongs to another cluster name or Temporal namespace
+    ├── ServerError                 an embedded server cannot be had or does not start
+    └── StoreError                  etcd, or what stands for it
+        ├── Unavailable             no answer in time; `maybe_applied` for writes
+        ├── Compacted               the revision asked for is no longer kept
+        ├── RevisionFuture          the revision asked for does not exist yet
+        ├── RevisionWentBack        etcd shows an older state than it did (restored backup)
+        ├── AccessDenied            wrong user, password, certificate or permission
+        ├── RequestTooLarge         one value or transaction beyond etcd's limits
+        └── LeaseLost               a lease expired or was revoked
+"""
+
+from __future__ import annotations
+
+
+class WharfingerError(Exception):
+    """Base of all errors raised on purpose; `str()` is one line for a user."""
+
+
+class UsageError(WharfingerError):
+    """The caller asked for something that cannot be: wrong argument, unknown name."""
+
+
+class ConfigurationError(WharfingerError):
+    """A setting or configuration file is wrong; the text names the field and the reason."""
+
+
+class InvalidObject(WharfingerError):
+    """Bytes or a mapping that are no object we understand; `str()` is the reason."""
+
+
+class PluginError(WharfingerError):
+    """A scheduling plugin raised, or answered outside its contract."""
+
+    def __init__(self, plugin: str, point: str, reason: str) -> None:
+        super().__init__(f"plugin {plugin} failed in {point}: {reason}")
+        self.plugin = plugin
+        self.point = point
+        self.reason = reason
+
+
+class InstallationMismatch(WharfingerError):
+    """etcd was set up for another cluster name or Temporal namespace than ours."""
+
+
+class ServerError(WharfingerError):
+    """An embedded server (etcd, Temporal) cannot be obtained or does not start."""
+
+
+class StoreError(WharfingerError):
+    """Base of everything the registry raises."""
+
+
+class Unavailable(StoreError):
+    """No endpoint answered in time.
+
+    For writes `maybe_applied` says whether the write may have happened: then only reading tells.
+    """
+
+    def __init__(self, message: str, *, maybe_applied: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_applied = maybe_applied
+
+
+class Compacted(StoreError):
+    """The revision asked for is no longer kept; list again."""
+
+    def __init__(self, message: str, *, compact_revision: int = 0) -> None:
+        super().__init__(message)
+        self.compact_revision = compact_revision
+
+
+class RevisionFuture(StoreError):
+    """The revision asked for does not exist yet."""
+
+
+class RevisionWentBack(StoreError):
+    """etcd shows an older state than it did before: it was restored from a backup."""
+
+
+class AccessDenied(StoreError):
+    """Wrong user, password, certificate or missing permission."""
+
+
+class RequestTooLarge(StoreError):
+    """A value or a transaction is beyond etcd's limits."""
+
+
+class LeaseLost(StoreError):
+    """The lease expired or was revoked."""

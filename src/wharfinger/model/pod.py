@@ -1,0 +1,126 @@
+"""The pod as the scheduler sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+
+DEFAULT_SCHEDULER = "default-scheduler"
+NOTHING: Mapping[str, int] = MappingProxyType({})
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class PodKey(NamedTuple):
+    """Where a pod lies; sorts by namespace, then name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class PodIdentity(NamedTuple):
+    """One life of a pod: key and etcd create revision (a re-created pod is another one)."""
+
+    namespace: str
+    name: str
+    create_revision: int
+
+
+class HostPort(NamedTuple):
+    """A port wanted on the node itself; `ip` 0.0.0.0 = every address."""
+
+    protocol: str
+    ip: str
+    port: int
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Same protocol and port, and addresses that overlap."""
+        return (
+            self.port == other.port
+            and self.protocol == other.protocol
+            and (self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip))  # noqa: S104 - a wildcard, not a bind
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What scheduling reads of a `v1.Pod`.
+
+    Quantities are integers: cpu in milli-units, everything else in units (bytes, cards), both
+    rounded up. `requests` already is the pod's whole request (containers, init containers, overhead,
+    pod-level resources; `manifests` applies the formula of `model.resources.pod_request`).
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    """As in the object, or `rev-<create revision>` where it has none. A fence, never an index."""
+    create_revision: int = field(default=0, compare=False)
+    mod_revision: int = field(default=0, compare=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    priority: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
+    scheduler_name: str = DEFAULT_SCHEDULER
+    node_name: str = ""
+    """The node it is bound to, empty while pending."""
+    nominated_node_name: str = ""
+    phase: str = ""
+    deletion_timestamp: str = ""
+    """RFC 3339, empty unless the pod is being deleted."""
+    creation_timestamp: str = ""
+    start_time: str = ""
+    requests: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    scoring_cpu: int = 0
+    """Milli-cpu for scoring: containers that ask for none count 100."""
+    scoring_memory: int = 0
+    """Bytes for scoring: containers that ask for none count 200 MiB."""
+    host_ports: tuple[HostPort, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    required_node_terms: tuple[NodeSelectorTerm, ...] | None = None
+    """ORed; None = no requirement, an empty tuple matches no node."""
+    preferred_node_terms: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    scheduling_gates: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    """Features the pod uses that this version cannot honour, in words; such a pod is refused."""
+    hard_terms_across_nodes: bool = False
+    """Required inter-pod (anti-)affinity or hard spread: decides which worker owns the pod."""
+    group: str = ""
+    """The pod group (gang) it belongs to, empty for none."""
+    condition: tuple[str, str, str] | None = None
+    """Of the PodScheduled condition: status, reason, message; None when absent."""
+
+    @property
+    def key(self) -> PodKey:
+        """Namespace and name."""
+        return PodKey(self.namespace, self.name)
+
+    @property
+    def identity(self) -> PodIdentity:
+        """Namespace, name and create revision."""
+        return PodIdentity(self.namespace, self.name, self.create_revision)
+
+    @property
+    def finished(self) -> bool:
+        """Succeeded or Failed: such a pod uses nothing and is not scheduled."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def bound(self) -> bool:
+        """Whether the pod has a node."""
+        return bool(self.node_name)
+
+    @property
+    def pending(self) -> bool:
+        """Whether the pod still is to be placed: no node, not finished, not being deleted."""
+        return not self.node_name and not self.deletion_timestamp and not self.finished
+
+    def on(self, node_name: str) -> Pod:
+        """The same pod, bound to a node."""
+        return replace(self, node_name=node_name)

@@ -1,0 +1,25 @@
+"""What a waiting pod's record says: the refusal it waits with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A pod's last refused attempt as read back from its record in etcd."""
+
+    attempt: int
+    reason: str
+    """`Unschedulable`, `SchedulerError` or `Contended`."""
+    rejectors: tuple[str, ...]
+    """Plugins that refused first; their hints decide what wakes the pod."""
+    revision: int
+    """Of the refusing snapshot."""
+    message: str
+    workflow_id: str
+    run_id: str
+    create_revision: int
+    """Of the pod it is about."""
+    record_revision: int = 0
+    """Mod revision of the record itself."""

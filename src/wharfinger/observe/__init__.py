@@ -1,0 +1,1 @@
+"""What people and monitors look at: health endpoints, explanations."""

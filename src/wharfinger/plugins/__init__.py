@@ -1,0 +1,1 @@
+"""The built-in scheduling plugins, one a file."""

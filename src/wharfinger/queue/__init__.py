@@ -1,0 +1,1 @@
+"""Pods that are not bound yet: gated, active, in flight, waiting. Pure, with an injected clock."""

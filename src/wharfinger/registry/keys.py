@@ -1,0 +1,74 @@
+"""Every key wharfinger reads or writes in etcd is made, and taken apart, here.
+
+Objects that users own lie as Kubernetes keeps them, `/registry/<plural>/[<namespace>/]<name>`; our own
+under `/registry/wharfinger.dev/<kind>/...`, so that one watch over `/registry/` sees both in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ROOT = "/registry/"
+PODS = ROOT + "pods/"
+NODES = ROOT + "nodes/"
+OURS = ROOT + "wharfinger.dev/"
+INSTALLATION = OURS + "installation"
+BINDINGS = OURS + "bindings/"
+ATTEMPTS = OURS + "attempts/"
+INSTANCES = OURS + "instances/"
+TENANTS = OURS + "tenants/"
+PROFILES = OURS + "profiles/"
+
+
+def pod(namespace: str, name: str) -> str:
+    """The key of a pod."""
+    return f"{PODS}{namespace}/{name}"
+
+
+def node(name: str) -> str:
+    """The key of a node."""
+    return f"{NODES}{name}"
+
+
+def binding(node_name: str) -> str:
+    """The binding version of a node: rewritten by every bind there, and by nothing else."""
+    return f"{BINDINGS}{node_name}"
+
+
+def attempt(namespace: str, name: str) -> str:
+    """The record of a pod's last refused attempt; absent when it has none."""
+    return f"{ATTEMPTS}{namespace}/{name}"
+
+
+def instance(tenant: str, slot: str, incarnation: int) -> str:
+    """A worker's registration, under its lease."""
+    return f"{INSTANCES}{tenant}/{slot}/{incarnation}"
+
+
+def tenant(name: str) -> str:
+    """Present while pods labelled with the tenant go to the tenant's own instances."""
+    return f"{TENANTS}{name}"
+
+
+def profile(digest: str) -> str:
+    """A completed configuration under its SHA-256, never changed."""
+    return f"{PROFILES}{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedKey:
+    """A key taken apart: the kind's prefix and what follows it, split at slashes."""
+
+    prefix: str
+    parts: tuple[str, ...]
+
+
+_PREFIXES = (BINDINGS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES)
+
+
+def parse(key: str) -> ParsedKey | None:
+    """Which kind of object a key names; None for kinds we do not read."""
+    for prefix in _PREFIXES:
+        if key.startswith(prefix):
+            return ParsedKey(prefix, tuple(key[len(prefix) :].split("/")))
+    return None

@@ -1,0 +1,185 @@
+"""What wharfinger needs of a store: etcd's revisions, watches, transactions and leases.
+
+Keys are text; bytes of a key that are no UTF-8 survive as surrogates (`surrogateescape`), so a
+foreign key can be reported and deleted like any other. Values are bytes. Revisions are positive
+integers that only grow; a read at revision 0 means "now", linearizably.
+
+Implementations: `wharfinger.registry.etcd.EtcdStore`, `wharfinger.registry.memory.MemoryStore`. One
+conformance suite holds for both (`tests/registry/conformance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """One key as stored."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    lease: int = 0
+    """Id of the lease the key hangs on, 0 for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Answer of a read of one key: `kv` is None when there is none."""
+
+    kv: KeyValue | None
+    revision: int
+    """The store's revision when it answered (the header revision)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some keys of a listing, in key order; all pages of a listing show one revision."""
+
+    items: tuple[KeyValue, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one key: a put (`kv` is the new state) or a delete (`deleted`)."""
+
+    kv: KeyValue
+    """For a delete only `key` and `mod_revision` mean anything."""
+    deleted: bool = False
+    previous: KeyValue | None = None
+    """The state before, where the watch asked for it and the store still has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchBatch:
+    """All watched events of exactly one revision; without events it is progress up to `revision`."""
+
+    revision: int
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One condition of a transaction, on one key."""
+
+    key: str
+    target: str
+    """`mod` or `create`."""
+    revision: int
+    """What the revision must equal; 0 = the key must not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write a key, optionally under a lease."""
+
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete one key (no error when absent)."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read one key inside a transaction; answered in `TxnResult.reads`."""
+
+    key: str
+
+
+Operation = Put | Delete | Get
+
+
+@dataclass(frozen=True, slots=True)
+class TxnResult:
+    """Whether all compares held; `reads` are the answers of the branch's `Get`s in order."""
+
+    succeeded: bool
+    revision: int
+    """The header revision: of the commit when the transaction wrote."""
+    reads: tuple[KeyValue | None, ...] = ()
+
+
+class Lease(Protocol):
+    """A lease kept alive by a thread of its own until it is revoked or lost."""
+
+    @property
+    def id(self) -> int:
+        """The lease's id."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it expired, was revoked, or may have expired (declared before `sent + TTL`)."""
+
+    async def wait_lost(self) -> str:
+        """Return the reason once the lease is lost."""
+
+    async def revoke(self) -> None:
+        """Give the lease back; its keys vanish. Idempotent, and quiet when it is lost already."""
+
+
+class Store(Protocol):
+    """A key-value store with etcd's meaning. Every call ends within its deadline.
+
+    Raises, besides what each method says: `Unavailable`, `AccessDenied`.
+    """
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        """Read one key, linearizably at revision 0, else as it was at `revision`.
+
+        Raises `Compacted`, `RevisionFuture`.
+        """
+
+    def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
+        """All keys with the prefix, page by page, all of one revision; at least one page.
+
+        Raises `Compacted` (also in the middle), `RevisionFuture`.
+        """
+
+    def watch(
+        self, prefix: str, start_revision: int, *, previous: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        """Every change under the prefix from `start_revision` on, a batch a revision, in order.
+
+        Reconnects by itself (resuming behind the last event seen) and reports progress while
+        nothing changes. Raises `Compacted` when it cannot resume, `RevisionWentBack` when the store
+        is behind what the watch has seen already.
+        """
+
+    async def txn(
+        self,
+        compares: Sequence[Compare],
+        success: Sequence[Operation],
+        failure: Sequence[Operation] = (),
+    ) -> TxnResult:
+        """Compare and write in one step.
+
+        Raises `RequestTooLarge`, and `Unavailable(maybe_applied=True)` when only reading can tell.
+        """
+
+    async def put(self, key: str, value: bytes, *, lease: int = 0) -> int:
+        """Write one key unconditionally; answers the revision."""
+
+    async def delete(self, key: str) -> bool:
+        """Delete one key; whether it existed."""
+
+    async def grant_lease(self, ttl: float, *, alive: Callable[[], bool] | None = None) -> Lease:
+        """A new lease of `ttl` seconds, renewed by a thread of its own every third of it.
+
+        `alive` is asked before each renewal, on that thread; while it answers False the lease is
+        not renewed (the event loop hangs: others shall take over).
+        """
+
+    async def close(self) -> None:
+        """Close all connections; open watches end."""

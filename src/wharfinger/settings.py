@@ -1,0 +1,114 @@
+"""Settings of a process: frozen dataclasses, filled by the CLI from options and environment.
+
+Each field says its unit, its default and why. Nothing here reads the environment: `cli.options` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdSettings:
+    """How to reach etcd."""
+
+    endpoints: tuple[str, ...] = ("http://127.0.0.1:2379",)
+    """URLs, tried in turn; all of one cluster."""
+    user: str = ""
+    """Empty = etcd without authentication."""
+    password_file: Path | None = None
+    """Holds the user's password (one line); a file so that no process list shows it."""
+    ca: Path | None = None
+    """PEM of the authority that signed the servers' certificates; None = the system's."""
+    cert: Path | None = None
+    """PEM of our client certificate."""
+    key: Path | None = None
+    """PEM of its private key."""
+    connect_timeout: float = 2.0
+    """Seconds for a connection; then the next endpoint is tried."""
+    attempt_timeout: float = 5.0
+    """Seconds for one try of a call."""
+    deadline: float = 10.0
+    """Seconds for a call with all its tries."""
+    watch_idle: float = 20.0
+    """Seconds without a byte after which a watch reconnects; servers should send progress every 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalSettings:
+    """How to reach Temporal; TLS and API keys come from the SDK's own environment configuration."""
+
+    address: str | None = None
+    """`host:port`; None = the SDK's environment configuration, else 127.0.0.1:7233."""
+    namespace: str | None = None
+    """None = the SDK's environment configuration, else `default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """A worker's membership."""
+
+    ttl: float = 10.0
+    """Seconds; etcd measures in elections and disk stalls, so shorter is asking for false alarms."""
+    loop_stall: float = 5.0
+    """Seconds without a tick of the event loop after which the lease is no longer renewed."""
+    temporal_unreachable: float = 10.0
+    """Seconds without an answer from Temporal after which the worker withdraws."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """How attempts are started."""
+
+    in_flight: int = 40
+    """Attempts started and not yet seen ended; more adds latency and no throughput."""
+    concurrent_starts: int = 32
+    """Start calls at a time."""
+    confirm_after: float = 30.0
+    """Seconds after which an attempt that etcd does not confirm is started again."""
+    hold: float = 2.0
+    """Seconds a gained pod's owner must be unchanged before it is dispatched."""
+    restart_every: float = 300.0
+    """Seconds between level-triggered starts of every pending pod, and between waker sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindSettings:
+    """How a placement is committed."""
+
+    tries: int = 4
+    """Transactions for one node before the runners-up are tried."""
+    catch_up: float = 0.5
+    """Seconds to wait for the watch to reach the store's revision between two tries."""
+    behind: float = 1.0
+    """Seconds `place` waits for the cache to see the pod's revision."""
+    assume_expiry: float = 30.0
+    """Seconds after which an assumption whose transaction was never sent is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """Everything a worker process needs."""
+
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    temporal: TemporalSettings = field(default_factory=TemporalSettings)
+    cluster: str = "wharfinger"
+    """Begins every task queue and workflow id; fixed at an installation's first start."""
+    tenant: str = "common"
+    """Whose pods: `common`, or a tenant's exclusively."""
+    dispatch: str = "sharded"
+    """`sharded`: start attempts for the pods that are ours; `none`: run only what others start."""
+    bind_address: str = "127.0.0.1"
+    """Where the health endpoints listen."""
+    health_port: int = 10259
+    """0 = any free port; -1 = no health endpoints."""
+    slot: str = ""
+    """Stable name among the workers; empty = `hand-<host>-<lease id>`."""
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    dispatching: DispatchSettings = field(default_factory=DispatchSettings)
+    binding: BindSettings = field(default_factory=BindSettings)
+    drain_timeout: float = 10.0
+    """Seconds that running activities get after the first SIGTERM."""
+    max_cached_workflows: int = 2000
+    """Runs kept in memory; a parked one costs about 88 KB."""
