@@ -1,0 +1,99 @@
+"""From connection options to open connections: etcd as a `Store`, Temporal as a client.
+
+Errors are one line that says what to do; `cli.main` prints them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from wharfinger.cli.options import Connection
+from wharfinger.errors import ServerError, Unavailable
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+    from temporalio.envconfig import ClientConnectConfig
+
+    from wharfinger.registry.store import Store
+    from wharfinger.settings import TemporalSettings
+
+DEFAULT_TEMPORAL = "127.0.0.1:7233"
+DEFAULT_NAMESPACE = "default"
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine to its end on a fresh event loop."""
+    return asyncio.run(main)
+
+
+@asynccontextmanager
+async def open_store(connection: Connection) -> AsyncIterator[Store]:
+    """The etcd that the options name, asked once so that a wrong address is told at once.
+
+    Raises `Unavailable`, `AccessDenied`.
+    """
+    from wharfinger.registry import keys
+    from wharfinger.registry.etcd import EtcdStore
+
+    addresses = ", ".join(connection.etcd.endpoints)
+    try:
+        store = await EtcdStore.connect(connection.etcd)
+    except Unavailable as error:
+        raise _no_etcd(addresses) from error
+    try:
+        try:
+            await store.get(keys.INSTALLATION)
+        except Unavailable as error:
+            raise _no_etcd(addresses) from error
+        yield store
+    finally:
+        await store.close()
+
+
+def _no_etcd(addresses: str) -> Unavailable:
+    return Unavailable(
+        f"cannot reach etcd at {addresses}: is it running? (`wharfinger dev` starts one; --etcd names it)"
+    )
+
+
+async def open_temporal(connection: Connection) -> Client:
+    """A Temporal client with pydantic's data converter.
+
+    TLS and API keys come from the SDK's environment configuration. Raises `ServerError`.
+    """
+    from temporalio.client import Client
+    from temporalio.contrib.pydantic import pydantic_data_converter
+
+    configuration = temporal_configuration(connection.temporal)
+    try:
+        return await Client.connect(**configuration, data_converter=pydantic_data_converter)
+    except (RuntimeError, ValueError, OSError) as error:
+        address = configuration.get("target_host", DEFAULT_TEMPORAL)
+        raise ServerError(
+            f"cannot reach Temporal at {address}: is it running? (`wharfinger dev` starts one; --temporal names it)"
+        ) from error
+
+
+def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
+    """Arguments of `Client.connect`: the SDK's environment configuration, and our options above it.
+
+    Raises `ServerError` when the SDK's configuration file or variables are malformed.
+    """
+    from temporalio.envconfig import ClientConfig
+
+    try:
+        configuration = ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ServerError(f"Temporal's environment configuration cannot be read: {error}") from error
+    if settings.address is not None:
+        configuration["target_host"] = settings.address
+    if settings.namespace is not None:
+        configuration["namespace"] = settings.namespace
+    configuration.setdefault("target_host", DEFAULT_TEMPORAL)
+    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
+    return configuration

@@ -1,0 +1,129 @@
+"""The command `wharfinger`: gathers the commands, and turns errors into one line and an exit code.
+
+Every command module offers `register(app)`; it imports lightly and defers what is heavy into its
+functions, so that `--help` is quick. How to write one is told in `cli.options`.
+
+Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from wharfinger.errors import UsageError, WharfingerError
+
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+DEBUG = "WHARFINGER_DEBUG"
+"""Set to anything, it shows tracebacks."""
+
+COMMANDS = ("worker", "dev", "demo", "apply", "get", "delete", "describe", "pending", "explain", "workflow_id")
+"""Modules of this package with a `register(app)`, in the order in which help lists their commands."""
+
+app = typer.Typer(
+    name="wharfinger",
+    help="A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow.",
+    epilog="Begin with `wharfinger dev` in one terminal, and `wharfinger apply -f FILE` in another.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"wharfinger {version('wharfinger')}")
+        except PackageNotFoundError:
+            typer.echo("wharfinger (not installed: run from a checkout)")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow."""
+
+
+def _register() -> None:
+    for name in COMMANDS:
+        module = f"wharfinger.cli.{name}"
+        try:
+            importlib.import_module(module).register(app)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+
+
+_register()
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (default: the process's) and answer its exit code."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="wharfinger")
+    except SystemExit as leaving:
+        return _code(leaving.code)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _pipe_closed()
+    except Exception as error:
+        if os.environ.get(DEBUG):
+            raise
+        _tell(error)
+        return USAGE if isinstance(error, UsageError) else FAILED
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console command: run, then leave the process with the exit code."""
+    _leave(run(arguments))
+
+
+def _leave(code: int) -> None:
+    """End the process.
+
+    The Temporal SDK's Rust threads can abort the interpreter while it is being torn down (exit code
+    134, temporalio/sdk-python#300), so with it loaded the tearing down is skipped.
+    """
+    if "temporalio.bridge" not in sys.modules:
+        raise SystemExit(code)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or FAILED
+    os._exit(code)
+
+
+def _tell(error: Exception) -> None:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, WharfingerError | OSError):
+        text = f"{type(error).__name__}: {text} (set {DEBUG}=1 to see where)"
+    typer.echo(f"error: {text}", err=True)
+
+
+def _code(code: object) -> int:
+    if code is None:
+        return 0
+    return code if isinstance(code, int) else FAILED
+
+
+def _pipe_closed() -> int:
+    """The reader of our output has left (`| head`): nothing more can be said, and nothing is wrong."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

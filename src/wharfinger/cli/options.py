@@ -1,0 +1,230 @@
+"""The connection options that every command shares, and where its help lists it.
+
+Another command uses them like this; nothing else is needed::
+
+    # cli/things.py
+    def register(app: typer.Typer) -> None:        # `cli.main` calls it
+        app.command("things", rich_help_panel=OBJECTS)(things)
+
+    @connected
+    def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: Connection) -> None:
+        '''What --help says.'''
+        from wharfinger.cli import connect         # heavy imports stay inside
+
+        connect.run(_things(connection, name))     # asyncio.run
+
+    async def _things(connection: Connection, name: str) -> None:
+        async with connect.open_store(connection) as store: ...
+        client = await connect.open_temporal(connection)
+
+`connected` replaces the parameter `connection` by the options below. Each is also an environment
+variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Defaults are those
+of `wharfinger.settings`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+from urllib.parse import urlsplit
+
+import typer
+
+from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, check_cluster, check_tenant
+from wharfinger.errors import UsageError
+from wharfinger.settings import EtcdSettings, TemporalSettings
+
+RUN = "Run"
+OBJECTS = "Objects"
+UNDERSTAND = "Understand"
+"""Panels of `wharfinger --help`, in this order."""
+
+CONNECTION_PANEL = "Connection"
+"""Panel of the shared options in a command's help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What the connection options said: where etcd and Temporal are, and whose objects are meant."""
+
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    temporal: TemporalSettings = field(default_factory=TemporalSettings)
+    cluster: str = DEFAULT_CLUSTER
+    tenant: str = COMMON
+
+
+def _option(name: str, text: str, metavar: str | None = None, default_text: str | bool = True) -> Any:
+    return typer.Option(
+        f"--{name}",
+        envvar=variable(name),
+        help=text,
+        metavar=metavar,
+        show_default=default_text,
+        show_envvar=False,
+        rich_help_panel=CONNECTION_PANEL,
+    )
+
+
+def variable(option: str) -> str:
+    """The environment variable of an option: `etcd-user` -> `WHARFINGER_ETCD_USER`."""
+    return "WHARFINGER_" + option.upper().replace("-", "_")
+
+
+_DEFAULT_ETCD = EtcdSettings().endpoints
+
+_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "etcd": (
+        Annotated[
+            list[str] | None,
+            _option("etcd", "An endpoint of etcd; repeat for several of one cluster.", "URL", ", ".join(_DEFAULT_ETCD)),
+        ],
+        None,
+    ),
+    "etcd_user": (Annotated[str, _option("etcd-user", "User, when etcd asks for one.", "NAME", False)], ""),
+    "etcd_password_file": (
+        Annotated[Path | None, _option("etcd-password-file", "File with the user's password.", "FILE")],
+        None,
+    ),
+    "etcd_ca": (
+        Annotated[Path | None, _option("etcd-ca", "Authority that signed etcd's certificate (PEM).", "FILE")],
+        None,
+    ),
+    "etcd_cert": (Annotated[Path | None, _option("etcd-cert", "Client certificate (PEM).", "FILE")], None),
+    "etcd_key": (Annotated[Path | None, _option("etcd-key", "Its private key (PEM).", "FILE")], None),
+    "temporal": (
+        Annotated[
+            str | None,
+            _option("temporal", "Temporal's front end.", "HOST:PORT", "TEMPORAL_ADDRESS, else 127.0.0.1:7233"),
+        ],
+        None,
+    ),
+    "temporal_namespace": (
+        Annotated[
+            str | None,
+            _option("temporal-namespace", "Temporal namespace.", "NAME", "TEMPORAL_NAMESPACE, else default"),
+        ],
+        None,
+    ),
+    "cluster": (Annotated[str, _option("cluster", "Name of the cluster.", "NAME")], DEFAULT_CLUSTER),
+    "tenant": (Annotated[str, _option("tenant", "Whose pods: a tenant's, or the common pool's.", "NAME")], COMMON),
+}
+"""Parameter -> annotation and default."""
+
+
+def connected(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the connection options, and the function one `Connection` in their place.
+
+    The function has a parameter `connection`; its other parameters stay as they are. Their
+    annotations must be importable at run time (not under `TYPE_CHECKING`).
+    """
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints.get(parameter.name, parameter.annotation))
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "connection"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for name, (annotation, default) in _OPTIONS.items()
+    ]
+
+    @functools.wraps(function)
+    def command(**arguments: Any) -> None:
+        chosen = {name: arguments.pop(name) for name in _OPTIONS}
+        function(**arguments, connection=connection_from(**chosen))
+
+    command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+    return command
+
+
+def connection_from(
+    *,
+    etcd: Iterable[str] | None = None,
+    etcd_user: str = "",
+    etcd_password_file: Path | None = None,
+    etcd_ca: Path | None = None,
+    etcd_cert: Path | None = None,
+    etcd_key: Path | None = None,
+    temporal: str | None = None,
+    temporal_namespace: str | None = None,
+    cluster: str = DEFAULT_CLUSTER,
+    tenant: str = COMMON,
+) -> Connection:
+    """Check and gather what the options said; raises `UsageError`."""
+    for option, path in (
+        ("etcd-password-file", etcd_password_file),
+        ("etcd-ca", etcd_ca),
+        ("etcd-cert", etcd_cert),
+        ("etcd-key", etcd_key),
+    ):
+        if path is not None and not path.is_file():
+            raise UsageError(f"--{option}: there is no file {path}")
+    if etcd_key is not None and etcd_cert is None:
+        raise UsageError("--etcd-key needs --etcd-cert, the certificate it belongs to")
+    if etcd_user and etcd_password_file is None:
+        raise UsageError("--etcd-user needs --etcd-password-file")
+    return Connection(
+        etcd=EtcdSettings(
+            endpoints=endpoints(etcd or ()) or _DEFAULT_ETCD,
+            user=etcd_user,
+            password_file=etcd_password_file,
+            ca=etcd_ca,
+            cert=etcd_cert,
+            key=etcd_key,
+        ),
+        temporal=TemporalSettings(address=_address(temporal), namespace=temporal_namespace or None),
+        cluster=check_cluster(cluster),
+        tenant=check_tenant(tenant),
+    )
+
+
+def environment(connection: Connection) -> dict[str, str]:
+    """The variables under which another process of ours gets the same connection."""
+    etcd, temporal = connection.etcd, connection.temporal
+    values: dict[str, object] = {
+        "etcd": ",".join(etcd.endpoints),
+        "etcd-user": etcd.user,
+        "etcd-password-file": etcd.password_file,
+        "etcd-ca": etcd.ca,
+        "etcd-cert": etcd.cert,
+        "etcd-key": etcd.key,
+        "temporal": temporal.address,
+        "temporal-namespace": temporal.namespace,
+        "cluster": connection.cluster,
+        "tenant": connection.tenant,
+    }
+    return {variable(name): os.fspath(v) if isinstance(v, Path) else str(v) for name, v in values.items() if v}
+
+
+def endpoints(values: Iterable[str]) -> tuple[str, ...]:
+    """Endpoints of etcd, each value one or several (commas or blanks between); raises `UsageError`."""
+    parts = (part for value in values for part in re.split(r"[,\s]+", value) if part)
+    return tuple(dict.fromkeys(_endpoint(part) for part in parts))
+
+
+def _endpoint(text: str) -> str:
+    url = text if "://" in text else f"http://{text}"
+    try:
+        split = urlsplit(url)
+        well_formed = bool(split.hostname) and (split.port is None or split.port > 0)
+    except ValueError:  # a port that is no number, a broken IPv6 address
+        well_formed = False
+    if not well_formed or split.scheme not in ("http", "https") or split.path.strip("/") or split.query:
+        raise UsageError(f"--etcd: {text!r} is no URL of an etcd, such as http://127.0.0.1:2379")
+    return url.rstrip("/")
+
+
+def _address(text: str | None) -> str | None:
+    if not text:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise UsageError(f"--temporal: {text!r} is no HOST:PORT, such as 127.0.0.1:7233")
+    return text
