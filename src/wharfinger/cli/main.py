@@ -28,6 +28,9 @@ DEBUG = "WHARFINGER_DEBUG"
 COMMANDS = ("worker", "dev", "demo", "apply", "get", "delete", "describe", "pending", "explain", "workflow_id")
 """Modules of this package with a `register(app)`, in the order in which help lists their commands."""
 
+_CommandLineError = typer.BadParameter.__mro__[2]
+"""Base of what typer raises about a command line; it moved between typer's releases."""
+
 app = typer.Typer(
     name="wharfinger",
     help="A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow.",
@@ -74,19 +77,22 @@ _register()
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's) and answer its exit code."""
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="wharfinger")
+        return _code(
+            app(args=None if arguments is None else list(arguments), prog_name="wharfinger", standalone_mode=False)
+        )
     except SystemExit as leaving:
         return _code(leaving.code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
         return _pipe_closed()
+    except _CommandLineError as error:
+        return _used_wrongly(error)
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
         _tell(error)
         return USAGE if isinstance(error, UsageError) else FAILED
-    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -108,6 +114,15 @@ def _leave(code: int) -> None:
         except OSError:
             code = code or FAILED
     os._exit(code)
+
+
+def _used_wrongly(error: Exception) -> int:
+    text = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # of a base that typer does not export
+    if text:  # without any, help was printed already
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context is not None else "wharfinger"
+        typer.echo(f"error: {text} (see {where} --help)", err=True)
+    return USAGE
 
 
 def _tell(error: Exception) -> None:
