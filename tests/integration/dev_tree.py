@@ -1,0 +1,94 @@
+"""A whole `wharfinger dev` as a user starts it, and what tests do to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.integration.gateway import NODES, PODS, Gateway
+
+
+def wait_until(condition: Callable[[], object], seconds: float, what: str, every: float = 0.1) -> float:
+    """Poll until the condition holds; answers how long it took, fails after `seconds`."""
+    start = time.monotonic()
+    while time.monotonic() - start < seconds:
+        if condition():
+            return time.monotonic() - start
+        time.sleep(every)
+    raise AssertionError(f"not within {seconds:.0f} s: {what}")
+
+
+class DevTree:
+    """`wharfinger dev` on a folder."""
+
+    def __init__(self, folder: Path, workers: int, env: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.ready_file = folder / "ready.json"
+        self._command = [
+            sys.executable, "-m", "wharfinger", "dev", "--data-dir", str(folder / "data"),
+            "--workers", str(workers), "--ready-file", str(self.ready_file),
+        ]  # fmt: skip
+        self._env = {**os.environ, **(env or {})}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        """Start and wait for the ready file."""
+        self.ready_file.unlink(missing_ok=True)
+        with (self.folder / "dev.log").open("ab") as log:
+            self.process = subprocess.Popen([*self._command, *options], stdout=log, stderr=log, env=self._env)
+        wait_until(self._up, 60, f"ready file; see {self.folder}/dev.log")
+
+    def _up(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "dev.log").read_text()[-2000:]
+        return self.ready_file.exists()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code; fails when it takes more than 20 s."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.ready_file.read_text())
+        return found
+
+    @property
+    def etcd(self) -> Gateway:
+        return Gateway(self.ready["etcd"])
+
+    def kill(self, what: str, index: int = 0) -> None:
+        """SIGKILL one process and wait until its successor is in the ready file."""
+        pids = self.ready["pids"]
+        victim = pids["workers"][index] if what == "workers" else pids[what]
+        os.kill(victim, signal.SIGKILL)
+
+        def replaced() -> bool:
+            now = self.ready["pids"]
+            return bool((now["workers"][index] if what == "workers" else now[what]) != victim)
+
+        wait_until(replaced, 60, f"{what} replaced")
+
+    def clear(self) -> None:
+        """Take all pods and nodes away."""
+        etcd = self.etcd
+        for key in [*etcd.values(PODS), *etcd.values(NODES)]:
+            etcd.delete(key)
+
+    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the console command against this tree."""
+        env = {**self._env, "WHARFINGER_ETCD": self.ready["etcd"], "WHARFINGER_TEMPORAL": self.ready["temporal"]}
+        done = subprocess.run(
+            [sys.executable, "-m", "wharfinger", *arguments],
+            capture_output=True, text=True, timeout=60, env=env, check=False,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr
+        return done

@@ -1,0 +1,207 @@
+"""Another client of etcd: plain HTTP to its JSON gateway, none of wharfinger's code.
+
+The tests put objects and judge the outcome through this, so that a mistake of our adapter cannot hide
+itself. Also the audit: what etcd's own revision history says of every bind.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections
+import http.client
+import json
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PODS = "/registry/pods/"
+NODES = "/registry/nodes/"
+
+
+def _b64(data: str | bytes) -> str:
+    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
+
+
+def _range_end(prefix: str) -> str:
+    raw = prefix.encode()
+    return base64.b64encode(raw[:-1] + bytes([raw[-1] + 1])).decode()
+
+
+class Gateway:
+    """One connection to one etcd; reconnects when the server was replaced."""
+
+    def __init__(self, url: str) -> None:
+        self.host = urllib.parse.urlsplit(url).netloc
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, path: str, body: Mapping[str, Any]) -> Any:
+        payload = json.dumps(body)
+        for attempt in (1, 2):
+            connection = self._connection or http.client.HTTPConnection(self.host, timeout=10)
+            self._connection = connection
+            try:
+                connection.request("POST", "/v3" + path, payload)
+                answer = connection.getresponse()
+                text = answer.read()
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                self._connection = None
+                if attempt == 2:
+                    raise
+                continue
+            if answer.status != 200:
+                raise RuntimeError(text.decode(errors="replace")[:300])
+            return json.loads(text)
+        raise AssertionError
+
+    def put(self, key: str | bytes, value: Mapping[str, Any] | bytes | str) -> int:
+        raw = json.dumps(value) if isinstance(value, Mapping) else value
+        return int(self.call("/kv/put", {"key": _b64(key), "value": _b64(raw)})["header"]["revision"])
+
+    def get(self, key: str) -> Any:
+        kvs = self.call("/kv/range", {"key": _b64(key)}).get("kvs", [])
+        return json.loads(base64.b64decode(kvs[0]["value"])) if kvs else None
+
+    def delete(self, key: str) -> None:
+        self.call("/kv/deleterange", {"key": _b64(key)})
+
+    def revision(self) -> int:
+        return int(self.call("/kv/range", {"key": _b64("/none")})["header"]["revision"])
+
+    def values(self, prefix: str) -> dict[str, bytes]:
+        """Key to value of everything under the prefix."""
+        answer = self.call("/kv/range", {"key": _b64(prefix), "range_end": _range_end(prefix)})
+        return {
+            base64.b64decode(kv["key"]).decode(errors="surrogateescape"): base64.b64decode(kv.get("value", ""))
+            for kv in answer.get("kvs", [])
+        }
+
+    def objects(self, prefix: str) -> dict[str, Any]:
+        """Key to decoded object of everything under the prefix that is JSON."""
+        found = {}
+        for key, value in self.values(prefix).items():
+            try:
+                found[key] = json.loads(value)
+            except ValueError:
+                continue
+        return found
+
+    def history(self, prefix: str, first: int, last: int) -> Iterable[tuple[int, str, bytes | None]]:
+        """Every change under the prefix from revision `first` to `last`: (revision, key, value or None)."""
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        request = {
+            "create_request": {
+                "key": _b64(prefix),
+                "range_end": _range_end(prefix),
+                "start_revision": str(first),
+                "progress_notify": True,
+            }
+        }
+        # A key of our own, written behind everything, says when the history is complete.
+        last = max(last, self.put(prefix + "zzz-audit/mark", "{}"))
+        self.delete(prefix + "zzz-audit/mark")
+        connection.request("POST", "/v3/watch", json.dumps(request))
+        answer = connection.getresponse()
+        try:
+            while True:
+                message = json.loads(answer.readline())["result"]
+                assert not message.get("canceled"), message
+                for event in message.get("events", ()):
+                    kv = event["kv"]
+                    revision = int(kv["mod_revision"])
+                    key = base64.b64decode(kv["key"]).decode(errors="surrogateescape")
+                    if revision >= last:
+                        return
+                    deleted = event.get("type") == "DELETE"
+                    yield revision, key, None if deleted else base64.b64decode(kv.get("value", ""))
+        finally:
+            connection.close()
+
+
+@dataclass
+class Verdict:
+    """What etcd's history says."""
+
+    bound: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+    doubled: list[str] = field(default_factory=list)
+    overcommitted: list[str] = field(default_factory=list)
+
+
+def _cpu(quantity: str) -> int:
+    return int(quantity[:-1]) if quantity.endswith("m") else int(float(quantity) * 1000)
+
+
+def audit(gateway: Gateway, first: int) -> Verdict:
+    """Judge every revision since `first`: nodeName set once in a pod's life, no node beyond its room.
+
+    Looks at cpu and the number of pods, which is what these tests make scarce.
+    """
+    verdict = Verdict()
+    room: dict[str, tuple[int, int]] = {}
+    where: dict[str, tuple[str, int]] = {}
+    used: collections.Counter[str] = collections.Counter()
+    count: collections.Counter[str] = collections.Counter()
+    for key, value in gateway.objects(NODES).items():
+        allocatable = value.get("status", {}).get("allocatable", {})
+        if isinstance(allocatable, dict) and "cpu" in allocatable:
+            room[key[len(NODES) :]] = (_cpu(allocatable["cpu"]), int(allocatable.get("pods", 0)))
+    for revision, key, raw in gateway.history(PODS, first, gateway.revision()):
+        node_before, cpu_before = where.pop(key, ("", 0))
+        if node_before:
+            used[node_before] -= cpu_before
+            count[node_before] -= 1
+        if raw is None:
+            verdict.pending.discard(key)
+            continue
+        try:
+            pod = json.loads(raw)
+            node = pod["spec"].get("nodeName", "")
+            cpu = sum(
+                _cpu(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in pod["spec"]["containers"]
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if node_before and node != node_before:
+            verdict.doubled.append(f"{key} moved from {node_before} to {node!r} at {revision}")
+        if not node:
+            verdict.pending.add(key)
+            continue
+        verdict.pending.discard(key)
+        verdict.bound.add(key)
+        where[key] = (node, cpu)
+        used[node] += cpu
+        count[node] += 1
+        limit_cpu, limit_pods = room.get(node, (1 << 60, 1 << 30))
+        if used[node] > limit_cpu or count[node] > limit_pods:
+            verdict.overcommitted.append(f"{node} at {revision}: {used[node]}m of {limit_cpu}m, {count[node]} pods")
+    return verdict
+
+
+def node(name: str, cpu: str = "4", memory: str = "32Gi", pods: int = 110, **spec: Any) -> dict[str, Any]:
+    """A node object."""
+    resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec,
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def pod(name: str, cpu: str = "100m", memory: str = "100Mi", namespace: str = "default", **more: Any) -> dict[str, Any]:
+    """A pod object; `labels` go to its metadata, everything else to its spec."""
+    labels = more.pop("labels", {})
+    resources = {"requests": {"cpu": cpu, "memory": memory}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "example/app:1", "resources": resources}], **more},
+    }

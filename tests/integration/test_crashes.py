@@ -1,0 +1,51 @@
+"""SIGKILL in the middle of 500 pods: everything is bound within 60 s after the process is back.
+
+Judged from etcd's own revision history, through a client that is none of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, audit, node, pod
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def _bound(tree: DevTree) -> int:
+    try:
+        values = tree.etcd.objects(PODS)
+    except OSError:
+        return -1
+    return sum(1 for value in values.values() if (value.get("spec") or {}).get("nodeName"))
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        pytest.param(lambda tree: tree.kill("workers", 0), id="one of two workers"),
+        pytest.param(lambda tree: (tree.kill("workers", 0), tree.kill("workers", 1)), id="all workers"),
+        pytest.param(lambda tree: tree.kill("temporal"), id="Temporal"),
+        pytest.param(lambda tree: tree.kill("etcd"), id="etcd"),
+    ],
+)
+def test_nothing_is_lost_doubled_or_overcommitted(cluster: DevTree, strike: Callable[[DevTree], object]) -> None:
+    etcd = cluster.etcd
+    first = etcd.revision() + 1
+    for number in range(30):
+        etcd.put(f"{NODES}n{number:02}", node(f"n{number:02}", cpu="8"))
+    for number in range(500):
+        etcd.put(f"{PODS}default/p{number:03}", pod(f"p{number:03}", cpu="200m"))
+    wait_until(lambda: _bound(cluster) > 50, 60, "some pods bound")
+
+    strike(cluster)
+
+    wait_until(lambda: _bound(cluster) == 500, 60, "500 pods bound")
+    verdict = audit(cluster.etcd, first)
+    assert verdict.doubled == []
+    assert verdict.overcommitted == []
+    assert verdict.pending == set()
+    assert len(verdict.bound) == 500

@@ -1,0 +1,158 @@
+"""The main job on real servers: pods put into etcd by another client are bound, exactly once, with a history."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, audit, node, pod
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def bound(tree: DevTree, namespace: str = "default") -> dict[str, str]:
+    """Pod name to node name of all bound pods of a namespace."""
+    found = {}
+    for key, value in tree.etcd.objects(f"{PODS}{namespace}/").items():
+        name = (value.get("spec") or {}).get("nodeName")
+        if name:
+            found[key.rsplit("/", 1)[1]] = name
+    return found
+
+
+async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    first = etcd.revision() + 1
+    chance = random.Random(7)
+    for number in range(20):
+        etcd.put(f"{NODES}n{number:02}", node(f"n{number:02}", cpu="8"))
+    order = list(range(300))
+    chance.shuffle(order)
+    for number in order:
+        name = f"p{number:03}"
+        etcd.put(f"{PODS}default/{name}", pod(name, cpu=chance.choice(["100m", "250m", "500m"])))
+
+    wait_until(lambda: len(bound(cluster)) == 300, 60, "300 pods bound")
+
+    verdict = audit(etcd, first)
+    assert verdict.doubled == []
+    assert verdict.overcommitted == []
+    assert len(verdict.bound) == 300
+
+    client = await Client.connect(cluster.ready["temporal"], namespace=cluster.ready["namespace"])
+
+    async def completed() -> int:
+        query = "WorkflowType = 'ScheduleAttempt' AND ExecutionStatus = 'Completed'"
+        return (await client.count_workflows(query)).count
+
+    for _ in range(100):
+        if await completed() >= 300:
+            break
+    assert await completed() >= 300
+    for name in ("p000", "p123", "p299"):
+        found = [run async for run in client.list_workflows(f"WharfingerPod = 'default/{name}'")]
+        done = [run for run in found if run.status is WorkflowExecutionStatus.COMPLETED]
+        assert len(done) == 1
+        handle = client.get_workflow_handle(done[0].id, run_id=done[0].run_id)
+        events = (await handle.fetch_history()).events
+        text = str([str(event) for event in events])
+        assert "place" in text
+        assert "bind" in text
+        assert len(events) <= 14
+
+
+def test_pods_that_fit_nowhere_say_why_wait_through_a_restart_and_are_bound_when_nodes_come(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    etcd.put(f"{NODES}small", node("small", cpu="1"))
+    for number in range(60):
+        etcd.put(f"{PODS}default/big{number:02}", pod(f"big{number:02}", cpu="3"))
+
+    def refused() -> int:
+        count = 0
+        for value in etcd.objects(f"{PODS}default/").values():
+            for condition in value.get("status", {}).get("conditions", ()):
+                count += condition.get("message", "").startswith("0/1 nodes are available: 1 Insufficient cpu")
+        return count
+
+    wait_until(lambda: refused() == 60, 30, "60 pods refused with a reason")
+    told = cluster.cli("explain", "pod", "default/big00").stdout
+    assert "Insufficient cpu" in told
+
+    cluster.kill("workers", 0)
+    cluster.kill("workers", 1)
+    assert bound(cluster) == {}
+
+    first = etcd.revision() + 1
+    for number in range(60):
+        etcd.put(f"{NODES}large{number:02}", node(f"large{number:02}", cpu="4"))
+    wait_until(lambda: len(bound(cluster)) == 60, 30, "60 waiting pods bound")
+    assert audit(etcd, first).overcommitted == []
+
+
+def test_two_workers_fill_a_few_nodes_to_the_last_place_and_never_beyond(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    first = etcd.revision() + 1
+    for number in range(3):
+        etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="100", pods=40))
+    for number in range(140):
+        etcd.put(f"{PODS}default/p{number:03}", pod(f"p{number:03}", cpu="10m"))
+
+    wait_until(lambda: len(bound(cluster)) == 120, 60, "every place filled")
+
+    verdict = audit(etcd, first)
+    assert verdict.overcommitted == []
+    assert verdict.doubled == []
+    assert len(verdict.pending) == 20
+
+
+def test_bad_input_is_reported_and_everything_else_goes_on(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    etcd.put(f"{NODES}good", node("good"))
+    etcd.put(f"{NODES}bare", {"kind": "Node", "metadata": {"name": "bare"}, "status": {}})
+    etcd.put(f"{PODS}default/noise", b"\xff\xfe not json \x00")
+    etcd.put(f"{PODS}default/list", "[1, 2, 3]")
+    etcd.put(f"{PODS}default/null", "null")
+    etcd.put(f"{PODS}default/negative", pod("negative", cpu="-1"))
+    etcd.put(f"{PODS}default/unparsable", pod("unparsable", memory="lots"))
+    etcd.put(f"{PODS}default/other-name", pod("differs"))
+    etcd.put(PODS.encode() + b"default/\xff\xfe", b"{}")
+    etcd.put(f"{PODS}default/fine", pod("fine"))
+
+    wait_until(lambda: bound(cluster) == {"fine": "good"}, 15, "the good pod bound")
+    listed = cluster.cli("get", "pods", "-A", "--invalid", "-o", "json").stdout
+    for name in ("noise", "list", "null", "negative", "unparsable", "other-name"):
+        assert f"{PODS}default/{name}" in listed
+    assert f"{NODES}bare" in cluster.cli("get", "nodes", "--invalid", "-o", "json").stdout
+
+
+def test_a_pod_of_1_4_megabytes_is_bound_or_refused_with_a_reason(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    etcd.put(f"{NODES}good", node("good"))
+    huge = pod("huge")
+    huge["metadata"]["annotations"] = {"filler": "x" * 1_400_000}
+    etcd.put(f"{PODS}default/huge", huge)
+
+    def settled() -> bool:
+        value = etcd.get(f"{PODS}default/huge")
+        record = etcd.get("/registry/wharfinger.dev/attempts/default/huge")
+        return bool(value["spec"].get("nodeName") or record)
+
+    wait_until(settled, 30, "the huge pod bound or refused")
+
+
+def test_a_deleted_pod_and_its_successor_are_two_lives(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    etcd.put(f"{PODS}default/again", pod("again", cpu="2"))
+    attempts = "/registry/wharfinger.dev/attempts/default/again"
+    wait_until(lambda: etcd.get(attempts), 20, "refused: there is no node")
+    etcd.delete(f"{PODS}default/again")
+    second = pod("again", cpu="1")
+    second["metadata"]["uid"] = "another-life"
+    etcd.put(f"{PODS}default/again", second)
+    etcd.put(f"{NODES}n0", node("n0"))
+
+    wait_until(lambda: bound(cluster) == {"again": "n0"}, 30, "the second life bound")
+    assert etcd.get(f"{PODS}default/again")["metadata"]["uid"] == "another-life"
