@@ -18,7 +18,7 @@ from temporalio.common import RetryPolicy
 
 
 class FailureType(StrEnum):
-    """Types of the errors that fail an attempt; the workflow's retry policy retries them all but WRONG_ID."""
+    """Types of the errors that fail an attempt; the chain's retry policy retries all but the last two."""
 
     UNSCHEDULABLE = "Unschedulable"
     """No node now: the pod waited, or was woken."""
@@ -26,6 +26,8 @@ class FailureType(StrEnum):
     """Somebody else took the room first."""
     BEHIND = "Behind"
     """This worker's cache has not seen the pod's revision in time."""
+    UNAVAILABLE = "Unavailable"
+    """etcd did not answer; activities that write are retried by Temporal, a decision by the chain."""
     SCHEDULER_ERROR = "SchedulerError"
     """A plugin raised, or something else that should not happen."""
     WRONG_ID = "WrongWorkflowId"
@@ -67,7 +69,7 @@ class AttemptInput(Contract):
     uid: str = ""
     """Of the life of the pod that is meant; empty = whichever there is (the id must be its own)."""
     revision: int = 0
-    """A mod revision of the pod that the placing worker must have seen; 0 = read it."""
+    """A revision of etcd, the pod's or a later event's, that the placing worker must have seen; 0 = read it."""
     woken_by: str = ""
     """For the explanation: why the dispatcher started this chain (`seen`, `take-over`, `sweep`, ...)."""
     timings: AttemptTimings = AttemptTimings()
@@ -232,7 +234,16 @@ class Contended(Contract):
     message: str
 
 
-BindOutcome = Annotated[Bound | Contended | Gone, Field(discriminator="kind")]
+class Rejected(Contract):
+    """The placement can never be committed as it is: the pod waits with this as its refusal."""
+
+    kind: Literal["rejected"] = "rejected"
+    plugin: str
+    """Whose refusal it is: a PreBind plugin, or the binder when etcd cannot hold the bound pod."""
+    message: str
+
+
+BindOutcome = Annotated[Bound | Contended | Rejected | Gone, Field(discriminator="kind")]
 
 
 class RefusalInput(Contract):
@@ -271,7 +282,7 @@ class Scheduling(ABC):
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide on this worker's snapshot and assume the pod there (local activity).
 
-        Fails with the types `Behind`, `SchedulerError`, `WrongWorkflowId`.
+        Fails with the types `Behind`, `Unavailable`, `SchedulerError`, `WrongWorkflowId`.
         """
 
     @activity.defn(name="bind")

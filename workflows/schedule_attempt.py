@@ -1,0 +1,346 @@
+"""One try to place one pod; its retries are the chain.
+
+::
+
+    start ── no policy of ours ──► continue as new with it
+      │
+    place ── Gone ───────────────────────────────────────────► completes: gone
+      │ │ └─ Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
+      │ └─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
+    bind ─── Bound ──────────────────────────────────────────► completes: bound
+        └─── Contended ──────────────────────────────────────► fails: Contended
+
+Only this order is decided here. What is decided about nodes comes back from activities
+(`wharfinger.contracts.scheduling`) and is a fact in the history; who starts the next attempt is the
+run's own retry policy. Any exception fails the run and so leads to the next attempt: nothing wedges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+    from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD
+    from wharfinger.contracts.scheduling import (
+        COMMIT_RETRY,
+        PLACE_RETRY,
+        AttemptInput,
+        AttemptResult,
+        BindInput,
+        Bound,
+        Contended,
+        FailureType,
+        Gone,
+        Placed,
+        PlaceInput,
+        PlaceOutcome,
+        RefusalInput,
+        Refused,
+        Rejected,
+        Scheduling,
+        Wake,
+        chain_retry,
+    )
+
+POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
+NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+
+SHORTEST_DELAY = timedelta(milliseconds=1)
+"""The SDK drops a delay of zero, and the policy's whole back-off would apply."""
+SUMMARY_LIMIT = 120
+"""Characters of a refusal shown in the UI's event list (the server takes 400 bytes)."""
+UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE)
+"""Failures of `place` that say nothing about the pod: just tried again."""
+
+
+@workflow.defn(name=SCHEDULE_ATTEMPT, failure_exception_types=[Exception])
+class ScheduleAttempt:
+    """One attempt of one pod. Input: `AttemptInput`, or a mapping with `namespace` and `name`."""
+
+    def __init__(self) -> None:
+        self._outcome = "error"
+        self._node: str | None = None
+        self._woken_whatever: Wake | None = None
+        self._newest_wake = Wake()
+
+    @workflow.signal
+    def wake(self, signal: Wake = Wake()) -> None:  # noqa: B008 - frozen
+        """An event lets the pod fit now; an empty one means: try again whatever happened."""
+        if not signal.revision:
+            self._woken_whatever = signal
+        elif signal.revision > self._newest_wake.revision:
+            self._newest_wake = signal
+
+    @workflow.run
+    async def run(self, request: Any = None) -> AttemptResult:
+        """Place, then bind or record the refusal and park.
+
+        Completes when the pod is bound or gone; every other end is a failure (`FailureType`) that
+        the retry policy turns into the next attempt.
+        """
+        pod = parse(request)
+        if not has_chain_policy(workflow.info().retry_policy):
+            workflow.continue_as_new(
+                request,
+                retry_policy=chain_retry(pod.timings),
+                search_attributes=with_pod(workflow.info().typed_search_attributes, pod),
+            )
+        try:
+            return await self._attempt(pod)
+        except (Exception, asyncio.CancelledError) as failure:
+            if is_cancelled_exception(failure):
+                self._outcome = "cancelled"
+            raise
+        finally:
+            self._publish(pod)
+
+    async def _attempt(self, pod: AttemptInput) -> AttemptResult:
+        match await self._place(pod):
+            case Gone() as gone:
+                return self._gone(gone)
+            case Refused() as refused:
+                self._outcome = "refused"
+                return await self._refuse(pod, refused)
+            case Placed() as placed:
+                return await self._bind(pod, placed)
+
+    async def _place(self, pod: AttemptInput) -> PlaceOutcome:
+        info = workflow.info()
+        try:
+            return await workflow.execute_local_activity_method(
+                Scheduling.place,
+                PlaceInput(
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    revision=max(pod.revision, previous_wake().revision),
+                    workflow_id=info.workflow_id,
+                    run_id=info.run_id,
+                ),
+                start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
+                retry_policy=PLACE_RETRY,
+                summary=title(pod),
+            )
+        except ActivityError as error:
+            return await self._failed(pod, error)
+
+    async def _bind(self, pod: AttemptInput, placed: Placed) -> AttemptResult:
+        info = workflow.info()
+        try:
+            outcome = await workflow.execute_activity_method(
+                Scheduling.bind,
+                BindInput(
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    placed=placed,
+                    workflow_id=info.workflow_id,
+                    run_id=info.run_id,
+                    attempt=info.attempt,
+                ),
+                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+                retry_policy=COMMIT_RETRY,
+                # A transaction that is out cannot be called back: a cancelled run waits for its answer.
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                summary=f"{title(pod)} → {placed.node}",
+            )
+        except ActivityError as error:
+            await self._failed(pod, error)
+        match outcome:
+            case Bound():
+                self._outcome, self._node = "bound", outcome.node
+                return AttemptResult(outcome="bound", node=outcome.node, attempt=info.attempt)
+            case Gone():
+                return self._gone(outcome)
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError  # asked for while bind was out, and no node came of it
+        if isinstance(outcome, Rejected):
+            self._outcome = "refused"
+            return await self._refuse(pod, rejection(placed, outcome))
+        return self._contended(outcome)
+
+    def _contended(self, contended: Contended) -> NoReturn:
+        self._outcome = "contended"
+        raise ApplicationError(contended.message, type=FailureType.CONTENDED, category=ApplicationErrorCategory.BENIGN)
+
+    async def _refuse(self, pod: AttemptInput, refused: Refused) -> AttemptResult:
+        """Record and park, then end as Unschedulable; a refusal by assumed pods only ends at once.
+
+        No event would wake the latter when an assumption fails: nothing changes in etcd then.
+        """
+        wake, delay = Wake(), None
+        if not refused.only_assumed:
+            gone = await self._record(pod, refusal_input(pod, refused))
+            if gone:
+                return self._gone(gone)
+            refused_at = workflow.time()
+            wake = await self._park(pod, refused)
+            left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
+            delay = max(SHORTEST_DELAY, timedelta(seconds=left))
+        raise ApplicationError(
+            refused.message,
+            wake.model_dump(exclude_defaults=True),  # the next attempt must have seen this revision
+            type=FailureType.UNSCHEDULABLE,
+            category=ApplicationErrorCategory.BENIGN,
+            next_retry_delay=delay,
+        )
+
+    async def _park(self, pod: AttemptInput, refused: Refused) -> Wake:
+        """Wait for a wake that is newer than the refusal, or for the safety timer."""
+        timings = pod.timings
+        spread = timings.park_jitter * workflow.random().uniform(-1, 1)
+        workflow.set_current_details(f"Waits since {workflow.now():%Y-%m-%d %H:%M:%S} UTC: {refused.message}")
+        try:
+            await workflow.wait_condition(
+                lambda: self._wake_for(refused) is not None,
+                timeout=timedelta(seconds=timings.park * (1 + spread)),
+                timeout_summary="tries again by itself",
+            )
+        except TimeoutError:
+            return Wake(event="safety timer")
+        return self._wake_for(refused) or Wake()
+
+    def _wake_for(self, refused: Refused) -> Wake | None:
+        """The wake that counts: an empty one, or one newer than the snapshot that refused."""
+        if self._newest_wake.revision > refused.computation.revision:
+            return self._newest_wake
+        return self._woken_whatever
+
+    async def _failed(self, pod: AttemptInput, error: ActivityError) -> NoReturn:
+        """End as what the activity failed with; what is the scheduler's own fault is recorded first."""
+        if is_cancelled_exception(error):
+            raise error
+        cause = error.cause
+        kind = cause.type if isinstance(cause, ApplicationError) and cause.type else FailureType.SCHEDULER_ERROR
+        message = cause.message if isinstance(cause, ApplicationError) else f"{error.activity_type}: {cause}"
+        final = kind == FailureType.WRONG_ID
+        if not final and kind not in UNRECORDED:
+            await self._record(
+                pod,
+                RefusalInput(
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    attempt=workflow.info().attempt,
+                    reason="SchedulerError",
+                    message=message,
+                    workflow_id=workflow.info().workflow_id,
+                    run_id=workflow.info().run_id,
+                ),
+            )
+        raise ApplicationError(message, type=kind, non_retryable=final) from error
+
+    async def _record(self, pod: AttemptInput, request: RefusalInput) -> Gone | None:
+        outcome = await workflow.execute_activity_method(
+            Scheduling.record_refusal,
+            request,
+            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+            retry_policy=COMMIT_RETRY,
+            summary=shortened(request.message),
+        )
+        return outcome if isinstance(outcome, Gone) else None
+
+    def _gone(self, gone: Gone) -> AttemptResult:
+        self._outcome, self._node = "gone", gone.node
+        return AttemptResult(outcome="gone", node=gone.node, attempt=workflow.info().attempt)
+
+    def _publish(self, pod: AttemptInput) -> None:
+        """Outcome, node and (where the start left it out) the pod, in one upsert of the last task."""
+        updates = [OUTCOME_KEY.value_set(self._outcome)]
+        if self._node:
+            updates.append(NODE_KEY.value_set(self._node))
+        if workflow.info().typed_search_attributes.get(POD_KEY) is None:
+            updates.append(POD_KEY.value_set(title(pod)))
+        workflow.upsert_search_attributes(updates)
+
+
+def parse(request: Any) -> AttemptInput:
+    """The input, whoever wrote it; otherwise the run fails for good, with one line that says why."""
+    try:
+        return AttemptInput.model_validate(request)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in error.errors())
+        raise ApplicationError(
+            f"the input must be a mapping with namespace and name of a pod ({problems})",
+            type=FailureType.INVALID_INPUT,
+            non_retryable=True,
+        ) from None
+
+
+def has_chain_policy(policy: RetryPolicy | None) -> bool:
+    """Whether failures of this run lead to the next attempt for ever, as those of `chain_retry` do."""
+    return (
+        policy is not None
+        and policy.maximum_attempts == 0
+        and FailureType.WRONG_ID in (policy.non_retryable_error_types or ())
+    )
+
+
+def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
+    """The run's search attributes, and the pod's name among them."""
+    return present.updated(SearchAttributePair(POD_KEY, title(pod)))
+
+
+def previous_wake() -> Wake:
+    """What woke the attempt before this one; its revision must be seen before deciding anew."""
+    failure = workflow.get_last_failure()
+    if isinstance(failure, ApplicationError) and failure.details:
+        return Wake.model_validate(failure.details[0])
+    return Wake()
+
+
+def refusal_input(pod: AttemptInput, refused: Refused) -> RefusalInput:
+    """What is kept of a refusal while the pod waits."""
+    info = workflow.info()
+    return RefusalInput(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=refused.uid,
+        create_revision=refused.create_revision,
+        pod_revision=refused.pod_revision,
+        attempt=info.attempt,
+        message=refused.message,
+        rejectors=refused.rejectors,
+        revision=refused.computation.revision,
+        workflow_id=info.workflow_id,
+        run_id=info.run_id,
+    )
+
+
+def rejection(placed: Placed, rejected: Rejected) -> Refused:
+    """A placement that can never be committed, as the refusal it is for the pod."""
+    return Refused(
+        uid=placed.uid,
+        create_revision=placed.create_revision,
+        pod_revision=placed.pod_revision,
+        message=rejected.message,
+        rejectors=(rejected.plugin,),
+        computation=placed.computation,
+    )
+
+
+def backoff(policy: RetryPolicy | None, attempt: int) -> float:
+    """Seconds between this attempt and the next by the policy: doubling, up to its maximum."""
+    if policy is None:
+        return 0.0
+    first = policy.initial_interval.total_seconds()
+    last = (policy.maximum_interval or policy.initial_interval * 100).total_seconds()
+    return min(first * policy.backoff_coefficient ** min(attempt - 1, 32), last)
+
+
+def title(pod: AttemptInput) -> str:
+    """How the Temporal UI calls the pod."""
+    return f"{pod.namespace}/{pod.name}"
+
+
+def shortened(text: str) -> str:
+    """Text cut for one line of the UI."""
+    return text if len(text) <= SUMMARY_LIMIT else text[: SUMMARY_LIMIT - 1] + "…"
