@@ -1,0 +1,49 @@
+"""What the queue knows of one pod, and the parts it can be in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+
+
+class Part(StrEnum):
+    """The four parts of the queue; a pod is in exactly one of them."""
+
+    GATED = "gated"
+    ACTIVE = "active"
+    IN_FLIGHT = "in-flight"
+    WAITING = "waiting"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One life of a pod in the queue. Changed by the queue only."""
+
+    pod: Pod
+    """As last seen."""
+    since: float
+    """Clock seconds at which the pod was first queued here; orders pods of equal priority."""
+    part: Part
+    cause: str
+    """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `gone-chain`, ..."""
+    refusal: Refusal | None = None
+    """Its record, as last seen; None when it has none."""
+    not_before: float = 0.0
+    """Clock seconds before which it is not started (a gained pod's owner must be unchanged a while)."""
+    started_at: float | None = None
+    """Clock seconds of the last start that Temporal accepted; None while the start is on its way."""
+    gate: str = ""
+    """The PreEnqueue plugin that holds it back, for gated pods."""
+
+    @property
+    def key(self) -> PodKey:
+        """The pod's key."""
+        return self.pod.key
+
+    @property
+    def record_revision(self) -> int:
+        """Mod revision of its record, 0 when it has none."""
+        return self.refusal.record_revision if self.refusal is not None else 0
