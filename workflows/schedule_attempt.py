@@ -22,7 +22,13 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, ApplicationErrorCategory, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ApplicationErrorCategory,
+    FailureError,
+    is_cancelled_exception,
+)
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -130,7 +136,7 @@ class ScheduleAttempt:
                 retry_policy=PLACE_RETRY,
                 summary=title(pod),
             )
-        except ActivityError as error:
+        except FailureError as error:
             return await self._failed(pod, error)
 
     async def _bind(self, pod: AttemptInput, placed: Placed) -> AttemptResult:
@@ -152,7 +158,7 @@ class ScheduleAttempt:
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
                 summary=f"{title(pod)} → {placed.node}",
             )
-        except ActivityError as error:
+        except FailureError as error:
             await self._failed(pod, error)
         match outcome:
             case Bound():
@@ -214,13 +220,14 @@ class ScheduleAttempt:
             return self._newest_wake
         return self._woken_whatever
 
-    async def _failed(self, pod: AttemptInput, error: ActivityError) -> NoReturn:
+    async def _failed(self, pod: AttemptInput, error: FailureError) -> NoReturn:
         """End as what the activity failed with; what is the scheduler's own fault is recorded first."""
         if is_cancelled_exception(error):
             raise error
-        cause = error.cause
+        # A local activity's failure comes as it is, an ordinary one's is wrapped.
+        cause = error.cause if isinstance(error, ActivityError) else error
         kind = cause.type if isinstance(cause, ApplicationError) and cause.type else FailureType.SCHEDULER_ERROR
-        message = cause.message if isinstance(cause, ApplicationError) else f"{error.activity_type}: {cause}"
+        message = cause.message if isinstance(cause, ApplicationError) else f"the scheduler failed: {cause}"
         final = kind == FailureType.WRONG_ID
         if not final and kind not in UNRECORDED:
             await self._record(

@@ -1,0 +1,201 @@
+"""A sandboxed worker on the real server, with scripted activities under the names of the real ones."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+
+from tests.conftest import TemporalServer
+from wharfinger.client import start_attempt
+from wharfinger.contracts.names import pod_workflow_id, task_queue
+from wharfinger.contracts.scheduling import (
+    AttemptResult,
+    AttemptTimings,
+    BindInput,
+    BindOutcome,
+    Bound,
+    Computation,
+    Gone,
+    NodeScore,
+    Placed,
+    PlaceInput,
+    PlaceOutcome,
+    PluginRefusal,
+    Recorded,
+    RefusalInput,
+    RefusalOutcome,
+    Refused,
+    Scheduling,
+)
+
+PASSED_THROUGH = ("wharfinger.contracts", "wharfinger.model", "wharfinger.errors")
+"""By room, never the whole package: the workflow's own file stays isolated."""
+
+QUICK = AttemptTimings(park=60.0, backoff_initial=0.05, backoff_maximum=0.2)
+
+
+def sandbox() -> SandboxedWorkflowRunner:
+    """The runner of tests: workflow code that looks at the clock, the dice or the disk fails."""
+    return SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules(*PASSED_THROUGH))
+
+
+def placed(node: str = "node-1", *, revision: int = 10) -> Placed:
+    return Placed(
+        uid="uid-1",
+        create_revision=5,
+        pod_revision=5,
+        node=node,
+        node_revision=3,
+        score=180,
+        ranking=(NodeScore(node=node, total=180), NodeScore(node="node-2", total=150)),
+        computation=Computation(revision=revision, nodes=3, feasible=2),
+    )
+
+
+def refused(*, revision: int = 10, only_assumed: bool = False) -> Refused:
+    return Refused(
+        uid="uid-1",
+        create_revision=5,
+        pod_revision=5,
+        message="0/3 nodes are available: 3 Insufficient cpu.",
+        refusals=(PluginRefusal(plugin="NodeResourcesFit", reasons={"Insufficient cpu": 3}),),
+        rejectors=("NodeResourcesFit",),
+        only_assumed=only_assumed,
+        computation=Computation(revision=revision, nodes=3),
+    )
+
+
+@dataclass
+class ScriptedScheduling(Scheduling):
+    """Answers in turn what the test wrote down (the last answer for ever), and keeps what it was asked.
+
+    An exception in a script is raised.
+    """
+
+    places: list[PlaceOutcome | BaseException] = field(default_factory=lambda: [placed()])
+    binds: list[BindOutcome | BaseException] = field(default_factory=lambda: [Bound(node="node-1", revision=11)])
+    records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
+    asked: list[Any] = field(default_factory=list)
+    on_place: Callable[[], Any] | None = None
+    on_bind: Callable[[], Any] | None = None
+
+    def _next(self, request: Any, script: list[Any]) -> Any:
+        self.asked.append(request)
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def requests(self, kind: type) -> list[Any]:
+        return [request for request in self.asked if isinstance(request, kind)]
+
+    @activity.defn(name="place")
+    async def place(self, request: PlaceInput) -> PlaceOutcome:
+        if self.on_place is not None:
+            await self.on_place()
+        return self._next(request, self.places)
+
+    @activity.defn(name="bind")
+    async def bind(self, request: BindInput) -> BindOutcome:
+        if self.on_bind is not None:
+            await self.on_bind()
+        return self._next(request, self.binds)
+
+    @activity.defn(name="record_refusal")
+    async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
+        return self._next(request, self.records)
+
+
+@dataclass
+class Stage:
+    """One worker on a task queue of its own, and ways to start and read attempts there."""
+
+    client: Client
+    activities: ScriptedScheduling
+    cluster: str
+    _names: Any = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def queue(self) -> str:
+        return task_queue(self.cluster)
+
+    def new_name(self) -> str:
+        return f"web-{next(self._names)}"
+
+    def workflow_id(self, name: str) -> str:
+        return pod_workflow_id(self.cluster, "default", name, "uid-1")
+
+    async def start(self, *, timings: AttemptTimings = QUICK, **more: Any) -> WorkflowHandle[Any, AttemptResult]:
+        name = more.pop("name", None) or self.new_name()
+        return await start_attempt(
+            self.client, cluster=self.cluster, namespace="default", name=name, uid="uid-1", timings=timings, **more
+        )
+
+    async def runs(self, workflow_id: str) -> list[str]:
+        """Run ids of a chain, first to last, read from each run's last event."""
+        description = await self.client.get_workflow_handle(workflow_id).describe()
+        first = await self.events(workflow_id, description.run_id)
+        run = first[0].workflow_execution_started_event_attributes.first_execution_run_id
+        chain = []
+        while run:
+            chain.append(run)
+            last = (await self.events(workflow_id, run))[-1]
+            attributes = getattr(last, last.WhichOneof("attributes"))
+            run = getattr(attributes, "new_execution_run_id", "")
+        return chain
+
+    async def events(self, workflow_id: str, run_id: str | None = None) -> list[Any]:
+        handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)
+        return list((await handle.fetch_history()).events)
+
+    async def attributes(self, workflow_id: str, run_id: str | None = None) -> dict[str, str]:
+        """Search attributes as the run's history has them."""
+        found: dict[str, str] = {}
+        for event in await self.events(workflow_id, run_id):
+            for holder in (
+                event.workflow_execution_started_event_attributes,
+                event.upsert_workflow_search_attributes_event_attributes,
+            ):
+                for key, payload in holder.search_attributes.indexed_fields.items():
+                    found[key] = payload.data.decode().strip('"')
+        return found
+
+    async def parked(self, workflow_id: str, *, run: int | None = None) -> None:
+        """Return once the (run-th) run of the chain waits: its timer is started."""
+        while True:
+            runs = await self.runs(workflow_id)
+            if run is None or len(runs) >= run:
+                events = await self.events(workflow_id, runs[-1])
+                if any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events):
+                    return
+
+
+@pytest.fixture
+async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
+    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
+    activities = ScriptedScheduling()
+    stage = Stage(client, activities, cluster=f"test-{uuid.uuid4().hex[:8]}")
+    async with Worker(
+        client,
+        task_queue=stage.queue,
+        workflows=[ScheduleAttempt],
+        activities=[activities.place, activities.bind, activities.record_refusal],
+        workflow_runner=sandbox(),
+    ):
+        yield stage
+
+
+def gone(reason: Any = "deleted", node: str | None = None) -> Gone:
+    return Gone(reason=reason, node=node)
