@@ -1,0 +1,8 @@
+"""Door: `python -m wharfinger` is the command `wharfinger`."""
+
+from __future__ import annotations
+
+from wharfinger.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""`wharfinger dev`: etcd, Temporal with its UI, and workers, started and kept running by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, variable
+from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
+
+if TYPE_CHECKING:
+    from wharfinger.dev.tree import DevSettings, DevTree, Servers
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("dev", rich_help_panel=RUN)(dev)
+
+
+def dev(
+    *,
+    data_dir: Annotated[
+        Path,
+        typer.Option(help="Everything is kept here; the next start goes on from it.", envvar=variable("data-dir")),
+    ] = Path("wharfinger-data"),
+    workers: Annotated[int, typer.Option(min=0, max=64, metavar="N", help="How many workers to run.")] = 1,
+    etcd_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Port of etcd.", show_default="2379 if free")
+    ] = None,
+    temporal_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal.", show_default="7233 if free"),
+    ] = None,
+    ui_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal's UI.", show_default="8233 if free"),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535 - 64,
+            metavar="PORT",
+            help="Health port of the first worker; the others follow.",
+            show_default="10259 if free",
+        ),
+    ] = None,
+    retention: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long Temporal keeps the history of an ended attempt.")
+    ] = "30d",
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Written once all is up, and whenever a process was replaced: JSON with URLs and pids."
+        ),
+    ] = None,
+    bind_address: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Where everything listens: plain, without authentication."),
+    ] = "127.0.0.1",
+    cluster: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
+    ] = DEFAULT_CLUSTER,
+) -> None:
+    """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
+
+    A process that dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
+    """
+    from wharfinger.dev import durations, tree
+    from wharfinger.dev.progress import progress_for
+
+    settings = tree.DevSettings(
+        data_dir=data_dir,
+        workers=workers,
+        etcd_port=etcd_port,
+        temporal_port=temporal_port,
+        ui_port=ui_port,
+        health_port=health_port,
+        retention=durations.parse(retention),
+        ready_file=ready_file,
+        bind_address=bind_address,
+        cluster=check_cluster(cluster),
+    )
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
+    asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr))))
+
+
+async def _run(settings: DevSettings, servers: Servers) -> None:
+    from wharfinger.dev.status import Status
+    from wharfinger.dev.tree import running
+
+    began = time.monotonic()
+    stop = _Stop()
+    status = Status(sys.stdout)
+    with suppress(asyncio.CancelledError), stop, status:
+        async with running(settings, servers, say=status.say) as tree:
+            stop.tree = tree
+            status.show(tree)
+            status.say(f"Everything is up after {time.monotonic() - began:.1f} s. Data: {tree.folder.root}")
+            for line in _what_next(tree, settings):
+                status.say(line)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                status.hide()
+                status.say("Stopping; once more Ctrl-C does not wait for anything.")
+    status.say("Stopped.")
+
+
+class _Stop:
+    """The first SIGINT or SIGTERM stops the tree in order, the second one kills it."""
+
+    def __init__(self) -> None:
+        self.tree: DevTree | None = None
+        self._asked = False
+
+    def __enter__(self) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+
+        def asked() -> None:
+            if not self._asked:
+                self._asked = True
+                task.cancel()
+            elif self.tree is not None:
+                self.tree.kill()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, asked)
+
+    def __exit__(self, *error: object) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
+    """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
+    from wharfinger.dev.tree import ETCD_PORT, TEMPORAL_PORT
+
+    variables = {}
+    if tree.etcd.port != ETCD_PORT:
+        variables[variable("etcd")] = tree.etcd.url
+    if tree.temporal.port != TEMPORAL_PORT:
+        variables[variable("temporal")] = tree.temporal.address
+    if settings.cluster != DEFAULT_CLUSTER:
+        variables[variable("cluster")] = settings.cluster
+    lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    lines += ["  wharfinger apply -f FILE     # nodes and pods as Kubernetes manifests", "  wharfinger get pods -w"]
+    return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]

@@ -1,0 +1,71 @@
+"""etcd as an embedded server: its command line, and whether it is up."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.dev.ports import free_port
+
+MAX_TXN_OPS = 1024
+"""Operations in each list of a transaction; etcd's default of 128 is 42 pods a cohort."""
+PROGRESS_INTERVAL = "5s"
+"""So that an idle watch can be told from a dead one."""
+HISTORY = "24h"
+"""How long old revisions are kept: explanations can be recomputed that far back."""
+QUOTA_BYTES = 8 * 1024**3
+"""Upper end of what etcd recommends; at the quota it refuses writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdServer:
+    """One member, a cluster of its own, without TLS or authentication."""
+
+    executable: Path
+    data: Path
+    """Data folder; made when absent."""
+    port: int
+    """Where clients connect."""
+    peer_port: int = 0
+    """Needed by etcd though nobody connects; 0 = any free one. Always on loopback."""
+    host: str = "127.0.0.1"
+    """Address that clients may come in on."""
+    fsync: bool = True
+    """False loses data when the machine stops; for tests."""
+
+    @property
+    def url(self) -> str:
+        """Where clients on this machine find it."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        """The command line. The peer's address is no part of the data: it may differ from start to start."""
+        peer = f"http://127.0.0.1:{self.peer_port or free_port()}"
+        options = {
+            "name": "wharfinger",
+            "data-dir": str(self.data),
+            "listen-client-urls": f"http://{self.host}:{self.port}",
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"wharfinger={peer}",
+            "max-txn-ops": MAX_TXN_OPS,
+            "watch-progress-notify-interval": PROGRESS_INTERVAL,
+            "auto-compaction-mode": "periodic",
+            "auto-compaction-retention": HISTORY,
+            "quota-backend-bytes": QUOTA_BYTES,
+            "log-level": "warn",
+            "unsafe-no-fsync": str(not self.fsync).lower(),
+        }
+        return [str(self.executable), *(f"--{name}={value}" for name, value in options.items())]
+
+    def is_up(self) -> bool:
+        """Whether it serves requests now; asks with a deadline of a second."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:  # noqa: S310 - http, ours
+                return bool(json.load(answer).get("health") == "true")
+        except (OSError, ValueError):
+            return False

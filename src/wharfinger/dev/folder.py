@@ -1,0 +1,106 @@
+"""The data folder of one dev tree: its lock, and what it remembers from one life to the next.
+
+::
+
+    <folder>/lock             held while a supervisor lives; one at a time
+             ports.json       ports by name, taken again where they are free
+             processes.json   every process started, so that a later life can end survivors
+             etcd/            etcd's data
+             temporal.db      Temporal's data
+             logs/<name>.log  what the processes say (and <name>.log.1, the part before)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from wharfinger.dev.processes import Life
+from wharfinger.errors import ServerError
+
+LOG_LIMIT = 16 * 1024 * 1024
+"""Bytes of a log before it is set aside; two such pieces are kept a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Paths in the folder, and its small files."""
+
+    root: Path
+
+    @property
+    def etcd(self) -> Path:
+        """Data of etcd."""
+        return self.root / "etcd"
+
+    @property
+    def temporal(self) -> Path:
+        """Temporal's database."""
+        return self.root / "temporal.db"
+
+    def log(self, name: str) -> Path:
+        """Where a process's output goes."""
+        return self.root / "logs" / f"{name}.log"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold it; raises `ServerError` when it is held already, or cannot be made."""
+        try:
+            (self.root / "logs").mkdir(parents=True, exist_ok=True)
+            lock = (self.root / "lock").open("a")
+        except OSError as error:
+            raise ServerError(f"--data-dir {self.root}: {error.strerror}") from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ServerError(f"--data-dir {self.root}: another `wharfinger dev` is running there") from None
+            yield
+
+    def ports(self) -> dict[str, int]:
+        """Ports by name, of the last life."""
+        return {name: port for name, port in _read(self.root / "ports.json").items() if isinstance(port, int)}
+
+    def remember_ports(self, ports: Mapping[str, int]) -> None:
+        """Keep the ports for the next life."""
+        write_atomically(self.root / "ports.json", {**self.ports(), **ports})
+
+    def processes(self) -> list[Life]:
+        """Processes that were recorded, running or not."""
+        recorded = _read(self.root / "processes.json")
+        return [Life(int(pid), str(started)) for pid, started in recorded.items()]
+
+    def remember_processes(self, lives: Iterable[Life]) -> None:
+        """Replace the record of processes."""
+        write_atomically(self.root / "processes.json", {str(known.pid): known.started for known in lives})
+
+    def bound_logs(self) -> None:
+        """Set aside logs that grew too long.
+
+        Processes keep the file open for appending, so it is copied and emptied, not renamed.
+        """
+        for log in (self.root / "logs").glob("*.log"):
+            if log.stat().st_size > LOG_LIMIT:
+                log.with_suffix(".log.1").write_bytes(log.read_bytes())
+                os.truncate(log, 0)
+
+
+def write_atomically(path: Path, content: object) -> None:
+    """Write JSON beside the file and rename it over: a reader sees the old or the new, never a part."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    beside.replace(path)
+
+
+def _read(path: Path) -> dict[str, object]:
+    """A small file of ours; empty when it is absent or damaged (it only makes the start smoother)."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,47 @@
+"""TCP ports on this machine: which one is free, and which one to prefer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+from wharfinger.errors import ServerError
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a server could listen on the port now."""
+    with socket.socket() as probe:
+        # As servers do: a port whose last connections are still being closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def required(port: int, option: str, host: str = "127.0.0.1") -> int:
+    """The port somebody named; raises `ServerError` when it is taken."""
+    if not is_free(port, host):
+        raise ServerError(f"{option}: port {port} is taken by another process")
+    return port
+
+
+def preferred(candidates: Iterable[int | None], host: str = "127.0.0.1", *, taken: Iterable[int] = ()) -> int:
+    """The first candidate that is free and not in `taken`, else any free port."""
+    used = set(taken)
+    for port in candidates:
+        if port and port not in used and is_free(port, host):
+            return port
+    while True:
+        free = free_port(host)
+        if free not in used:
+            return free

@@ -1,0 +1,43 @@
+"""What `--ready-file` says: where everything is and which processes run, for scripts and tests.
+
+`{"etcd": url, "temporal": "host:port", "namespace": ..., "ui": url, "health": [url, ...],
+"pids": {"etcd": n, "temporal": n, "workers": [n, ...]}}`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wharfinger.dev.folder import write_atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """One state of a dev tree in which everything is up."""
+
+    etcd: str
+    temporal: str
+    namespace: str
+    ui: str
+    health: tuple[str, ...]
+    """Base URLs of the workers' health endpoints, in the order of the workers."""
+    etcd_pid: int
+    temporal_pid: int
+    worker_pids: tuple[int, ...]
+
+    def to_mapping(self) -> dict[str, Any]:
+        """As in the file."""
+        return {
+            "etcd": self.etcd,
+            "temporal": self.temporal,
+            "namespace": self.namespace,
+            "ui": self.ui,
+            "health": list(self.health),
+            "pids": {"etcd": self.etcd_pid, "temporal": self.temporal_pid, "workers": list(self.worker_pids)},
+        }
+
+    def write(self, path: Path) -> None:
+        """Write the file beside its place and rename it over."""
+        write_atomically(path, self.to_mapping())

@@ -1,0 +1,110 @@
+"""The Temporal dev server as an embedded server: its command line, its settings, and whether it is up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+from wharfinger.errors import ServerError
+
+DYNAMIC_CONFIGURATION: Mapping[str, object] = {
+    # bind goes straight back to the worker that placed
+    "system.enableActivityEagerExecution": True,
+    # a retry's timer fires when it is due, not up to a second later
+    "history.timerProcessorMaxTimeShift": "50ms",
+    # our attributes are registered as the server starts, so no start has to read them again
+    "system.forceSearchAttributesCacheRefreshOnRead": False,
+    # one node: partitions only forward to each other
+    "matching.numTaskqueueReadPartitions": 1,
+    "matching.numTaskqueueWritePartitions": 1,
+    # rates meant for shared clusters; here the machine is the limit
+    "frontend.rps": 20000,
+    "frontend.namespaceRPS": 20000,
+    "frontend.namespaceRPS.visibility": 1000,
+    "history.rps": 20000,
+    "matching.rps": 20000,
+    "frontend.persistenceMaxQPS": 50000,
+    "history.persistenceMaxQPS": 100000,
+    "matching.persistenceMaxQPS": 50000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalServer:
+    """Frontend, history, matching, visibility and UI in one process, on one SQLite file."""
+
+    executable: Path
+    port: int
+    """Where clients and workers connect."""
+    database: Path | None = None
+    """The file; None keeps everything in memory."""
+    ui_port: int | None = None
+    """None starts no UI."""
+    host: str = "127.0.0.1"
+    """Address that clients and browsers may come in on."""
+    namespace: str = "default"
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine find it."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def ui(self) -> str:
+        """URL of the UI, empty without one."""
+        return f"http://127.0.0.1:{self.ui_port}" if self.ui_port else ""
+
+    def command(self) -> list[str]:
+        """The command line. Search attributes may be there already; naming them again is no error."""
+        command = [str(self.executable), "server", "start-dev", "--log-level", "error"]
+        command += ["--ip", self.host, "--port", str(self.port)]
+        command += ["--ui-port", str(self.ui_port), "--ui-disable-news-fetch"] if self.ui_port else ["--headless"]
+        if self.namespace != "default":
+            command += ["--namespace", self.namespace]
+        if self.database is not None:
+            # Without these, every transaction waits for the disk twice: half the throughput.
+            command += ["--db-filename", str(self.database)]
+            command += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]
+        for name in SEARCH_ATTRIBUTES:
+            command += ["--search-attribute", f"{name}=Keyword"]
+        for key, value in DYNAMIC_CONFIGURATION.items():
+            command += ["--dynamic-config-value", f"{key}={json.dumps(value)}"]
+        return command
+
+    async def is_up(self) -> bool:
+        """Whether the namespace and our search attributes can be used now."""
+        from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+        from temporalio.client import Client
+        from temporalio.service import RPCError
+
+        try:
+            client = await Client.connect(self.address, namespace=self.namespace)
+            known = await client.operator_service.list_search_attributes(
+                ListSearchAttributesRequest(namespace=self.namespace), timeout=timedelta(seconds=2), retry=False
+            )
+        except (RPCError, RuntimeError):
+            return False
+        return set(SEARCH_ATTRIBUTES) <= set(known.custom_attributes)
+
+    async def keep_histories(self, retention: timedelta) -> None:
+        """Set how long the history of an ended run is kept; raises `ServerError` when Temporal refuses."""
+        from google.protobuf.duration_pb2 import Duration
+        from temporalio.api.namespace.v1 import NamespaceConfig
+        from temporalio.api.workflowservice.v1 import UpdateNamespaceRequest
+        from temporalio.client import Client
+        from temporalio.service import RPCError
+
+        time_to_live = Duration()
+        time_to_live.FromTimedelta(retention)
+        request = UpdateNamespaceRequest(
+            namespace=self.namespace, config=NamespaceConfig(workflow_execution_retention_ttl=time_to_live)
+        )
+        try:
+            client = await Client.connect(self.address, namespace=self.namespace)
+            await client.workflow_service.update_namespace(request, timeout=timedelta(seconds=10), retry=True)
+        except RPCError as error:
+            raise ServerError(f"Temporal refuses to keep histories for {retention}: {error}") from error

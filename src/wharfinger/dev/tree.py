@@ -1,0 +1,243 @@
+"""etcd, Temporal and N workers as one tree of processes on one data folder.
+
+Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. Whoever
+opens a tree must do so on the main thread (children die with the thread that started them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from wharfinger.contracts.names import DEFAULT_CLUSTER
+from wharfinger.dev import binaries, ports, processes
+from wharfinger.dev.etcd import EtcdServer
+from wharfinger.dev.folder import DataFolder
+from wharfinger.dev.progress import Progress
+from wharfinger.dev.ready_file import Ready
+from wharfinger.dev.supervisor import Child, ChildSpec, Say, Supervisor, clean_environment, python_command
+from wharfinger.dev.temporal import TemporalServer
+
+ETCD_PORT = 2379
+TEMPORAL_PORT = 7233
+UI_PORT = 8233
+HEALTH_PORT = 10259
+START_WITHIN = 60.0
+"""Seconds for everything to be up."""
+LOOK_AFTER_LOGS = 10.0
+"""Seconds between two looks at how long the logs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevSettings:
+    """What a tree is to be."""
+
+    data_dir: Path
+    """Everything that outlives the tree is in here."""
+    workers: int = 1
+    etcd_port: int | None = None
+    """A port that is named must be free; None = the one of the last life, else the usual one, else any."""
+    temporal_port: int | None = None
+    ui_port: int | None = None
+    health_port: int | None = None
+    """Of the first worker; the others follow. A taken one is passed over."""
+    retention: timedelta = timedelta(days=30)
+    """How long Temporal keeps histories of ended runs."""
+    ready_file: Path | None = None
+    bind_address: str = "127.0.0.1"
+    """Where the servers, the UI and the health endpoints listen. They speak plain, without authentication."""
+    cluster: str = DEFAULT_CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The executables."""
+
+    etcd: Path
+    temporal: Path
+
+
+def prepare(progress: Progress) -> Servers:
+    """Make sure of the servers (minutes, the first time); raises `ServerError`."""
+    return Servers(etcd=binaries.locate(binaries.ETCD, progress), temporal=binaries.locate(binaries.TEMPORAL, progress))
+
+
+@dataclass(slots=True)
+class DevTree:
+    """A running tree. `watchers` are called with the new state whenever one in which all is up began."""
+
+    settings: DevSettings
+    folder: DataFolder
+    supervisor: Supervisor
+    etcd: EtcdServer
+    temporal: TemporalServer
+    watchers: list[Callable[[Ready], None]] = field(default_factory=list)
+    health_ports: list[int] = field(default_factory=list)
+    started: bool = False
+
+    @property
+    def workers(self) -> list[Child]:
+        """The workers, in order."""
+        return [child for child in self.supervisor.children if child.spec.name.startswith("worker")]
+
+    def ready(self) -> Ready:
+        """Where everything is, and which processes run now."""
+        pids = {child.spec.name: child.pid for child in self.supervisor.children}
+        return Ready(
+            etcd=self.etcd.url,
+            temporal=self.temporal.address,
+            namespace=self.temporal.namespace,
+            ui=self.temporal.ui,
+            health=tuple(f"http://127.0.0.1:{port}" for port in self.health_ports),
+            etcd_pid=pids["etcd"],
+            temporal_pid=pids["temporal"],
+            worker_pids=tuple(worker.pid for worker in self.workers),
+        )
+
+    def changed(self) -> None:
+        """A process was started or came up: keep the record of processes, and tell when all is up."""
+        lives = (processes.life(child.pid) for child in self.supervisor.children)
+        self.folder.remember_processes(known for known in lives if known is not None)
+        if self.started and all(child.up for child in self.supervisor.children):
+            ready = self.ready()
+            if self.settings.ready_file is not None:
+                ready.write(self.settings.ready_file)
+            for watcher in self.watchers:
+                watcher(ready)
+
+    async def start(self) -> None:
+        """Start everything, in order; raises `ServerError` naming what did not come up."""
+        deadline = time.monotonic() + START_WITHIN
+        await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic())
+        await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic())
+        await self.temporal.keep_histories(self.settings.retention)
+        self.folder.remember_ports(
+            {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
+        )
+        within = deadline - time.monotonic()
+        async with asyncio.TaskGroup() as starting:
+            for index in range(self.settings.workers):
+                self.health_ports.append(0)
+                starting.create_task(self.supervisor.start(self._worker_spec(index), within=within))
+        self.folder.remember_ports({f"health-{index}": port for index, port in enumerate(self.health_ports)})
+        self.started = True
+        self.changed()
+
+    async def stop(self) -> None:
+        """Stop everything, workers first: at most 18 seconds, then whatever is left is killed."""
+        servers = {child.spec.name: child for child in self.supervisor.children}
+        await self.supervisor.stop(self.workers)
+        for name in ("temporal", "etcd"):
+            if name in servers:
+                await self.supervisor.stop([servers[name]])
+
+    def kill(self) -> None:
+        """Do not wait for anything any more: what runs is killed, and `stop` ends at once."""
+        self.supervisor.kill()
+
+    async def look_after_logs(self) -> None:
+        """Keep logs from growing without end; runs until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_AFTER_LOGS)
+            await asyncio.to_thread(self.folder.bound_logs)
+
+    def _etcd_spec(self) -> ChildSpec:
+        async def is_up() -> bool:
+            return await asyncio.to_thread(self.etcd.is_up)
+
+        return ChildSpec("etcd", self.etcd.command, clean_environment(), self.folder.log("etcd"), is_up, 3.0)
+
+    def _temporal_spec(self) -> ChildSpec:
+        server, log = self.temporal, self.folder.log("temporal")
+        return ChildSpec("temporal", server.command, clean_environment(), log, server.is_up, 3.0)
+
+    def _worker_spec(self, index: int) -> ChildSpec:
+        async def is_up() -> bool:
+            return await asyncio.to_thread(_answers, f"http://127.0.0.1:{self.health_ports[index]}/readyz")
+
+        def command() -> list[str]:
+            self.health_ports[index] = self._health_port(index)
+            return python_command(
+                "worker",
+                f"--etcd={self.etcd.url}",
+                f"--temporal={self.temporal.address}",
+                f"--temporal-namespace={self.temporal.namespace}",
+                f"--cluster={self.settings.cluster}",
+                f"--bind-address={self.settings.bind_address}",
+                f"--health-port={self.health_ports[index]}",
+            )
+
+        name = f"worker-{index}"
+        return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, 11.0)
+
+    def _health_port(self, index: int) -> int:
+        """What the worker had before, else the first one's plus its number, else what the folder remembers."""
+        first = self.settings.health_port
+        wanted = [self.health_ports[index], (first or HEALTH_PORT) + index]
+        if first is None:
+            wanted.insert(1, self.folder.ports().get(f"health-{index}", 0))
+        others = [port for other, port in enumerate(self.health_ports) if other != index]
+        return ports.preferred(wanted, self.settings.bind_address, taken=others)
+
+
+@asynccontextmanager
+async def running(settings: DevSettings, servers: Servers, *, say: Say) -> AsyncIterator[DevTree]:
+    """A tree that is up; stopped, orphans included, at the end of the block.
+
+    Raises `ServerError`: the folder is in use, a named port is taken, something does not come up.
+    """
+    folder = DataFolder(settings.data_dir.resolve())
+    with folder.locked():
+        processes.become_subreaper()
+        for survivor in processes.end_survivors(folder.processes()):
+            say(f"ended process {survivor.pid}, left over from an earlier life on this folder")
+        tree = _compose(settings, folder, servers, say)
+        logs = asyncio.create_task(tree.look_after_logs())
+        try:
+            try:
+                await tree.start()
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+            yield tree
+        finally:
+            logs.cancel()
+            await tree.stop()
+            if orphans := processes.end_orphans():
+                say(f"ended {orphans} orphaned process{'es' if orphans > 1 else ''}")
+
+
+def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: Say) -> DevTree:
+    remembered, host = folder.ports(), settings.bind_address
+
+    def port(name: str, usual: int, named: int | None, taken: tuple[int, ...] = ()) -> int:
+        if named is not None:
+            return ports.required(named, f"--{name}-port", host)
+        return ports.preferred((remembered.get(name), usual), host, taken=taken)
+
+    etcd_port = port("etcd", ETCD_PORT, settings.etcd_port)
+    temporal_port = port("temporal", TEMPORAL_PORT, settings.temporal_port, (etcd_port,))
+    ui_port = port("ui", UI_PORT, settings.ui_port, (etcd_port, temporal_port))
+    supervisor = Supervisor(say=say)
+    tree = DevTree(
+        settings,
+        folder,
+        supervisor,
+        etcd=EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host),
+        temporal=TemporalServer(servers.temporal, temporal_port, database=folder.temporal, ui_port=ui_port, host=host),
+    )
+    supervisor.changed = tree.changed
+    return tree
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - http, ours
+            return bool(answer.status == 200)
+    except OSError:
+        return False
