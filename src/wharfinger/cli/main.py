@@ -28,7 +28,7 @@ DEBUG = "WHARFINGER_DEBUG"
 COMMANDS = ("worker", "dev", "demo", "apply", "get", "delete", "describe", "pending", "explain", "workflow_id")
 """Modules of this package with a `register(app)`, in the order in which help lists their commands."""
 
-_CommandLineError = typer.BadParameter.__mro__[2]
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
 
 app = typer.Typer(

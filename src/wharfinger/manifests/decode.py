@@ -1,0 +1,58 @@
+"""Bytes and mappings to the model's pods and nodes: what the informer, `apply` and the simulator call.
+
+Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The
+subjects are next door: `pods`, `nodes`, `selectors`; the bytes' syntax is `documents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents, nodes, pods
+from wharfinger.manifests.metadata import check_key
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+
+
+def decode_pod(
+    value: bytes, *, namespace: str = "", name: str = "", create_revision: int = 0, mod_revision: int = 0
+) -> Pod:
+    """A stored pod. Raises `InvalidObject`.
+
+    `namespace` and `name`, when given, are the key's and must be the object's (an object without a
+    namespace takes the key's).
+    """
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return pod_from_mapping(
+        obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace or "default"
+    )
+
+
+def decode_node(value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:
+    """A stored node. Raises `InvalidObject`; `name`, when given, is the key's and must be the object's."""
+    obj = documents.parse(value)
+    check_key(obj, namespace="", name=name)
+    return node_from_mapping(obj, create_revision=create_revision, mod_revision=mod_revision)
+
+
+def pod_from_mapping(
+    obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
+) -> Pod:
+    """A pod from its mapping. Raises `InvalidObject`."""
+    try:
+        return pods.pod(
+            obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=default_namespace
+        )
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+
+
+def node_from_mapping(obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0) -> Node:
+    """A node from its mapping. Raises `InvalidObject`."""
+    try:
+        return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None

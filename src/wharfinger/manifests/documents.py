@@ -1,0 +1,131 @@
+"""JSON and YAML text to plain values and back: the syntax of objects, not their meaning.
+
+Stored objects are JSON almost always, so that is tried first; what is no JSON is read as YAML
+(`yaml_events`). Sizes and depths are limited, so no input can exhaust memory or the stack.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import yaml_events
+
+VALUE_LIMIT = 8 * 1024 * 1024
+"""Bytes of one stored value; etcd itself takes 1.5 MiB unless it is told otherwise."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} cannot be represented")
+    return number
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+
+
+def parse(value: bytes) -> Any:
+    """The one document in a stored value: JSON, else YAML. Raises `InvalidObject`."""
+    if len(value) > VALUE_LIMIT:
+        raise InvalidObject(f"is larger than {VALUE_LIMIT} bytes")
+    text = _decoded(value)
+    try:
+        return _JSON.decode(text)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+    except ValueError as error:
+        if text.lstrip()[:1] in ("{", "["):
+            return _flow_yaml(text, error)
+    documents = list(_limited_documents(text, 2))
+    if len(documents) != 1:
+        raise InvalidObject("is neither JSON nor one YAML document")
+    return documents[0]
+
+
+def _flow_yaml(text: str, json_error: ValueError) -> Any:
+    """YAML that begins with a brace; when it is none either, the JSON error tells more."""
+    try:
+        documents = list(_limited_documents(text, 2))
+    except InvalidObject:
+        documents = []
+    if len(documents) != 1:
+        raise InvalidObject(f"is no JSON: {_one_line(json_error)}") from None
+    return documents[0]
+
+
+def objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Every object in a file: JSON or YAML documents; lists (`kind: List`, or plain) are opened.
+
+    Empty documents are skipped. Raises `InvalidObject` where the syntax ends, or for what is no object.
+    """
+    for document in _documents(text):
+        yield from _opened(document)
+
+
+def _documents(text: str) -> Iterator[Any]:
+    try:
+        yield _JSON.decode(text)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+    except ValueError:
+        yield from yaml_events.documents(text)
+
+
+def _limited_documents(text: str, count: int) -> Iterator[Any]:
+    for _, document in zip(range(count), yaml_events.documents(text), strict=False):
+        yield document
+
+
+def _opened(document: Any) -> Iterator[Mapping[str, Any]]:
+    if document is None:
+        return
+    if isinstance(document, list):
+        items = document
+    elif isinstance(document, Mapping):
+        kind = document.get("kind")
+        if not (isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)):
+            yield document
+            return
+        items = [_with_kind(item, kind.removesuffix("List"), document) for item in document["items"]]
+    else:
+        raise InvalidObject(f"a document is {_kind_of(document)}, not an object")
+    for item in items:
+        yield from _opened(item)
+
+
+def _with_kind(item: Any, kind: str, parent: Mapping[str, Any]) -> Any:
+    """An item of a typed list (`PodList`) as an object of its own: API servers leave its kind out there."""
+    if kind and isinstance(item, Mapping) and not item.get("kind"):
+        return {"apiVersion": parent.get("apiVersion"), "kind": kind, **item}
+    return item
+
+
+def to_json(obj: Any) -> bytes:
+    """Compact JSON in UTF-8, as objects are stored."""
+    try:
+        return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can escape but UTF-8 cannot hold
+        return json.dumps(obj, separators=(",", ":")).encode()
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidObject(f"is no UTF-8 text (byte {error.start})") from None
+
+
+def _kind_of(value: object) -> str:
+    return {bool: "a truth value", str: "a text", int: "a number", float: "a number"}.get(type(value), "something")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,93 @@
+"""Changing stored objects: bytes in, bytes out, every field that is not ours kept.
+
+Conditions are merged by type as Kubernetes does: `lastTransitionTime` moves only when the status does.
+An object stored as YAML is written back as JSON. Raises `InvalidObject` for what is no object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents
+
+POD_SCHEDULED = "PodScheduled"
+
+
+def bind_pod(raw: bytes, *, node_name: str, attempt: str, now: str) -> bytes:
+    """The pod on its node: `spec.nodeName`, PodScheduled=True, and which attempt did it.
+
+    `attempt` is `<workflow id>@<run id>`, `now` RFC 3339 in UTC. A nomination is cleared.
+    """
+    pod = _object(raw)
+    spec = _part(pod, "spec")
+    spec["nodeName"] = node_name
+    annotations = _part(_part(pod, "metadata"), "annotations")
+    annotations[ATTEMPT_ANNOTATION] = attempt
+    status = _part(pod, "status")
+    status.pop("nominatedNodeName", None)
+    _set_condition(status, {"type": POD_SCHEDULED, "status": "True"}, now)
+    return documents.to_json(pod)
+
+
+def refuse_pod(
+    raw: bytes, *, reason: str, message: str, now: str, nominated_node_name: str | None = None
+) -> bytes | None:
+    """The pod with PodScheduled=False, or None when that would change nothing.
+
+    `nominated_node_name`: a node to nominate, an empty text to clear a nomination, None to leave it.
+    """
+    pod = _object(raw)
+    status = _part(pod, "status")
+    wanted = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": message}
+    changed = _set_condition(status, wanted, now)
+    if nominated_node_name is not None and (status.get("nominatedNodeName") or "") != nominated_node_name:
+        changed = True
+        if nominated_node_name:
+            status["nominatedNodeName"] = nominated_node_name
+        else:
+            status.pop("nominatedNodeName", None)
+    return documents.to_json(pod) if changed else None
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    obj = documents.parse(raw)
+    if not isinstance(obj, dict):
+        raise InvalidObject("is no mapping")
+    return obj
+
+
+def _part(obj: dict[str, Any], key: str) -> dict[str, Any]:
+    """A nested mapping of its own, made when absent or null.
+
+    It is copied: YAML aliases may share it with another field, which must not change along.
+    """
+    part = obj.get(key)
+    if part is not None and not isinstance(part, dict):
+        raise InvalidObject(f"{key} is no mapping")
+    obj[key] = own = dict(part or {})
+    return own
+
+
+def _set_condition(status: dict[str, Any], wanted: Mapping[str, str], now: str) -> bool:
+    """Merge a condition into `status.conditions`; whether anything changed."""
+    conditions = status.get("conditions")
+    if conditions is not None and not isinstance(conditions, list):
+        raise InvalidObject("status.conditions is no list")
+    kept = list(conditions or ())
+    place = next((i for i, c in enumerate(kept) if isinstance(c, dict) and c.get("type") == wanted["type"]), None)
+    old: Mapping[str, Any] = {} if place is None else kept[place]
+    if all((old.get(name) or "") == wanted.get(name, "") for name in ("type", "status", "reason", "message")):
+        return False
+    same_status = bool(old) and old.get("status") == wanted["status"]
+    moved = (old.get("lastTransitionTime") if same_status else None) or now
+    rest = {name: value for name, value in old.items() if name not in ("reason", "message")}
+    condition = {**rest, "lastProbeTime": None, "lastTransitionTime": moved, **wanted}
+    if place is None:
+        kept.append(condition)
+    else:
+        kept[place] = condition
+    status["conditions"] = kept
+    return True

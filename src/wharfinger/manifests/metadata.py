@@ -1,0 +1,63 @@
+"""What every object says of itself: kind, name, namespace, uid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.contracts.names import UID_LIMIT, is_dns_label
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import is_dns_subdomain, mapping, text
+
+METADATA = "metadata."
+
+
+def check_kind(obj: Mapping[str, Any], kind: str) -> None:
+    """Refuse an object of another kind than `v1` `kind`; stored objects may leave both out."""
+    found = text(obj, "kind")
+    if found not in ("", kind):
+        raise InvalidObject(f"kind is {found[:40]!r}, not {kind!r}")
+    version = text(obj, "apiVersion")
+    if version not in ("", "v1"):
+        raise InvalidObject(f"apiVersion is {version[:40]!r}, not 'v1'")
+
+
+def check_key(obj: object, *, namespace: str, name: str) -> None:
+    """Refuse an object whose name or namespace differs from its key's (empty = not asked)."""
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no mapping")
+    metadata = mapping(obj, "metadata")
+    found = text(metadata, "name", METADATA)
+    if name and found != name:
+        raise InvalidObject(f"metadata.name is {found[:300]!r}, its key says {name!r}")
+    found = text(metadata, "namespace", METADATA)
+    if namespace and found not in ("", namespace):
+        raise InvalidObject(f"metadata.namespace is {found[:300]!r}, its key says {namespace!r}")
+
+
+def object_name(metadata: Mapping[str, Any]) -> str:
+    """`metadata.name`, a DNS subdomain."""
+    name = text(metadata, "name", METADATA)
+    if not name:
+        raise InvalidObject("metadata.name is missing")
+    if not is_dns_subdomain(name):
+        raise InvalidObject(f"metadata.name {name[:80]!r} is no DNS subdomain")
+    return name
+
+
+def object_namespace(metadata: Mapping[str, Any], default: str) -> str:
+    """`metadata.namespace`, a DNS label; `default` when absent."""
+    namespace = text(metadata, "namespace", METADATA) or default
+    if not is_dns_label(namespace):
+        raise InvalidObject(f"metadata.namespace {namespace[:80]!r} is no DNS label")
+    return namespace
+
+
+def object_uid(metadata: Mapping[str, Any]) -> str:
+    """`metadata.uid`, which becomes part of a workflow id; empty when absent."""
+    uid = text(metadata, "uid", METADATA)
+    if len(uid) > UID_LIMIT:
+        raise InvalidObject(f"metadata.uid is longer than {UID_LIMIT} characters")
+    if uid and not (uid.isascii() and uid.isprintable() and " " not in uid):
+        raise InvalidObject("metadata.uid holds other characters than printable ASCII without blanks")
+    return uid

@@ -1,0 +1,63 @@
+"""A `v1.Node` as a mapping to the model's node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map, texts
+from wharfinger.manifests.metadata import METADATA, check_kind, object_name, object_uid
+from wharfinger.manifests.selectors import taints
+from wharfinger.model.node import Node
+from wharfinger.model.quantities import LIMIT
+from wharfinger.model.resources import node_allocatable
+
+
+def node(obj: object, *, create_revision: int, mod_revision: int) -> Node:
+    """Read a node; raises `InvalidObject`."""
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no mapping")
+    check_kind(obj, "Node")
+    metadata = mapping(obj, "metadata")
+    spec = mapping(obj, "spec")
+    status = mapping(obj, "status")
+    return Node(
+        name=object_name(metadata),
+        uid=object_uid(metadata),
+        create_revision=create_revision,
+        mod_revision=mod_revision,
+        labels=text_map(metadata, "labels", METADATA),
+        taints=taints(spec),
+        unschedulable=boolean(spec, "unschedulable", "spec."),
+        allocatable=_allocatable(status),
+        images=_images(status),
+        conditions=_conditions(status),
+    )
+
+
+def _allocatable(status: Mapping[str, Any]) -> Mapping[str, int]:
+    if status.get("allocatable") is None:
+        raise InvalidObject("status.allocatable is missing")
+    try:
+        return node_allocatable(quantities(status, "allocatable", "status."))
+    except ValueError as error:
+        raise InvalidObject(f"status.allocatable: {error}") from None
+
+
+def _images(status: Mapping[str, Any]) -> Mapping[str, int]:
+    images: dict[str, int] = {}
+    for index, entry in enumerate(mappings(status, "images", "status.")):
+        where = f"status.images[{index}]."
+        size = integer(entry, "sizeBytes", where, low=0, high=LIMIT) or 0
+        for name in texts(entry, "names", where):
+            images[name] = size
+    return images
+
+
+def _conditions(status: Mapping[str, Any]) -> Mapping[str, str]:
+    conditions: dict[str, str] = {}
+    for index, entry in enumerate(mappings(status, "conditions", "status.")):
+        where = f"status.conditions[{index}]."
+        conditions[text(entry, "type", where)] = text(entry, "status", where)
+    return conditions

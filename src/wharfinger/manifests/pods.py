@@ -1,0 +1,146 @@
+"""A `v1.Pod` as a mapping to the model's pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import integer, mapping, mappings, quantities, text, text_map
+from wharfinger.manifests.metadata import METADATA, check_kind, object_name, object_namespace, object_uid
+from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
+from wharfinger.manifests.unsupported import hard_terms_across_nodes, unsupported_features
+from wharfinger.model.node import PODS
+from wharfinger.model.pod import DEFAULT_SCHEDULER, NO_LABELS, HostPort, Pod
+from wharfinger.model.resources import Container, PodResources, Request, pod_request
+
+SPEC = "spec."
+STATUS = "status."
+GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+_INT32 = 2**31 - 1
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The classes that every Kubernetes cluster has."""
+
+
+def pod(obj: object, *, create_revision: int, mod_revision: int, default_namespace: str) -> Pod:
+    """Read a pod; raises `InvalidObject`."""
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no mapping")
+    check_kind(obj, "Pod")
+    metadata = mapping(obj, "metadata")
+    spec = mapping(obj, "spec")
+    status = mapping(obj, "status")
+    containers = mappings(spec, "containers", SPEC)
+    init_containers = mappings(spec, "initContainers", SPEC)
+    labels = text_map(metadata, "labels", METADATA)
+    affinity = node_affinity(spec)
+    request = _request(spec, containers, init_containers)
+    return Pod(
+        namespace=object_namespace(metadata, default_namespace),
+        name=object_name(metadata),
+        uid=object_uid(metadata) or f"rev-{create_revision}",
+        create_revision=create_revision,
+        mod_revision=mod_revision,
+        labels=labels,
+        priority=_priority(spec),
+        preemption_policy=text(spec, "preemptionPolicy", SPEC) or "PreemptLowerPriority",
+        scheduler_name=text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
+        node_name=text(spec, "nodeName", SPEC),
+        nominated_node_name=text(status, "nominatedNodeName", STATUS),
+        phase=text(status, "phase", STATUS),
+        deletion_timestamp=text(metadata, "deletionTimestamp", METADATA),
+        creation_timestamp=text(metadata, "creationTimestamp", METADATA),
+        start_time=text(status, "startTime", STATUS),
+        requests=request.requests,
+        scoring_cpu=request.scoring_cpu,
+        scoring_memory=request.scoring_memory,
+        host_ports=_host_ports(containers, init_containers),
+        node_selector=text_map(spec, "nodeSelector", SPEC),
+        required_node_terms=required_node_terms(affinity) if affinity else None,
+        preferred_node_terms=preferred_node_terms(affinity) if affinity else (),
+        tolerations=tolerations(spec),
+        scheduling_gates=_gates(spec),
+        unsupported=unsupported_features(spec),
+        hard_terms_across_nodes=hard_terms_across_nodes(spec),
+        group=_group(spec, labels),
+        condition=_scheduled_condition(status),
+    )
+
+
+def _priority(spec: Mapping[str, Any]) -> int:
+    priority = integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32)
+    if priority is not None:
+        return priority
+    return _SYSTEM_PRIORITIES.get(text(spec, "priorityClassName", SPEC), 0)
+
+
+def _gates(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    gates = mappings(spec, "schedulingGates", SPEC)
+    return tuple([text(gate, "name", f"spec.schedulingGates[{index}].") for index, gate in enumerate(gates)])
+
+
+def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+    if spec.get("schedulingGroup") is not None:
+        name = text(mapping(spec, "schedulingGroup", SPEC), "podGroupName", "spec.schedulingGroup.")
+        if name:
+            return name
+    return labels.get(GROUP_LABEL, "") if labels is not NO_LABELS else ""
+
+
+def _scheduled_condition(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    for index, entry in enumerate(mappings(status, "conditions", STATUS)):
+        where = f"status.conditions[{index}]."
+        if text(entry, "type", where) == "PodScheduled":
+            return text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)
+    return None
+
+
+def _request(
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> Request:
+    pod_level = mapping(spec, "resources", SPEC)
+    resources = PodResources(
+        [_container(entry, f"spec.containers[{index}].") for index, entry in enumerate(containers)],
+        [_container(entry, f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)],
+        quantities(spec, "overhead", SPEC),
+        quantities(pod_level, "requests", "spec.resources.") if pod_level else None,
+        quantities(pod_level, "limits", "spec.resources."),
+    )
+    try:
+        return pod_request(resources)
+    except ValueError as error:
+        raise InvalidObject(f"spec: {error}") from None
+
+
+def _container(entry: Mapping[str, Any], where: str) -> Container:
+    """What a container asks for; a limit without a request counts as request, as the API server has it."""
+    resources = mapping(entry, "resources", where)
+    requests = quantities(resources, "requests", f"{where}resources.")
+    limits = quantities(resources, "limits", f"{where}resources.")
+    if limits:
+        requests = {**limits, **requests}
+    if PODS in requests:
+        raise InvalidObject(f"{where}resources: a container cannot ask for {PODS!r}")
+    return Container(requests, restartable=text(entry, "restartPolicy", where) == "Always")
+
+
+def _host_ports(
+    containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> tuple[HostPort, ...]:
+    """Ports wanted on the node: of containers, and of init containers that keep running."""
+    found: dict[HostPort, None] = {}
+    for index, entry in enumerate(containers):
+        _collect_ports(found, entry, f"spec.containers[{index}].")
+    for index, entry in enumerate(init_containers):
+        if entry.get("restartPolicy") == "Always":
+            _collect_ports(found, entry, f"spec.initContainers[{index}].")
+    return tuple(found)
+
+
+def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], where: str) -> None:
+    for index, entry in enumerate(mappings(container, "ports", where)):
+        path = f"{where}ports[{index}]."
+        port = integer(entry, "hostPort", path, low=0, high=65535)
+        if port:
+            protocol = text(entry, "protocol", path) or "TCP"
+            found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard

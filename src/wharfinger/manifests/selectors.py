@@ -1,0 +1,126 @@
+"""Which nodes a pod wants: node selectors, affinity terms, tolerations; and a node's taints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, texts
+from wharfinger.model.selectors import (
+    NodeSelectorTerm,
+    Operator,
+    PreferredTerm,
+    Requirement,
+    Taint,
+    Toleration,
+    parse_integer,
+)
+
+_AFFINITY = "spec.affinity.nodeAffinity."
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS = {operator.value: operator for operator in Operator}
+_FIELD_OPERATORS = (Operator.IN, Operator.NOT_IN)
+
+
+def required_node_terms(affinity: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
+    """The required terms of a `nodeAffinity`; None when it requires nothing."""
+    if affinity.get(_REQUIRED) is None:
+        return None
+    return node_selector(mapping(affinity, _REQUIRED, _AFFINITY), f"{_AFFINITY}{_REQUIRED}.")
+
+
+def preferred_node_terms(affinity: Mapping[str, Any]) -> tuple[PreferredTerm, ...]:
+    """The weighted preferences of a `nodeAffinity`."""
+    terms = []
+    for index, entry in enumerate(mappings(affinity, _PREFERRED, _AFFINITY)):
+        where = f"{_AFFINITY}{_PREFERRED}[{index}]."
+        weight = integer(entry, "weight", where, low=0, high=100)
+        terms.append(PreferredTerm(weight or 0, node_selector_term(mapping(entry, "preference", where), where)))
+    return tuple(terms)
+
+
+def node_selector(selector: Mapping[str, Any], where: str) -> tuple[NodeSelectorTerm, ...]:
+    """The terms of a `v1.NodeSelector`, ORed."""
+    return tuple(
+        [
+            node_selector_term(entry, f"{where}nodeSelectorTerms[{index}].")
+            for index, entry in enumerate(mappings(selector, "nodeSelectorTerms", where))
+        ]
+    )
+
+
+def node_selector_term(term: Mapping[str, Any], where: str) -> NodeSelectorTerm:
+    """One `v1.NodeSelectorTerm`."""
+    if not term:
+        return NodeSelectorTerm()
+    expressions = mappings(term, "matchExpressions", where)
+    fields = mappings(term, "matchFields", where)
+    return NodeSelectorTerm(
+        tuple([requirement(entry, f"{where}matchExpressions[{i}].") for i, entry in enumerate(expressions)]),
+        tuple([_field(entry, f"{where}matchFields[{i}].") for i, entry in enumerate(fields)]),
+    )
+
+
+def requirement(entry: Mapping[str, Any], where: str) -> Requirement:
+    """One expression: key, operator, values, as many values as the operator takes."""
+    key = text(entry, "key", where)
+    if not key:
+        raise InvalidObject(f"{where}key is missing")
+    name = text(entry, "operator", where)
+    operator = _OPERATORS.get(name)
+    if operator is None:
+        raise InvalidObject(f"{where}operator {name[:40]!r} is none of {', '.join(_OPERATORS)}")
+    values = texts(entry, "values", where)
+    match operator:
+        case Operator.IN | Operator.NOT_IN if not values:
+            raise InvalidObject(f"{where}values are missing, {operator} needs some")
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST if values:
+            raise InvalidObject(f"{where}values are given, {operator} takes none")
+        case Operator.GT | Operator.LT if len(values) != 1 or parse_integer(values[0]) is None:
+            raise InvalidObject(f"{where}values: {operator} takes exactly one integer")
+    return Requirement(key, operator, values)
+
+
+def _field(entry: Mapping[str, Any], where: str) -> Requirement:
+    found = requirement(entry, where)
+    if found.key != "metadata.name":
+        raise InvalidObject(f"{where}key {found.key[:40]!r} is not metadata.name, the only field there is")
+    if found.operator not in _FIELD_OPERATORS:
+        raise InvalidObject(f"{where}operator {found.operator} is neither In nor NotIn")
+    return found
+
+
+def node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`spec.affinity.nodeAffinity`, empty when absent."""
+    affinity = mapping(spec, "affinity", "spec.")
+    return mapping(affinity, "nodeAffinity", "spec.affinity.") if affinity else EMPTY
+
+
+def tolerations(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    """`spec.tolerations`."""
+    found = []
+    for index, entry in enumerate(mappings(spec, "tolerations", "spec.")):
+        where = f"spec.tolerations[{index}]."
+        found.append(
+            Toleration(
+                text(entry, "key", where),
+                text(entry, "operator", where) or "Equal",
+                text(entry, "value", where),
+                text(entry, "effect", where),
+            )
+        )
+    return tuple(found)
+
+
+def taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
+    """`spec.taints` of a node."""
+    found = []
+    for index, entry in enumerate(mappings(spec, "taints", "spec.")):
+        where = f"spec.taints[{index}]."
+        key = text(entry, "key", where)
+        if not key:
+            raise InvalidObject(f"{where}key is missing")
+        found.append(Taint(key, text(entry, "value", where), text(entry, "effect", where)))
+    return tuple(found)

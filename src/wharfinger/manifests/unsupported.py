@@ -1,0 +1,61 @@
+"""What a pod asks for that this version cannot honour: such a pod is refused, never placed wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wharfinger.manifests.fields import mapping, mappings, sequence, text
+
+INTER_POD = "inter-pod affinity"
+SPREAD = "topology spread constraints"
+CLAIMS = "volume claims"
+EXCLUSIVE_DISKS = "exclusive disks"
+RESOURCE_CLAIMS = "resource claims"
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_AFFINITIES = ("podAffinity", "podAntiAffinity")
+_CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
+_EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
+"""Disks of which kube-scheduler allows one user a node."""
+
+
+def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The features in words, in a fixed order."""
+    found = []
+    if _inter_pod_terms(spec, (_REQUIRED, _PREFERRED)):
+        found.append(INTER_POD)
+    if mappings(spec, "topologySpreadConstraints", "spec."):
+        found.append(SPREAD)
+    volumes = mappings(spec, "volumes", "spec.")
+    if _any_volume(volumes, _CLAIM_VOLUMES):
+        found.append(CLAIMS)
+    if _any_volume(volumes, _EXCLUSIVE_VOLUMES):
+        found.append(EXCLUSIVE_DISKS)
+    if sequence(spec, "resourceClaims", "spec."):
+        found.append(RESOURCE_CLAIMS)
+    return tuple(found)
+
+
+def hard_terms_across_nodes(spec: Mapping[str, Any]) -> bool:
+    """Whether the pod has required inter-pod terms or hard spread constraints."""
+    if _inter_pod_terms(spec, (_REQUIRED,)):
+        return True
+    for index, entry in enumerate(mappings(spec, "topologySpreadConstraints", "spec.")):
+        if text(entry, "whenUnsatisfiable", f"spec.topologySpreadConstraints[{index}].") != "ScheduleAnyway":
+            return True
+    return False
+
+
+def _inter_pod_terms(spec: Mapping[str, Any], strengths: tuple[str, ...]) -> bool:
+    affinity = mapping(spec, "affinity", "spec.")
+    for kind in _AFFINITIES if affinity else ():
+        terms = mapping(affinity, kind, "spec.affinity.")
+        if any(mappings(terms, strength, f"spec.affinity.{kind}.") for strength in strengths):
+            return True
+    return False
+
+
+def _any_volume(volumes: Sequence[Mapping[str, Any]], kinds: tuple[str, ...]) -> bool:
+    return any(volume.get(kind) is not None for volume in volumes for kind in kinds)
