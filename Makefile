@@ -1,0 +1,56 @@
+# Everything a newcomer or CI runs. `make demo` and `make test` do the set-up themselves.
+#
+#   make demo    what wharfinger does, on a real cluster's pods
+#   make test    all tests, with real servers
+#   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: setup linked servers demo test lint types bench clean
+
+setup: servers
+
+demo: setup
+	@$(BIN)/wharfinger demo
+
+test: setup
+	@$(BIN)/pytest
+
+lint: setup
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo
+
+types: setup
+	@$(BIN)/mypy
+
+bench: setup
+	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
+
+# The environment is made again from what pyproject.toml names whenever that changes.
+$(VENV)/.dependencies: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; a minute or so) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install 'setuptools>=77'
+	@$(PIP) install --no-build-isolation --config-settings editable_mode=strict --editable '.[dev]'
+	@rm -f $(VENV)/.files && touch $@
+
+# A strict editable install is a tree of links, one a file (type checkers need it: two rooms are mapped into
+# the package). So it is made again when a file came or went, not when one was edited.
+linked: $(VENV)/.dependencies
+	@find src workflows activities tools examples -type f ! -name '*.pyc' ! -path '*.egg-info/*' | LC_ALL=C sort > $(VENV)/.files.now
+	@if ! cmp -s $(VENV)/.files.now $(VENV)/.files; then \
+		$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable . && \
+		mv $(VENV)/.files.now $(VENV)/.files; \
+	fi
+
+servers: linked
+	@$(BIN)/python -m wharfinger.dev.binaries
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
