@@ -46,6 +46,8 @@ class InstanceRecord(Record):
     """Base URL of the health endpoints, empty when they are off."""
     revision: str = ""
     """Of the fleet's template; empty for workers started by hand."""
+    dispatches: bool = True
+    """Whether it takes part in sharing pods out; False for workers that run only what others start."""
 
 
 class InstallationRecord(Record):

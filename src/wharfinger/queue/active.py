@@ -11,17 +11,17 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry
 
 
-def by_priority(pod: Pod) -> Any:
-    """PrioritySort's order: higher priority first. Equal keys go by arrival."""
-    return -pod.priority
+def by_priority(pod: Pod, arrival: float) -> Any:
+    """PrioritySort's order: higher priority first, then arrival (clock seconds)."""
+    return -pod.priority, arrival
 
 
 class Active:
     """Two heaps, of startable and of held pods; removal is lazy, so every step is O(log n)."""
 
-    def __init__(self, sort_key: Callable[[Pod], Any] = by_priority) -> None:
+    def __init__(self, sort_key: Callable[[Pod, float], Any] = by_priority) -> None:
         self._sort_key = sort_key
-        self._ready: list[tuple[Any, float, int, Entry]] = []
+        self._ready: list[tuple[Any, int, Entry]] = []
         self._held: list[tuple[float, int, Entry]] = []
         self._ticket: dict[PodKey, int] = {}
         self._tickets = itertools.count()
@@ -39,7 +39,7 @@ class Active:
         if entry.not_before > now:
             heapq.heappush(self._held, (entry.not_before, ticket, entry))
         else:
-            heapq.heappush(self._ready, (self._sort_key(entry.pod), entry.since, ticket, entry))
+            heapq.heappush(self._ready, (self._sort_key(entry.pod, entry.since), ticket, entry))
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
@@ -52,7 +52,7 @@ class Active:
         """The next pod to start, taken out; None when there is none now."""
         self._release(now)
         while self._ready:
-            _, _, ticket, entry = heapq.heappop(self._ready)
+            _, ticket, entry = heapq.heappop(self._ready)
             if self._ticket.get(entry.key) == ticket:
                 self.discard(entry.key)
                 return entry
@@ -68,4 +68,4 @@ class Active:
         while self._held and self._held[0][0] <= now:
             _, ticket, entry = heapq.heappop(self._held)
             if self._ticket.get(entry.key) == ticket:
-                heapq.heappush(self._ready, (self._sort_key(entry.pod), entry.since, ticket, entry))
+                heapq.heappush(self._ready, (self._sort_key(entry.pod, entry.since), ticket, entry))

@@ -30,8 +30,8 @@ from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.waiting import Waiting
 
 
-def _nothing(_part: Part, _cause: str) -> None:
-    """Count no transition."""
+def _nobody(_entry: Entry, _cause: str) -> None:
+    """Nobody wants to know."""
 
 
 class SchedulingQueue:
@@ -45,11 +45,11 @@ class SchedulingQueue:
         confirm_after: float = 30.0,
         restart_every: float = 300.0,
         spread: Callable[[], float] = lambda: 0.5,
-        sort_key: Callable[[Pod], Any] = by_priority,
-        entered: Callable[[Part, str], None] = _nothing,
+        sort_key: Callable[[Pod, float], Any] = by_priority,
+        entered: Callable[[Entry, str], None] = _nobody,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
-        `entered` is told each part a pod enters and why; durations in seconds.
+        `entered` is told of each entry that came into a part, and why; durations in seconds.
         """
         self._clock = clock
         self._gate = gate
@@ -116,6 +116,16 @@ class SchedulingQueue:
         """Temporal accepted the start; when etcd does not confirm it in time, it is repeated."""
         if self._entries.get(entry.key) is entry:
             self.in_flight.started(entry, self._clock())
+
+    def defer(self, entry: Entry, seconds: float) -> None:
+        """The start failed: try it again later, and let other pods go first."""
+        if self._entries.get(entry.key) is not entry:
+            return
+        if entry.part is Part.IN_FLIGHT:
+            entry.not_before = self._clock() + seconds
+            self._move(entry, Part.ACTIVE, entry.cause)
+        elif entry.part is Part.WAITING:
+            self.waiting.restart_at(entry.key, self._clock() + seconds)
 
     def restart(self, entry: Entry, cause: str) -> bool:
         """Start a waiting pod as if it were new: its chain is gone. Whether it still waited."""
@@ -211,7 +221,7 @@ class SchedulingQueue:
 
     def _arrive(self, entry: Entry, part: Part, cause: str) -> None:
         entry.part = part
-        self._entered(part, cause)
+        self._entered(entry, cause)
 
     def _next_restart(self) -> float:
         """Seconds to the next repetition, spread so that a herd of pods does not stay one."""

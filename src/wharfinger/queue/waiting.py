@@ -42,7 +42,7 @@ class Waiting:
         """The pod waits, with the refusal in its entry; `restart_at`: clock seconds."""
         self._entries[entry.key] = entry
         self.candidates.add(entry)
-        self._schedule(entry.key, restart_at)
+        self.restart_at(entry.key, restart_at)
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
@@ -57,10 +57,11 @@ class Waiting:
             _, ticket, key = heapq.heappop(self._restarts)
             if self._ticket.get(key) == ticket:
                 due.append(self._entries[key])
-                self._schedule(key, again_at)
+                self.restart_at(key, again_at)
         return due
 
-    def _schedule(self, key: PodKey, at: float) -> None:
+    def restart_at(self, key: PodKey, at: float) -> None:
+        """The waiting pod is due to be started again at clock seconds `at`, and not before."""
         ticket = next(self._tickets)
         self._ticket[key] = ticket
         heapq.heappush(self._restarts, (at, ticket, key))

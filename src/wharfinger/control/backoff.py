@@ -1,0 +1,14 @@
+"""Waiting longer after each failure, by chance a little more or less."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+
+def delays(initial: float, maximum: float, chance: random.Random) -> Iterator[float]:
+    """Endless delays in seconds: doubling from `initial` to `maximum`, each times 0.5 to 1."""
+    delay = initial
+    while True:
+        yield delay * (0.5 + chance.random() / 2)
+        delay = min(delay * 2, maximum)

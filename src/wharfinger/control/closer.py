@@ -1,0 +1,93 @@
+"""Ends what is left of a pod that is bound, deleted, finished or not ours: its chain and its record.
+
+A parked run is signalled; it looks at the pod, finds nothing to do, and completes. The record is
+removed unless it was rewritten since. Also removes binding keys whose node is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from temporalio.service import RPCError
+
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.backoff import delays
+from wharfinger.control.changes import Changes
+from wharfinger.control.signals import Signaller
+from wharfinger.control.view import View
+from wharfinger.errors import StoreError
+from wharfinger.model.pod import PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Store
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 8
+TRIES = 20
+"""With delays up to 10 s, about three minutes; what is left then is found when lists are read."""
+
+
+class Closer:
+    """A few workers over a list of endings."""
+
+    def __init__(self, store: Store, signaller: Signaller, view: View, *, chance: random.Random) -> None:
+        self._store = store
+        self._signaller = signaller
+        self._view = view
+        self._chance = chance
+        self._work: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
+
+    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
+        """End the chain of a pod that needs it no more, soon."""
+
+        async def ending() -> None:
+            if refusal.workflow_id:
+                await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=str(key)))
+            if remove_record:
+                await self._delete(keys.attempt(*key), refusal.record_revision)
+
+        self._work.put_nowait(ending)
+
+    def apply(self, changes: Changes) -> None:
+        """After a list: remove binding keys without a node (nothing refers to them any more)."""
+        if not changes.listed:
+            return
+        for name, revision in self._view.bindings.items():
+            if name not in self._view.cache.nodes:
+                self._work.put_nowait(self._binding_ending(name, revision))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_A_TIME):
+                group.create_task(self._loop())
+
+    async def _loop(self) -> None:
+        while True:
+            ending = await self._work.get()
+            pauses = delays(0.2, 10.0, self._chance)
+            for _ in range(TRIES):
+                try:
+                    await ending()
+                    break
+                except (RPCError, StoreError) as error:
+                    log.debug("ending a chain failed, trying again error=%r", str(error))
+                    await asyncio.sleep(next(pauses))
+
+    def _binding_ending(self, name: str, revision: int) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def ending() -> None:
+            await self._delete(keys.binding(name), revision, unless=keys.node(name))
+
+        return ending
+
+    async def _delete(self, key: str, revision: int, *, unless: str = "") -> None:
+        """Delete a key if it is still at that revision, and `unless` does not exist."""
+        compares = [Compare(key, "mod", revision)]
+        if unless:
+            compares.append(Compare(unless, "create", 0))
+        await self._store.txn(compares, [Delete(key)])

@@ -1,0 +1,121 @@
+"""From a stored key and value to what it means, without touching any state.
+
+Apart from `control.view`, so that a long list can be decoded page by page beside the old state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from wharfinger.contracts.records import AttemptRecord, InstanceRecord
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.refusal import Refusal
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+
+_PARTS = {
+    keys.PODS: 2,
+    keys.NODES: 1,
+    keys.BINDINGS: 1,
+    keys.ATTEMPTS: 2,
+    keys.INSTANCES: 3,
+    keys.TENANTS: 1,
+}
+"""Kinds that are followed, by prefix, and how many names follow it in a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One key as the store shows it now."""
+
+    kv: KeyValue
+    prefix: str
+    parts: tuple[str, ...]
+    value: Pod | Node | Refusal | InstanceRecord | None = None
+    """None for kinds whose value means nothing (bindings, tenants), for deleted and for invalid keys."""
+    deleted: bool = False
+    invalid: str = ""
+    """Why it cannot be read; empty when it can, or is deleted."""
+
+
+def observe(event: Event) -> Observed | None:
+    """What an event says; None when its key is of no kind we follow."""
+    kv = event.kv
+    parsed = keys.parse(kv.key)
+    if parsed is None or parsed.prefix not in _PARTS:
+        return None
+    prefix, parts = parsed.prefix, parsed.parts
+    if len(parts) != _PARTS[prefix] or not all(parts):
+        reason = f"its key is not {prefix}{'/'.join(['<name>'] * _PARTS[prefix])}"
+        return Observed(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
+    if event.deleted:
+        return Observed(kv, prefix, parts, deleted=True)
+    try:
+        return Observed(kv, prefix, parts, _decode(kv, prefix, parts))
+    except InvalidObject as error:
+        return Observed(kv, prefix, parts, invalid=str(error))
+
+
+def well_formed(observed: Observed) -> bool:
+    """Whether the key names an object at all, readable or not."""
+    return len(observed.parts) == _PARTS[observed.prefix] and all(observed.parts)
+
+
+def _decode(kv: KeyValue, prefix: str, parts: tuple[str, ...]) -> Pod | Node | Refusal | InstanceRecord | None:
+    match prefix:
+        case keys.PODS:
+            return decode_pod(
+                kv.value,
+                namespace=parts[0],
+                name=parts[1],
+                create_revision=kv.create_revision,
+                mod_revision=kv.mod_revision,
+            )
+        case keys.NODES:
+            return decode_node(
+                kv.value, name=parts[0], create_revision=kv.create_revision, mod_revision=kv.mod_revision
+            )
+        case keys.ATTEMPTS:
+            return _refusal(kv)
+        case keys.INSTANCES:
+            return _instance(kv, parts[2])
+        case _:
+            return None
+
+
+def _refusal(kv: KeyValue) -> Refusal:
+    try:
+        record = AttemptRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+    return Refusal(
+        attempt=record.attempt,
+        reason=record.reason,
+        rejectors=record.plugins,
+        revision=record.revision,
+        message=record.message,
+        workflow_id=record.workflow_id,
+        run_id=record.run_id,
+        create_revision=record.create_revision,
+        record_revision=kv.mod_revision,
+    )
+
+
+def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
+    if not (incarnation.isascii() and incarnation.isdigit()):
+        raise InvalidObject(f"incarnation {incarnation!r} is no number")
+    try:
+        return InstanceRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+
+
+def _first_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -1,0 +1,141 @@
+"""On duty or not: a worker serves while it is synced, holds its lease and reaches Temporal.
+
+::
+
+    starting ──synced, lease, Temporal──► ready ◄──────────────► withdrawn
+                                            └──drain──► draining
+
+Going on duty: poll, then be registered as ready; the shard follows when etcd's watch shows it. Going
+off: give the shard up first, then stop polling. In any case the others know from etcd alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from wharfinger.control.changes import Changes
+from wharfinger.control.informer import Informer
+from wharfinger.control.membership import INCARNATION, Membership
+from wharfinger.control.polling import Polling
+from wharfinger.control.reachability import Reachability
+from wharfinger.control.shards import Roster, Shards
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds until polling that failed is started again."""
+
+
+class Roll(Protocol):
+    """Who is told about the share-out."""
+
+    def resharded(self) -> None:
+        """The shards changed."""
+
+
+class Duty:
+    """Puts the worker on and off duty; a `Subscriber` that follows the registrations."""
+
+    def __init__(
+        self,
+        *,
+        tenant: str,
+        informer: Informer,
+        membership: Membership,
+        reachability: Reachability,
+        polling: Polling,
+        shards: Shards,
+        serve: Callable[[bool], None],
+        roll: Roll,
+    ) -> None:
+        """`serve` lets the dispatcher start pods, or stops it."""
+        self._tenant = tenant
+        self._informer = informer
+        self._membership = membership
+        self._reachability = reachability
+        self._polling = polling
+        self._shards = shards
+        self._serve = serve
+        self._roll = roll
+        self._roster = Roster(tenant)
+        self._news = asyncio.Event()
+        self._draining = False
+        self.on = False
+        """Whether this worker serves."""
+
+    def checks(self) -> dict[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+        return {
+            "synced": "ok" if self._informer.synced.is_set() else "the first list is not done",
+            "lease": "ok" if self._membership.held else "no lease is held",
+            "temporal": "ok" if self._reachability.reachable else "Temporal does not answer",
+            "polling": "ok" if self._polling.running else "no task is polled for",
+            "serving": "draining" if self._draining else "ok" if self.on else "not on duty",
+        }
+
+    def changed(self) -> None:
+        """Something this depends on may have changed."""
+        self._news.set()
+        if not self._membership.held:
+            self._share_out()  # without the lease nothing is ours, whatever etcd still shows
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the registrations of our pool."""
+        relevant = [change for change in changes.instances if change.tenant == self._tenant]
+        for change in relevant:
+            self._roster.set(change.slot, change.incarnation, change.new)
+        if relevant or changes.listed:
+            self._share_out(anew=changes.listed)
+
+    async def run(self) -> None:
+        """Go on and off duty as things change, until cancelled."""
+        await self._informer.synced.wait()
+        while True:
+            self._news.clear()
+            if self._fit() and not (self.on and self._polling.running):
+                await self._begin()
+            elif self.on and not self._fit():
+                await self._withdraw()
+            await self._news.wait()
+
+    async def drain(self) -> None:
+        """Take no more work: the shard is given up at once; polling ends when activities have finished."""
+        self._draining = True
+        self.on = False
+        self._membership.want("draining")
+        self._share_out()
+        await self._polling.stop()
+
+    def _fit(self) -> bool:
+        return not self._draining and self._membership.held and self._reachability.reachable
+
+    async def _begin(self) -> None:
+        try:
+            await self._polling.start()
+        except Exception as error:
+            log.warning("polling cannot start, trying again error=%r", str(error))
+            asyncio.get_running_loop().call_later(AGAIN, self._news.set)
+            return
+        self.on = True
+        self._membership.want("ready")
+        self._share_out()
+        log.info("on duty slot=%s", self._membership.slot)
+
+    async def _withdraw(self) -> None:
+        log.warning("withdrawn checks=%s", {name: said for name, said in self.checks().items() if said != "ok"})
+        self.on = False
+        self._membership.want("withdrawn")
+        self._share_out()
+        await self._polling.stop()
+
+    def _share_out(self, *, anew: bool = False) -> None:
+        slot = self._membership.slot
+        mine = self.on and bool(slot) and self._roster.serving(slot) == INCARNATION
+        me = f"{self._tenant}/{slot}" if mine else None
+        if self._shards.update(self._roster.ready(), me) or anew:
+            log.info("share-out members=%d serving=%s", len(self._shards.members), me is not None)
+            self._serve(me is not None)
+            self._roll.resharded()

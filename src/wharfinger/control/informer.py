@@ -1,0 +1,147 @@
+"""The informer: one list and one watch over everything, told on in the order of etcd's revisions.
+
+::
+
+    list at R, page by page ──► differences, as one set of changes ──► watch from R+1 ──► a set a revision
+         ▲                                                                 │
+         └──────────────── compacted, or the watch was ended ◄─────────────┘
+
+All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
+then does `cache.progress` move. Objects that cannot be read are reported and stop nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Sequence
+
+from wharfinger.control.backoff import delays
+from wharfinger.control.changes import Changes, Subscriber
+from wharfinger.control.decoding import Observed, observe
+from wharfinger.control.view import View
+from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, Store, WatchBatch
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+BREATHER = 64
+"""Revisions handled at a stretch before the loop may run something else."""
+
+
+class Informer:
+    """Follows etcd for a `View` and its subscribers until it is cancelled."""
+
+    def __init__(
+        self,
+        store: Store,
+        view: View,
+        subscribers: Sequence[Subscriber],
+        metrics: Metrics,
+        *,
+        chance: random.Random,
+        page_size: int = 500,
+    ) -> None:
+        self._store = store
+        self._view = view
+        self._progress = view.cache.progress
+        self._subscribers = subscribers
+        self._metrics = metrics
+        self._chance = chance
+        self._page_size = page_size
+        self.synced = asyncio.Event()
+        """Set once the first list was taken in."""
+        self.listed_revision = 0
+        """Revision of the newest list; events before it were never seen one by one."""
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises `RevisionWentBack`: what we know never was, as etcd has it."""
+        cause = "start"
+        while True:
+            await self._list(cause)
+            cause = await self._watch()
+
+    async def _list(self, cause: str) -> None:
+        for delay in delays(0.2, 5.0, self._chance):
+            try:
+                await self._list_once(cause)
+            except (Unavailable, AccessDenied, Compacted, RevisionFuture) as error:
+                log.warning("list failed, trying again cause=%s error=%r", cause, str(error))
+                await asyncio.sleep(delay)
+            else:
+                return
+
+    async def _list_once(self, cause: str) -> None:
+        seen: set[str] = set()
+        found: list[Observed] = []
+        revision = 0
+        async for page in self._store.list(keys.ROOT, page_size=self._page_size):
+            revision = page.revision
+            for kv in page.items:
+                seen.add(kv.key)
+                if self._view.unchanged(kv):
+                    continue
+                if self._view.replaced(kv):
+                    _append(found, Event(kv, deleted=True))
+                _append(found, Event(kv))
+            await asyncio.sleep(0)
+        if revision < self._progress.revision:
+            raise RevisionWentBack(
+                f"etcd is at revision {revision} and was at {self._progress.revision}: it was restored from a backup; "
+                "start the workers anew, and restore with --bump-revision and --mark-compacted"
+            )
+        for event in self._view.vanished(seen, revision):
+            _append(found, event)
+        self._metrics.relists.labels(cause).inc()
+        log.info("listed keys=%d changed=%d revision=%d cause=%s", len(seen), len(found), revision, cause)
+        self.listed_revision = revision
+        self._apply(found, Changes(revision, listed=True))
+        self.synced.set()
+
+    async def _watch(self) -> str:
+        """Watch until it has to be listed again; answers why."""
+        try:
+            async with self._store.watch(keys.ROOT, self._progress.revision + 1) as batches:
+                stretch = 0
+                async for batch in batches:
+                    self._take(batch)
+                    stretch += 1
+                    if stretch % BREATHER == 0:
+                        await asyncio.sleep(0)
+        except Compacted as error:
+            log.warning("watch compacted, listing again error=%r", str(error))
+            return "compacted"
+        except (Unavailable, AccessDenied, RevisionFuture) as error:
+            log.warning("watch ended, listing again error=%r", str(error))
+            return "cancelled"
+        await asyncio.sleep(0.1 + 0.1 * self._chance.random())  # an end without reason must not spin
+        return "ended"
+
+    def _take(self, batch: WatchBatch) -> None:
+        if batch.events:
+            self._apply(filter(None, map(observe, batch.events)), Changes(batch.revision))
+        else:
+            self._progress.advance(batch.revision)
+            self._metrics.watch_revision.set(self._progress.revision)
+
+    def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
+        for observed in observations:
+            self._view.take(observed, changes)
+        for subscriber in self._subscribers:
+            try:
+                subscriber.apply(changes)
+            except Exception:  # a loop's mistake must not keep the others from the truth
+                log.exception(
+                    "subscriber failed subscriber=%s revision=%d", type(subscriber).__name__, changes.revision
+                )
+        self._progress.advance(changes.revision)
+        self._metrics.watch_revision.set(self._progress.revision)
+
+
+def _append(found: list[Observed], event: Event) -> None:
+    observed = observe(event)
+    if observed is not None:
+        found.append(observed)

@@ -1,0 +1,132 @@
+"""Which pods are this worker's, told to the queue as facts come in.
+
+In: changes from the informer, and a new share-out of the shards. Out: the queue holds exactly the
+pods that are pending, of our pool (scheduler name and tenant) and of our shard; what ended is handed
+to the `Closer`, which ends their open chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from wharfinger.cache.cache import Cache
+from wharfinger.control.changes import Changes
+from wharfinger.control.shards import Shards
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.telemetry import Metrics
+
+
+class Ending(Protocol):
+    """Who ends what a pod leaves behind."""
+
+    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
+        """The pod needs its chain no more; its record goes too when nobody else will want it."""
+
+
+class Intake:
+    """Derives the queue from the cache, the records and the shards; a `Subscriber`."""
+
+    def __init__(
+        self,
+        *,
+        queue: SchedulingQueue,
+        cache: Cache,
+        records: Mapping[PodKey, Refusal],
+        ownership: Ownership,
+        shards: Shards,
+        ending: Ending,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        kick: Callable[[], None],
+    ) -> None:
+        """`kick` is called whenever there may be something to start."""
+        self._queue = queue
+        self._cache = cache
+        self._records = records
+        self._ownership = ownership
+        self._shards = shards
+        self._ending = ending
+        self._metrics = metrics
+        self._clock = clock
+        self._kick = kick
+        self._pool: dict[PodKey, None] = {}
+        """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
+
+    def apply(self, changes: Changes) -> None:
+        """Take in one revision's changes."""
+        looked_at: set[PodKey] = set()
+        for change in changes.pods:
+            if change.key not in looked_at:
+                looked_at.add(change.key)
+                fresh = change.old is None and not changes.listed
+                self._consider(change.key, "seen" if fresh else "take-over")
+        for record in changes.records:
+            if record.key not in looked_at:
+                self._consider(record.key, "take-over")
+        if changes.tenants:
+            self._reconsider(self._labelled())
+        if self._queue.active:
+            self._kick()
+
+    def resharded(self) -> None:
+        """The share-out changed: take over and give up pods, and end what belongs to pods that are gone."""
+        self._reconsider(list(self._pool))
+        for key, refusal in list(self._records.items()):
+            pod = self._cache.pods.get(key)
+            if (pod is None or pod.bound or pod.finished) and self._shards.owns_key(key):
+                self._ending.close(key, refusal, remove_record=True)
+        self._kick()
+
+    def _reconsider(self, keys: list[PodKey]) -> None:
+        for key in keys:
+            self._consider(key, "take-over")
+
+    def _labelled(self) -> list[PodKey]:
+        label = self._ownership.tenant_label
+        return [key for key, pod in self._cache.pods.items() if pod.pending and label in pod.labels]
+
+    def _consider(self, key: PodKey, cause: str) -> None:
+        pod = self._cache.pods.get(key)
+        pooled = pod is not None and pod.pending and self._ownership.owns(pod, self._cache.tenants)
+        if pooled and pod is not None:
+            self._pool[key] = None
+            if self._shards.mine(pod):
+                self._queue_pod(pod, cause)
+            else:
+                self._queue.remove(key)
+            return
+        self._pool.pop(key, None)
+        entry = self._queue.remove(key)
+        if entry is not None:
+            self._ended(entry, pod)
+        elif pod is None:
+            self._orphaned(key)
+
+    def _queue_pod(self, pod: Pod, cause: str) -> None:
+        known = self._queue.get(pod.key)
+        if known is not None and known.pod.create_revision != pod.create_revision:
+            self._ended(known, None)  # another life of the name
+        hold = self._shards.not_before(pod) if known is None else 0.0
+        self._queue.put(pod, self._records.get(pod.key), cause=cause, not_before=hold)
+
+    def _ended(self, entry: Entry, now: Pod | None) -> None:
+        """A pod of ours ended: bound, deleted, finished, or not ours any more."""
+        if now is not None and now.bound:
+            attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
+            label = str(attempts) if attempts < 15 else "15+"
+            self._metrics.sli_duration.labels(label).observe(self._clock() - entry.since)
+        record = self._records.get(entry.key)  # a bind of ours deleted it in the same transaction
+        if record is not None:
+            remove = now is None or now.bound or now.finished
+            self._ending.close(entry.key, record, remove_record=remove)
+
+    def _orphaned(self, key: PodKey) -> None:
+        """The pod is gone, and a record of it is left that nobody else will look at."""
+        record = self._records.get(key)
+        if record is not None and self._shards.owns_key(key):
+            self._ending.close(key, record, remove_record=True)

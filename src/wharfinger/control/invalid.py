@@ -1,0 +1,57 @@
+"""Stored objects that cannot be read: reported once each, never in anybody's way."""
+
+from __future__ import annotations
+
+import logging
+
+from wharfinger.registry import keys
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+_KINDS = {
+    keys.PODS: "pod",
+    keys.NODES: "node",
+    keys.BINDINGS: "binding",
+    keys.ATTEMPTS: "attempt",
+    keys.INSTANCES: "instance",
+    keys.TENANTS: "tenant",
+}
+
+
+def kind_of(key: str) -> str:
+    """The kind of object a key names, for people."""
+    return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "object")
+
+
+class InvalidObjects:
+    """Which keys hold what nobody can read, and why."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._reasons: dict[str, str] = {}
+        for kind in _KINDS.values():
+            metrics.invalid_objects.labels(kind).set(0)
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Key -> reason, of all that are invalid now."""
+        return dict(self._reasons)
+
+    def add(self, key: str, reason: str) -> None:
+        """The key holds an invalid object; said again only when the reason is another one."""
+        before = self._reasons.get(key)
+        self._reasons[key] = reason
+        if before is None:
+            self._metrics.invalid_objects.labels(kind_of(key)).inc()
+        if before != reason:
+            log.warning("invalid %s key=%s reason=%r", kind_of(key), _printable(key), reason)
+
+    def clear(self, key: str) -> None:
+        """The key holds a valid object, or none."""
+        if self._reasons and self._reasons.pop(key, None) is not None:
+            self._metrics.invalid_objects.labels(kind_of(key)).dec()
+
+
+def _printable(key: str) -> str:
+    return key.encode(errors="surrogateescape").decode(errors="backslashreplace")

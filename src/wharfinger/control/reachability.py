@@ -1,0 +1,63 @@
+"""Whether Temporal answers: asked on a timer, so that a worker cut off from it withdraws."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from temporalio.service import RPCError
+
+log = logging.getLogger(__name__)
+
+EVERY = 2.0
+"""Seconds between two questions."""
+
+Probe = Callable[[], Awaitable[object]]
+
+
+class Reachability:
+    """Asks `probe` again and again; unreachable after `patience` seconds without an answer."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        *,
+        patience: float,
+        clock: Callable[[], float],
+        changed: Callable[[], None],
+        every: float = EVERY,
+    ) -> None:
+        """`changed` is called when `reachable` changes."""
+        self._probe = probe
+        self._patience = patience
+        self._clock = clock
+        self._changed = changed
+        self._every = min(every, patience / 3)
+        self._answered = clock()
+        self.reachable = True
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self._ask()
+            await asyncio.sleep(self._every)
+
+    async def _ask(self) -> None:
+        try:
+            async with asyncio.timeout(self._patience / 2):
+                await self._probe()
+        except (RPCError, TimeoutError, RuntimeError, OSError) as error:
+            silent = self._clock() - self._answered
+            if self.reachable and silent >= self._patience:
+                log.warning("Temporal does not answer silent_s=%.1f error=%r", silent, str(error))
+                self._set(False)
+            return
+        self._answered = self._clock()
+        if not self.reachable:
+            log.info("Temporal answers again")
+            self._set(True)
+
+    def _set(self, reachable: bool) -> None:
+        self.reachable = reachable
+        self._changed()

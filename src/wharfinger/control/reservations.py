@@ -1,0 +1,77 @@
+"""Rooms kept in mind for pods that were woken and have not been placed yet.
+
+Without them every event in that moment would wake another pod for the same room. A reservation ends
+when the pod is bound or otherwise leaves the waiting part, when a newer record arrives, or with time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from wharfinger.cache.cache import Cache
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+
+PATIENCE = 30.0
+"""Seconds a woken pod is given; its back-off is at most 10 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    node: str
+    """Empty when it is not known where the pod will go."""
+    at: float
+    record_revision: int
+
+
+class Reservations:
+    """Woken pods, by entry."""
+
+    def __init__(
+        self, queue: SchedulingQueue, cache: Cache, clock: Callable[[], float], patience: float = PATIENCE
+    ) -> None:
+        """`patience`: seconds."""
+        self._queue = queue
+        self._cache = cache
+        self._clock = clock
+        self._patience = patience
+        self._kept: dict[Entry, _Reservation] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._kept
+
+    def add(self, entry: Entry, node: str) -> None:
+        """The pod is woken and expected on the node."""
+        self._kept[entry] = _Reservation(node, self._clock(), entry.record_revision)
+
+    def release(self, entry: Entry) -> None:
+        """The pod came to wait again: what it was expected to do, it did not."""
+        self._kept.pop(entry, None)
+
+    def expire(self) -> list[Entry]:
+        """Drop what is over; the entries whose pods still wait and gave no answer in time."""
+        unanswered: list[Entry] = []
+        now = self._clock()
+        for entry, kept in list(self._kept.items()):
+            waits = self._queue.waiting.get(entry.key) is entry and entry.record_revision == kept.record_revision
+            if waits and now - kept.at < self._patience:
+                continue
+            del self._kept[entry]
+            if waits:
+                unanswered.append(entry)
+        return unanswered
+
+    def placed_on(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with the expected pods on it, but for those it holds as assumed already."""
+        if not self._kept:
+            return snapshot
+        assumed = {assumption.identity for assumption in self._cache.assumed()}
+        for entry, kept in self._kept.items():
+            if kept.node in snapshot and entry.pod.identity not in assumed:
+                snapshot = snapshot.place(entry.pod, kept.node)
+        return snapshot

@@ -1,0 +1,132 @@
+"""Which worker starts a pod: rendezvous hashing over the ready workers, as etcd shows them.
+
+Sharing out is a courtesy, not a lock: two workers that disagree for a moment start the same workflow
+id, and one of them joins. So nothing here needs to be exact, only the same everywhere soon.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.pod import Pod, PodKey
+
+
+def shard_key(pod: Pod) -> str:
+    """What is hashed: the group's name, the namespace for pods with hard terms across nodes, else the pod's.
+
+    Pods that look at each other are decided by one worker, so that they seldom contend.
+    """
+    if pod.group:
+        return f"group/{pod.namespace}/{pod.group}"
+    if pod.hard_terms_across_nodes:
+        return f"namespace/{pod.namespace}"
+    return f"pod/{pod.namespace}/{pod.name}"
+
+
+class Ring:
+    """The members at one time. A key belongs to the member with the highest hash of both."""
+
+    def __init__(self, members: Iterable[str] = ()) -> None:
+        self.members = frozenset(members)
+        self._seeds = [
+            (member, hashlib.blake2b(member.encode() + b"\0", digest_size=8)) for member in sorted(self.members)
+        ]
+
+    def owner(self, key: str) -> str | None:
+        """The member that owns the key; None when there are no members."""
+        if len(self._seeds) <= 1:
+            return self._seeds[0][0] if self._seeds else None
+        encoded = key.encode(errors="surrogateescape")
+        best, owner = b"", None
+        for member, seed in self._seeds:
+            digest = seed.copy()
+            digest.update(encoded)
+            weight = digest.digest()
+            if weight > best or owner is None:
+                best, owner = weight, member
+        return owner
+
+
+class Roster:
+    """The registrations of all workers of one tenant (or of the common pool), as the watch shows them."""
+
+    def __init__(self, tenant: str) -> None:
+        self._tenant = tenant
+        self._slots: dict[str, dict[int, InstanceRecord]] = {}
+
+    def set(self, slot: str, incarnation: int, record: InstanceRecord | None) -> None:
+        """A registration as it is now; None = gone."""
+        lives = self._slots.setdefault(slot, {})
+        if record is None:
+            lives.pop(incarnation, None)
+        else:
+            lives[incarnation] = record
+        if not lives:
+            del self._slots[slot]
+
+    def ready(self) -> frozenset[str]:
+        """The members, `<tenant>/<slot>`: slots with a ready incarnation that dispatches."""
+        return frozenset(f"{self._tenant}/{slot}" for slot in self._slots if self.serving(slot) is not None)
+
+    def serving(self, slot: str) -> int | None:
+        """The highest incarnation of the slot that is ready and dispatches: the member's owner."""
+        lives = self._slots.get(slot, {})
+        return max((n for n, record in lives.items() if record.state == "ready" and record.dispatches), default=None)
+
+
+class Shards:
+    """Which pods are this worker's, and from when on.
+
+    A pod's owner must be unchanged for `hold` seconds before it starts pods it gained: the one before
+    may still be starting them, and a membership that flaps moves nothing. Pods that stay with their
+    owner, and new pods on a settled ring, are not held.
+    """
+
+    def __init__(self, *, hold: float, clock: Callable[[], float]) -> None:
+        self._hold = hold
+        self._clock = clock
+        self._ring = Ring()
+        self._me: str | None = None
+        self._recent: deque[tuple[float, Ring, str | None]] = deque()
+        """Earlier states, with the time each ended, oldest first; those of the last `hold` seconds."""
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The ready members."""
+        return self._ring.members
+
+    @property
+    def me(self) -> str | None:
+        """This worker's member name while it serves, else None."""
+        return self._me
+
+    def update(self, members: frozenset[str], me: str | None) -> bool:
+        """Take over a membership; `me` is None while this worker serves nothing. Whether it changed."""
+        me = me if me in members else None
+        if members == self._ring.members and me == self._me:
+            return False
+        self._recent.append((self._clock(), self._ring, self._me))
+        self._ring, self._me = Ring(members), me
+        return True
+
+    def mine(self, pod: Pod) -> bool:
+        """Whether this worker owns the pod now."""
+        return self._me is not None and self._ring.owner(shard_key(pod)) == self._me
+
+    def owns_key(self, key: PodKey) -> bool:
+        """Whether this worker looks after what a pod that is gone left behind."""
+        return self._me is not None and self._ring.owner(f"pod/{key.namespace}/{key.name}") == self._me
+
+    def not_before(self, pod: Pod) -> float:
+        """Clock seconds before which a pod of ours is not started; 0 = at once."""
+        horizon = self._clock() - self._hold
+        while self._recent and self._recent[0][0] <= horizon:
+            self._recent.popleft()
+        key = shard_key(pod) if self._recent else ""
+        for ended, ring, me in reversed(self._recent):
+            if me is None or ring.owner(key) != me:
+                return ended + self._hold
+        return 0.0

@@ -1,0 +1,26 @@
+"""What the loops ask of Temporal, as Protocols: the composition root passes the real ones in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.model.pod import Pod
+
+
+class Starter(Protocol):
+    """Starts a pod's attempt."""
+
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+        """Start the pod's chain, or join the one that is open; returns when Temporal has accepted.
+
+        `check_queue`: the open chain may sit on another tenant's task queue, where perhaps nobody
+        polls; then it is terminated and started on ours. Raises `temporalio.service.RPCError`.
+        """
+
+
+class Signaller(Protocol):
+    """Wakes parked runs."""
+
+    async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        """Signal the open run of the chain; False when there is none. Raises `RPCError`."""

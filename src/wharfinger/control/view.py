@@ -1,0 +1,146 @@
+"""The cluster as etcd shows it: the cache, and beside it records, registrations and tenants.
+
+In: observations, decoded by `control.decoding`. Out: `Changes`, what each meant. Everything here is
+synchronous, so that a revision is taken in whole.
+
+An object that turns unreadable counts as absent, for no decision can be made with it; except a bound
+pod: what it holds on its node is still held, so its last readable state stays until it is deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
+from wharfinger.control.decoding import Observed, well_formed
+from wharfinger.control.invalid import InvalidObjects
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class View:
+    """etcd's state as known here, and how it changes."""
+
+    def __init__(self, cache: Cache, metrics: Metrics) -> None:
+        self.cache = cache
+        self.records: dict[PodKey, Refusal] = {}
+        """The attempt records."""
+        self.bindings: dict[str, int] = {}
+        """Mod revision of each binding key, also of those whose node is gone."""
+        self.invalid = InvalidObjects(metrics)
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def unchanged(self, kv: KeyValue) -> bool:
+        """Whether a listed key is what we know already."""
+        return self._known.get(kv.key) == (kv.create_revision, kv.mod_revision)
+
+    def replaced(self, kv: KeyValue) -> bool:
+        """Whether a listed key is known, but was deleted and made anew since."""
+        known = self._known.get(kv.key)
+        return known is not None and known[0] != kv.create_revision
+
+    def vanished(self, seen: set[str], revision: int) -> Iterator[Event]:
+        """A delete for each known key that a list did not show any more."""
+        for key in [key for key in self._known if key not in seen]:
+            yield Event(KeyValue(key, b"", 0, revision), deleted=True)
+
+    def take(self, observed: Observed, changes: Changes) -> None:
+        """Take one observation in, and note in `changes` what it means."""
+        kv = observed.kv
+        if observed.deleted:
+            self._known.pop(kv.key, None)
+        else:
+            self._known[kv.key] = (kv.create_revision, kv.mod_revision)
+        if observed.invalid:
+            self.invalid.add(kv.key, observed.invalid)
+        else:
+            self.invalid.clear(kv.key)
+        if not well_formed(observed):
+            return
+        match observed.prefix:
+            case keys.PODS:
+                self._pod(observed, changes)
+            case keys.NODES:
+                self._node(observed, changes)
+            case keys.BINDINGS:
+                self._binding(observed)
+            case keys.ATTEMPTS:
+                self._record(observed, changes)
+            case keys.INSTANCES:
+                self._instance(observed, changes)
+            case keys.TENANTS:
+                self._tenant(observed, changes)
+
+    def _pod(self, observed: Observed, changes: Changes) -> None:
+        key = PodKey(*observed.parts)
+        old = self.cache.pods.get(key)
+        new = observed.value
+        if isinstance(new, Pod):
+            self.cache.set_pod(new, observed.kv.value)
+            changes.pods.append(PodChange(key, old, new))
+            return
+        if old is None:
+            return
+        if observed.invalid and old.bound and old.create_revision == observed.kv.create_revision:
+            log.warning("pod=%s is unreadable now; it still counts on node=%s as last seen", key, old.node_name)
+            return
+        self.cache.remove_pod(key)
+        changes.pods.append(PodChange(key, old, None))
+
+    def _node(self, observed: Observed, changes: Changes) -> None:
+        (name,) = observed.parts
+        old = self.cache.nodes.get(name)
+        new = observed.value
+        if isinstance(new, Node):
+            self.cache.set_node(new)
+            changes.nodes.append(NodeChange(name, old, new))
+        elif old is not None:
+            self.cache.remove_node(name)
+            changes.nodes.append(NodeChange(name, old, None))
+
+    def _binding(self, observed: Observed) -> None:
+        (name,) = observed.parts
+        if observed.deleted:
+            self.bindings.pop(name, None)
+            self.cache.remove_binding(name)
+        else:
+            self.bindings[name] = observed.kv.mod_revision
+            self.cache.set_binding(name, observed.kv.mod_revision)
+
+    def _record(self, observed: Observed, changes: Changes) -> None:
+        key = PodKey(*observed.parts)
+        old = self.records.get(key)
+        new = observed.value if isinstance(observed.value, Refusal) else None
+        if new is not None:
+            self.records[key] = new
+            # Placed here, refused by a bind elsewhere: what this worker assumed is not coming.
+            self.cache.forget_unsent(PodIdentity(key.namespace, key.name, new.create_revision))
+        elif old is not None:
+            del self.records[key]
+        if new is not None or old is not None:
+            changes.records.append(RecordChange(key, old, new))
+
+    def _instance(self, observed: Observed, changes: Changes) -> None:
+        tenant, slot, incarnation = observed.parts
+        if not (incarnation.isascii() and incarnation.isdigit()):
+            return
+        new = observed.value if isinstance(observed.value, InstanceRecord) else None
+        changes.instances.append(InstanceChange(tenant, slot, int(incarnation), new))
+
+    def _tenant(self, observed: Observed, changes: Changes) -> None:
+        (name,) = observed.parts
+        if observed.deleted == (name in self.cache.tenants):
+            changes.tenants = True
+        if observed.deleted:
+            self.cache.tenants.discard(name)
+        else:
+            self.cache.tenants.add(name)

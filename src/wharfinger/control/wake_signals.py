@@ -1,0 +1,80 @@
+"""Sends the signal `wake` to parked chains, a few at a time, until Temporal takes it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import Callable
+
+from temporalio.service import RPCError
+
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.backoff import delays
+from wharfinger.control.signals import Signaller
+from wharfinger.model.pod import Pod
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 16
+TRIES = 8
+"""With delays up to 5 s, about twenty seconds; the sweep and the repeated start come after that."""
+
+
+class WakeSignals:
+    """Tasks that signal; a chain that is not there any more is started anew."""
+
+    def __init__(
+        self,
+        signaller: Signaller,
+        queue: SchedulingQueue,
+        *,
+        workflow_id: Callable[[Pod], str],
+        kick: Callable[[], None],
+        chance: random.Random,
+    ) -> None:
+        """`workflow_id` for records that name none; `kick` after a pod was made active."""
+        self._signaller = signaller
+        self._queue = queue
+        self._workflow_id = workflow_id
+        self._kick = kick
+        self._chance = chance
+        self._slots = asyncio.Semaphore(AT_A_TIME)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, entry: Entry, wake: Wake) -> None:
+        """Wake the pod, soon."""
+        task = asyncio.get_running_loop().create_task(self._send(entry, wake))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self) -> None:
+        """Wait until everything sent so far was taken or given up."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def _send(self, entry: Entry, wake: Wake) -> None:
+        for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
+            async with self._slots:
+                if self._queue.waiting.get(entry.key) is not entry:
+                    return
+                try:
+                    if not await self._signaller.wake(self._chain(entry), wake):
+                        self._queue.restart(entry, "chain gone")
+                        self._kick()
+                    return
+                except RPCError as error:
+                    log.debug("signal failed, trying again pod=%s error=%r", entry.key, str(error))
+            await asyncio.sleep(delay)
+        log.warning("pod=%s could not be woken; the next sweep tries again", entry.key)
+
+    def _chain(self, entry: Entry) -> str:
+        named = entry.refusal.workflow_id if entry.refusal is not None else ""
+        return named or self._workflow_id(entry.pod)

@@ -1,0 +1,208 @@
+"""Wakes waiting pods that fit now, and no others.
+
+::
+
+    event ──hints of the plugins that refused──► candidates ──decision on a scratch snapshot──► signal
+    record arrived: events since its snapshot ──────► ▲
+    older than the log, or the sweep ───────────────► ▲
+
+Decisions are coalesced: one a class of equal pods, in priority order, each pod that fits is placed on
+the scratch snapshot so that one room wakes one pod. A pod that fits but for what is only expected (pods
+assumed or just woken) is decided again soon, for no event would tell that those never came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.candidacy import Candidacy, Reason, events_of
+from wharfinger.control.changes import Changes
+from wharfinger.control.event_log import EventLog
+from wharfinger.control.reservations import Reservations
+from wharfinger.control.wake_signals import WakeSignals
+from wharfinger.errors import PluginError
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.events import ClusterEvent
+from wharfinger.queue.candidates import PodClass
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+COALESCE = 0.02
+"""Seconds for events to gather before a decision."""
+AGAIN = 1.0
+"""Seconds until pods are decided again that only expected pods keep out."""
+STRETCH = 0.005
+"""Seconds of deciding at a stretch before the loop may run something else."""
+UNSCHEDULABLE = "Unschedulable"
+
+
+class Waker:
+    """The loop from events to signals; a `Subscriber` that only notes, and works in its own task."""
+
+    def __init__(
+        self,
+        *,
+        queue: SchedulingQueue,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        signals: WakeSignals,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        sweep_every: float = 300.0,
+        coalesce: float = COALESCE,
+        again: float = AGAIN,
+    ) -> None:
+        """Durations in seconds."""
+        self._queue = queue
+        self._cache = cache
+        self._profiles = profiles
+        self._signals = signals
+        self._metrics = metrics
+        self._clock = clock
+        self._sweep_every = sweep_every
+        self._coalesce = coalesce
+        self._again = again
+        self._log = EventLog()
+        self._candidacy = Candidacy(queue, profiles, self._log)
+        self._reserved = Reservations(queue, cache, clock)
+        self._kicked = asyncio.Event()
+        self._position = 0
+        self._arrived: dict[Entry, None] = {}
+        self._again_at: float | None = None
+        self._sweep_at = clock() + sweep_every
+
+    # --- what it is told, synchronously -----------------------------------------------------------
+
+    def apply(self, changes: Changes) -> None:
+        """Note the events of one revision; a list is no event, but older records are decided once."""
+        if changes.listed:
+            self._log.begin(changes.revision)
+            self._arrived.update(dict.fromkeys(self._queue.waiting))
+        else:
+            for event in events_of(changes):
+                self._log.append(event)
+        if self._queue.waiting:
+            self._kicked.set()
+        else:
+            self._position = self._log.position
+
+    def arrived(self, entry: Entry) -> None:
+        """A pod came to wait (or came back with a newer record)."""
+        self._arrived[entry] = None
+        self._kicked.set()
+
+    # --- the loop ---------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._next_round()
+            await asyncio.sleep(self._coalesce)
+            self._kicked.clear()
+            self._gather()
+            try:
+                await self._decide()
+            except Exception:  # one broken round must not end waking
+                log.exception("waking failed; the sweep will look again")
+
+    async def _next_round(self) -> None:
+        while not self._kicked.is_set():
+            now = self._clock()
+            due = self._sweep_at if self._again_at is None else min(self._sweep_at, self._again_at)
+            if due <= now and self._queue.waiting:
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.05, due - now) if self._queue.waiting else None):
+                    await self._kicked.wait()
+
+    def _gather(self) -> None:
+        """Turn what was noted into candidates."""
+        now = self._clock()
+        if now >= self._sweep_at or self._log.missed(self._position):
+            self._sweep_at = now + self._sweep_every
+            self._candidacy.everybody("Sweep")
+        if self._again_at is not None and now >= self._again_at:
+            self._again_at = None
+            self._candidacy.release_deferred()
+        arrived, self._arrived = self._arrived, {}
+        for entry in arrived:
+            self._reserved.release(entry)
+            self._candidacy.arrived(entry)
+        for expired in self._reserved.expire():
+            self._candidacy.add(expired, Reason("WakeUnanswered"))
+        events: Iterable[ClusterEvent] = self._log.after_position(self._position)
+        self._position = self._log.position
+        for event in events:
+            self._candidacy.event(event)
+
+    async def _decide(self) -> None:
+        """Decide the candidates on one scratch snapshot; wake those that fit."""
+        candidates = self._candidacy.take()
+        if not candidates:
+            return
+        scratch = self._reserved.placed_on(self._cache.snapshot())
+        expecting = bool(self._cache.assumed()) or len(self._reserved) > 0
+        real = self._cache.snapshot(without_assumed=True) if expecting else scratch
+        answers: dict[PodClass, bool] = {}
+        """Classes that do not fit now, and whether they would without the pods that are only expected."""
+        began = self._clock()
+        for entry, reason in candidates:
+            if not self._undecided(entry):
+                continue
+            pod_class = self._queue.waiting.candidates.class_of(entry.key)
+            if pod_class not in answers:
+                node = self._node_for(entry, scratch)
+                if node is not None:
+                    scratch = scratch.place(entry.pod, node) if node else scratch
+                    self._wake(entry, reason, node, scratch.revision)
+                else:
+                    answers[pod_class] = scratch is not real and self._node_for(entry, real) is not None
+            if answers.get(pod_class):
+                self._candidacy.defer(entry, reason)
+                self._again_at = self._clock() + self._again
+            if self._clock() - began > STRETCH:
+                await asyncio.sleep(0)
+                began = self._clock()
+
+    def _undecided(self, entry: Entry) -> bool:
+        return (
+            self._queue.waiting.get(entry.key) is entry
+            and entry not in self._reserved
+            and entry.refusal is not None
+            and entry.refusal.reason == UNSCHEDULABLE  # chains that failed otherwise retry by themselves
+        )
+
+    def _node_for(self, entry: Entry, snapshot: Snapshot) -> str | None:
+        """The node where the pod fits now, None for none; empty: only its next attempt can tell."""
+        try:
+            node = self._profiles[entry.pod.scheduler_name].evaluate(entry.pod, snapshot).decision.node
+        except PluginError as error:
+            log.warning("waking undecided pod=%s error=%r", entry.key, str(error))
+            node = ""
+        self._metrics.wake_decisions.labels("no" if node is None else "yes").inc()
+        return node
+
+    def _wake(self, entry: Entry, reason: Reason, node: str, revision: int) -> None:
+        self._reserved.add(entry, node)
+        self._metrics.wakes.labels(reason.event).inc()
+        # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
+        # moved since its refusal (a sweep), the signal names no revision and always counts.
+        known = entry.refusal.revision if entry.refusal is not None else 0
+        self._signals.send(
+            entry,
+            Wake(
+                revision=revision if revision > known else 0,
+                event=reason.event,
+                object=reason.object,
+                plugin=reason.plugin,
+            ),
+        )
