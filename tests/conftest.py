@@ -1,32 +1,30 @@
-"""Real servers for the tests: one etcd and one Temporal a session, started when first asked for."""
+"""Real servers for the tests: one etcd and one Temporal a session, started when first asked for.
+
+The servers and their command lines are those of `wharfinger dev`, but for durability.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
 import subprocess
 import time
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).parent.parent / ".tools"
+from wharfinger.dev import binaries, etcd, processes, temporal
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.supervisor import clean_environment
 
-
-def free_port() -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+__all__ = ["EtcdServer", "TemporalServer", "free_port", "start_etcd", "start_temporal"]
 
 
 @dataclass(frozen=True)
 class EtcdServer:
-    """A running etcd of the session."""
+    """A running etcd."""
 
     url: str
     pid: int
@@ -34,79 +32,61 @@ class EtcdServer:
 
 @dataclass(frozen=True)
 class TemporalServer:
-    """A running Temporal dev server of the session."""
+    """A running Temporal dev server."""
 
     address: str
     pid: int
 
 
-def _await(ready: object, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if ready():  # type: ignore[operator]
-                return
-        time.sleep(0.05)
-    raise TimeoutError("server did not come up")
+@contextlib.contextmanager
+def running(command: list[str], log: Path, is_up: Callable[[], bool], seconds: float) -> Iterator[int]:
+    """Run a server until the end of the block; gives its pid once it is up."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=output,
+            env=clean_environment(),
+            preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - one call into libc, loaded before
+        )
+    try:
+        deadline = time.monotonic() + seconds
+        while not is_up():
+            assert process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, f"{command[0]} is not up after {seconds:.0f} s"
+            time.sleep(0.05)
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def start_etcd(folder: Path, port: int | None = None) -> Iterator[EtcdServer]:
+    """An etcd of one's own on a folder: started again there on the same port, it goes on."""
+    server = etcd.EtcdServer(binaries.locate(binaries.ETCD), folder / "etcd", port or free_port(), fsync=False)
+    with running(server.command(), folder / "etcd.log", server.is_up, 20) as pid:
+        yield EtcdServer(server.url, pid)
+
+
+@contextlib.contextmanager
+def start_temporal(folder: Path, port: int | None = None, *, durable: bool = False) -> Iterator[TemporalServer]:
+    """A Temporal of one's own, in memory unless it is to be durable in the folder."""
+    database = folder / "temporal.db" if durable else None
+    server = temporal.TemporalServer(binaries.locate(binaries.TEMPORAL), port or free_port(), database=database)
+    with running(server.command(), folder / "temporal.log", lambda: asyncio.run(server.is_up()), 30) as pid:
+        yield TemporalServer(server.address, pid)
 
 
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
     """A real etcd on a free port; tests share it and keep to keys of their own or clean up."""
-    folder = tmp_path_factory.mktemp("etcd")
-    client, peer = free_port(), free_port()
-    url = f"http://127.0.0.1:{client}"
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [
-                str(TOOLS / "etcd"), "--data-dir", str(folder / "data"), "--name", "test",
-                "--listen-client-urls", url, "--advertise-client-urls", url,
-                "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-                "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                "--initial-cluster", f"test=http://127.0.0.1:{peer}",
-                "--max-txn-ops", "1024", "--watch-progress-notify-interval", "1s", "--unsafe-no-fsync",
-            ],
-            stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        _await(lambda: urllib.request.urlopen(f"{url}/health", timeout=1).status == 200, 20)
-        yield EtcdServer(url, process.pid)
-    finally:
-        process.kill()
-        process.wait()
+    with start_etcd(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
     """A real Temporal dev server (in memory) on a free port, with our search attributes."""
-    port = free_port()
-    folder = tmp_path_factory.mktemp("temporal")
-    attributes = ("WharfingerPod", "WharfingerNode", "WharfingerOutcome", "WharfingerTenant")
-    dynamic = {
-        "system.enableActivityEagerExecution": "true",
-        "history.timerProcessorMaxTimeShift": '"50ms"',
-        "matching.numTaskqueueReadPartitions": "1",
-        "matching.numTaskqueueWritePartitions": "1",
-        "frontend.namespaceRPS": "20000",
-        "frontend.rps": "20000",
-        "frontend.namespaceRPS.visibility": "1000",
-    }
-    command = [str(TOOLS / "temporal"), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(port)]
-    command += ["--log-level", "error"]
-    for name in attributes:
-        command += ["--search-attribute", f"{name}=Keyword"]
-    for key, value in dynamic.items():
-        command += ["--dynamic-config-value", f"{key}={value}"]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def up() -> bool:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
-            return True
-
-    try:
-        _await(up, 30)
-        yield TemporalServer(f"127.0.0.1:{port}", process.pid)
-    finally:
-        process.kill()
-        process.wait()
+    with start_temporal(tmp_path_factory.mktemp("temporal")) as server:
+        yield server

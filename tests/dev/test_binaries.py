@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wharfinger.dev import binaries
+from wharfinger.dev.binaries import ETCD, TEMPORAL, in_tools, locate, on_path, pinned, version_of
+
+
+def program(folder: Path, name: str, says: str) -> Path:
+    """An executable that says something about its version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_pinned_versions_are_read_from_go_mod() -> None:
+    assert pinned(ETCD).startswith("3.6.")
+    assert pinned(TEMPORAL).startswith("1.31.")
+
+
+def test_the_version_of_a_temporal_is_that_of_its_server(tmp_path: Path) -> None:
+    path = program(tmp_path, "temporal", "temporal version 1.8.2 (Server 1.31.2, UI 2.50.1)")
+
+    assert version_of(TEMPORAL, path) == "1.31.2"
+
+
+@pytest.mark.parametrize("says", ["etcd Version: 3.5.9", "etcd Version: 3.7.0", "etcd Version: 3.6.0-rc.1", "hello"])
+def test_another_series_on_the_path_is_passed_over(says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "etcd", says)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert on_path(ETCD) is None
+
+
+@pytest.mark.parametrize("patch", [0, 1])
+def test_the_pinned_version_or_a_later_patch_on_the_path_is_taken(
+    patch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    major, minor, pin = (int(part) for part in pinned(ETCD).split("."))
+    path = program(tmp_path, "etcd", f"etcd Version: {major}.{minor}.{pin + patch}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    assert on_path(ETCD) == path
+
+
+def test_the_servers_of_the_set_up_are_found() -> None:
+    for wanted in binaries.PROGRAMS:
+        assert locate(wanted) in (on_path(wanted), in_tools(wanted))

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from wharfinger.dev import folder as folders
+from wharfinger.dev.folder import DataFolder, write_atomically
+from wharfinger.dev.processes import Life, end_survivors, life
+from wharfinger.errors import ServerError
+
+
+def test_a_folder_is_held_by_one_supervisor_at_a_time(tmp_path: Path) -> None:
+    with (
+        DataFolder(tmp_path).locked(),
+        pytest.raises(ServerError, match="another `wharfinger dev` is running there"),
+        DataFolder(tmp_path).locked(),
+    ):
+        pass
+
+    with DataFolder(tmp_path).locked():
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ServerError, match="--data-dir"), DataFolder(tmp_path / "file" / "data").locked():
+        pass
+
+
+def test_ports_are_remembered_and_a_damaged_memory_is_forgotten(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.remember_ports({"etcd": 1})
+    folder.remember_ports({"ui": 2})
+
+    assert folder.ports() == {"etcd": 1, "ui": 2}
+
+    (tmp_path / "ports.json").write_text("{")
+
+    assert folder.ports() == {}
+
+
+def test_a_long_log_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    with folder.locked(), folder.log("etcd").open("ab") as writer:
+        os.truncate(folder.log("etcd"), folders.LOG_LIMIT + 1)
+        folder.bound_logs()
+        writer.write(b"more")
+
+    assert folder.log("etcd").read_bytes() == b"more"
+    assert folder.log("etcd").with_suffix(".log.1").stat().st_size == folders.LOG_LIMIT + 1
+
+
+def test_json_is_written_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "ready", {"a": 1})
+    write_atomically(tmp_path / "ready", {"a": 2})
+
+    assert json.loads((tmp_path / "ready").read_text()) == {"a": 2}
+    assert [path.name for path in tmp_path.iterdir()] == ["ready"]
+
+
+def test_a_survivor_is_ended_but_never_another_process_with_its_number(tmp_path: Path) -> None:
+    survivor, other = (subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) for _ in range(2))
+    try:
+        known, earlier = life(survivor.pid), Life(other.pid, "an earlier life of the number")
+        assert known is not None
+
+        ended = end_survivors([known, earlier])
+
+        assert ended == [known]
+        assert survivor.wait(5) == -9
+        assert other.poll() is None
+    finally:
+        for process in (survivor, other):
+            process.kill()
+            process.wait()

@@ -1,0 +1,128 @@
+"""The supervisor with small shell programs as children; real servers come in test_tree."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wharfinger.dev import processes
+from wharfinger.dev.supervisor import BackOff, ChildSpec, Supervisor, clean_environment
+from wharfinger.errors import ServerError
+
+QUICK = BackOff(first=0.01, longest=0.05)
+
+
+def spec(folder: Path, script: str, *, name: str = "child", stop_within: float = 5.0) -> ChildSpec:
+    """A child that is up once it has made the file `<name>.up`."""
+    up = folder / f"{name}.up"
+
+    async def is_up() -> bool:
+        return up.exists()
+
+    return ChildSpec(
+        name,
+        lambda: ["/bin/sh", "-c", script.replace("UP", str(up))],
+        clean_environment(),
+        folder / f"{name}.log",
+        is_up,
+        stop_within,
+    )
+
+
+def supervisor(lines: list[str], changed: Callable[[], None] = lambda: None) -> Supervisor:
+    return Supervisor(say=lines.append, changed=changed, back_off=QUICK, poll=0.01, steady=0.0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) -> None:
+    lines: list[str] = []
+    keeper = supervisor(lines)
+    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=10)
+    first = child.pid
+
+    os.kill(first, signal.SIGKILL)
+    await until(lambda: child.up and child.pid != first)
+    await keeper.stop([child])
+
+    assert lines == [f"child ({first}) died: killed by SIGKILL", f"child started again as {child.pid}"]
+    assert processes.life(child.pid) is None
+
+
+async def test_a_child_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    keeper = supervisor([])
+
+    with pytest.raises(ServerError, match=r"child ended at once \(exit code 3\); it said: no room"):
+        await keeper.start(spec(tmp_path, "echo no room; exit 3"), within=10)
+
+
+async def test_a_child_that_does_not_come_up_is_an_error(tmp_path: Path) -> None:
+    keeper = supervisor([])
+
+    with pytest.raises(ServerError, match="child is not up after"):
+        await keeper.start(spec(tmp_path, "exec sleep 60"), within=0.2)
+    await keeper.stop(list(keeper.children))
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_in_time(tmp_path: Path) -> None:
+    lines: list[str] = []
+    keeper = supervisor(lines)
+    script = "trap '' TERM; touch UP; while :; do sleep 1; done"
+    child = await keeper.start(spec(tmp_path, script, stop_within=0.2), within=10)
+
+    await keeper.stop([child])
+
+    assert lines == ["child does not stop: killed"]
+    assert processes.life(child.pid) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose children are whose")
+async def test_what_a_dead_child_left_in_its_session_is_ended_too(tmp_path: Path) -> None:
+    keeper = supervisor([])
+    left = tmp_path / "left"
+    child = await keeper.start(spec(tmp_path, f"sleep 60 & echo $! > {left}; touch UP; wait"), within=10)
+    grandchild = processes.life(int(left.read_text()))
+    assert grandchild is not None
+
+    os.kill(child.pid, signal.SIGKILL)
+    await until(lambda: not grandchild.alive)
+    await keeper.stop([child])
+
+
+async def test_a_change_is_told_when_a_replacement_is_up(tmp_path: Path) -> None:
+    states: list[tuple[int, bool]] = []
+    keeper = supervisor([])
+    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=10)
+    keeper.changed = lambda: states.append((child.pid, child.up))
+
+    os.kill(child.pid, signal.SIGKILL)
+    await until(lambda: (child.pid, True) in states)
+    await keeper.stop([child])
+
+    assert states == [(child.pid, False), (child.pid, True)]
+
+
+def test_delays_double_up_to_the_longest() -> None:
+    back_off = BackOff(first=0.2, longest=1.0)
+
+    assert [back_off.delay(deaths) for deaths in (1, 2, 3, 4, 100)] == [0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_children_do_not_inherit_where_other_servers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WHARFINGER_ETCD", "http://elsewhere")
+    monkeypatch.setenv("TEMPORAL_API_KEY", "secret")
+    monkeypatch.setenv("ETCD_DATA_DIR", "/elsewhere")
+
+    inherited = set(clean_environment()) & {"WHARFINGER_ETCD", "TEMPORAL_API_KEY", "ETCD_DATA_DIR"}
+
+    assert inherited == set()

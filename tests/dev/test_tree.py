@@ -1,0 +1,155 @@
+"""`wharfinger dev` as a user starts it: real servers, a real worker, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_port
+from tests.dev.conftest import NewTree
+from tests.integration.dev_tree import DevTree, wait_until
+from wharfinger.dev import processes
+
+KEY = "/registry/nodes/kept"
+
+
+def lives(tree: DevTree) -> list[processes.Life]:
+    """Every process of the tree but the supervisor."""
+    pids = tree.ready["pids"]
+    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], *pids["workers"])]
+    assert None not in found
+    return [life for life in found if life is not None]
+
+
+def all_gone(known: list[processes.Life]) -> bool:
+    return not any(life.alive for life in known)
+
+
+def test_it_serves_says_where_and_stops_clean(dev_tree: NewTree) -> None:
+    tree = dev_tree(1)
+    tree.start()
+    ready, known = tree.ready, lives(tree)
+
+    assert set(ready) == {"etcd", "temporal", "namespace", "ui", "health", "pids"}
+    assert len(ready["health"]) == len(ready["pids"]["workers"]) == 1
+    for url in (f"{ready['etcd']}/health", ready["ui"], f"{ready['health'][0]}/readyz"):
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            assert answer.status == 200
+
+    assert tree.stop() == 0
+    assert all_gone(known)
+
+
+def test_what_is_killed_comes_back_on_its_ports_and_is_in_the_ready_file(dev_tree: NewTree) -> None:
+    tree = dev_tree(1)
+    tree.start()
+    tree.etcd.put(KEY, {"kept": True})
+    before = tree.ready
+
+    for what in ("etcd", "temporal", "workers"):
+        tree.kill(what)
+    after, known = tree.ready, lives(tree)
+
+    assert tree.etcd.values(KEY)
+    assert {name: after[name] for name in ("etcd", "temporal", "ui")} == {
+        name: before[name] for name in ("etcd", "temporal", "ui")
+    }
+    assert after["pids"]["etcd"] != before["pids"]["etcd"]
+    assert "died: killed by SIGKILL" in (tree.folder / "dev.log").read_text()
+    assert tree.stop() == 0
+    assert all_gone(known)
+
+
+def test_started_again_on_its_folder_it_goes_on_where_it_was(dev_tree: NewTree) -> None:
+    first = dev_tree(0)
+    first.start()
+    first.etcd.put(KEY, {"kept": True})
+    before = first.ready
+    assert first.stop() == 0
+
+    second = dev_tree(0)
+    second.start()
+
+    assert second.etcd.values(KEY)
+    assert second.ready["etcd"] == before["etcd"]
+    assert second.ready["temporal"] == before["temporal"]
+    assert second.stop() == 0
+
+
+def test_a_killed_supervisor_leaves_nothing_that_hinders_the_next(dev_tree: NewTree) -> None:
+    first = dev_tree(0)
+    first.start()
+    first.etcd.put(KEY, {"kept": True})
+    known = lives(first)
+    assert first.process is not None
+    first.process.kill()
+    first.process.wait()
+
+    wait_until(lambda: all_gone(known), 5, "children die with their supervisor")
+    second = dev_tree(0)
+    second.start()
+
+    assert second.etcd.values(KEY)
+    assert second.stop() == 0
+
+
+def test_two_of_them_do_not_run_on_one_folder(dev_tree: NewTree, tmp_path: Path) -> None:
+    tree = dev_tree(0)
+    tree.start()
+
+    refused = tree.cli("dev", "--data-dir", str(tmp_path / "data"), check=False)
+
+    assert refused.returncode == 1
+    assert "another `wharfinger dev` is running there" in refused.stderr
+    assert tree.stop() == 0
+
+
+def test_a_named_port_that_is_taken_is_an_error_of_one_line(dev_tree: NewTree) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        tree = dev_tree(0)
+        with pytest.raises(AssertionError, match=r"error: --etcd-port: port \d+ is taken by another process"):
+            tree.start("--etcd-port", str(other.getsockname()[1]))
+
+    assert tree.process is not None
+    assert tree.process.returncode == 1
+
+
+def test_named_ports_are_used(dev_tree: NewTree) -> None:
+    etcd, temporal, ui = free_port(), free_port(), free_port()
+    tree = dev_tree(0)
+    tree.start("--etcd-port", str(etcd), "--temporal-port", str(temporal), "--ui-port", str(ui))
+
+    assert tree.ready["etcd"] == f"http://127.0.0.1:{etcd}"
+    assert tree.ready["temporal"] == f"127.0.0.1:{temporal}"
+    assert tree.ready["ui"] == f"http://127.0.0.1:{ui}"
+    assert tree.stop() == 0
+
+
+def test_it_stops_in_time_even_when_nothing_in_it_can_answer(dev_tree: NewTree) -> None:
+    """Stopped processes take no SIGTERM: they are killed, and the exit is clean all the same."""
+    tree = dev_tree(1)
+    tree.start()
+    known = lives(tree)
+    for life in known:
+        os.kill(life.pid, signal.SIGSTOP)
+
+    began = time.monotonic()
+    assert tree.stop() == 0
+    assert time.monotonic() - began < 20
+    assert all_gone(known)
+
+
+def test_the_ready_file_of_an_earlier_life_is_taken_away_first(dev_tree: NewTree) -> None:
+    tree = dev_tree(0)
+    tree.ready_file.write_text(json.dumps({"old": True}))
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(AssertionError):
+        tree.start("--etcd-port", str(other.getsockname()[1]))
+
+    assert not tree.ready_file.exists()
