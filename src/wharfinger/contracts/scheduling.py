@@ -150,6 +150,21 @@ class PlaceInput(Contract):
     run_id: str
 
 
+class PermitWait(Contract):
+    """A Permit plugin holds the pod: bind when the signal `permit` allows it."""
+
+    plugin: str
+    seconds: float
+    """How long at most; then the pod counts as refused by the plugin."""
+
+
+class Permission(Contract):
+    """The signal `permit`: whether a pod that a Permit plugin holds may be bound."""
+
+    allowed: bool = True
+    reason: str = ""
+
+
 class Placed(Contract):
     """A node was chosen and the pod assumed there."""
 
@@ -166,6 +181,8 @@ class Placed(Contract):
     """The chosen node and the runners-up, best first, at most five."""
     refusals: tuple[PluginRefusal, ...] = ()
     computation: Computation
+    permit: PermitWait | None = None
+    """None = bind at once."""
     plugin_data: dict[str, Any] = {}
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
 

@@ -1,0 +1,295 @@
+"""Committing a placement: verify on the chosen node, compare and write, and make sense of the answer.
+
+::
+
+    verify ──refused──────────────────────────────► next runner-up ──none left──► Contended
+      │  ▲                                               ▲
+      ▼  │ pod moved; node's heart-beat (adopted);       │ tries used up, node gone
+    commit ── failed ── the rest: catch up by the watch ─┘
+      │ └──── pod bound, deleted or not ours ───────────► Gone (Bound when it was this attempt)
+      ▼
+    Bound
+
+An answer that got lost is resolved by reading: the activity fails, and its retry finds the pod as it is.
+Binds of one node are serial inside a worker, so that each sees the version that the former one wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+from wharfinger.activities.commit import Commit, Moved, read_failure
+from wharfinger.activities.settling import Settling
+from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
+from wharfinger.activities.verification import Verification
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
+from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.status import Code, Status
+from wharfinger.model.node import Node
+from wharfinger.model.pod import PodIdentity, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store, TxnResult
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+BINDER = "DefaultBinder"
+TOO_LARGE = "pod is too large for etcd to hold it bound: {size} bytes, and a request may have 1.5 MiB"
+
+
+@dataclass(slots=True)
+class Effort:
+    """One bind on its way: what is known of the pod by now, and what happened."""
+
+    request: BindInput
+    life: Life
+    found: StoredPod
+    profile: Profile
+    state: CycleState
+    """What the placement's plugins carried for their binding points."""
+    began: float
+    tries: int = 0
+    lost: str = ""
+    """Why the last node was given up."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def placed(self) -> Placed:
+        """The placement to commit."""
+        return self.request.placed
+
+    def note(self, text: str) -> None:
+        """Keep for the explanation, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Bindings:
+    """Commits the placements of one worker."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        standings: Standings,
+        settling: Settling,
+        settings: BindSettings,
+        metrics: Metrics,
+        utc_now: Callable[[], datetime],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._store = store
+        self._cache = cache
+        self._profiles = profiles
+        self._verification = Verification(cache=cache, profiles=profiles)
+        self._standings = standings
+        self._settling = settling
+        self._settings = settings
+        self._metrics = metrics
+        self._utc_now = utc_now
+        self._clock = clock
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def bind(self, request: BindInput) -> BindOutcome:
+        """Bind the pod to the node chosen for it, or to a runner-up.
+
+        Safe to run again. Raises `StoreError` (then nobody knows yet, or etcd is away) and `PluginError`.
+        """
+        placed = request.placed
+        life = Life(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
+        found = self._standings.from_cache(life) or await self._read(life, request)
+        if not isinstance(found, StoredPod):
+            return found
+        profile = self._profiles.get(found.pod.scheduler_name)
+        if profile is None:
+            return Gone(reason="not-ours", detail=f"this worker has no profile {found.pod.scheduler_name}")
+        effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), self._clock())
+        for node_name in candidates(placed):
+            async with self._lock(node_name):
+                outcome = await self._on_node(effort, node_name)
+            if outcome is not None:
+                return outcome
+            effort.note(f"{node_name}: {effort.lost}")
+        return await self._give_up(effort)
+
+    async def _on_node(self, effort: Effort, node_name: str) -> BindOutcome | None:
+        """Try one node a few times; None when it is to be given up, with the reason in `effort.lost`."""
+        adopted: Node | None = None
+        for _ in range(self._settings.tries):
+            effort.lost = self._verification.refusal(effort.found.pod, node_name, effort.placed)
+            if effort.lost:
+                return None
+            status = self._ask_plugins(effort, node_name)
+            if not status.ok:
+                return self._rejected(effort, status.plugin, status.message)
+            commit = self._commit(effort, newest(self._cache.nodes[node_name], adopted))
+            answer = await self._send(effort, commit)
+            if isinstance(answer, Rejected):
+                return answer
+            if answer.succeeded:
+                return self._bound(effort, commit, answer)
+            found = self._resolve(effort.life, effort.request, answer.reads[0], answer.revision)
+            if not isinstance(found, StoredPod):
+                return found
+            effort.found = found
+            moved = read_failure(commit, answer)
+            adopted = moved.same_node
+            if moved.node_gone:
+                effort.lost = "the node is gone"
+                return None
+            await self._after_conflict(effort, moved)
+        effort.lost = f"it changed during {self._settings.tries} transactions"
+        return None
+
+    def _ask_plugins(self, effort: Effort, node_name: str) -> Status:
+        """PreBind and Bind: the first refusal, or success."""
+        status = effort.profile.pre_bind(effort.state, effort.found.pod, node_name)
+        if status.ok:
+            status = effort.profile.bind(effort.state, effort.found.pod, node_name)
+        if status.code is Code.ERROR:
+            self._forget(effort)
+            raise PluginError(status.plugin, "Bind", status.message)
+        return status
+
+    def _commit(self, effort: Effort, node: Node) -> Commit:
+        return Commit(
+            found=effort.found,
+            node=node,
+            binding_revision=self._cache.binding_revision(node.name),
+            attempt=f"{effort.request.workflow_id}@{effort.request.run_id}",
+            now=self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        )
+
+    async def _send(self, effort: Effort, commit: Commit) -> TxnResult | Rejected:
+        """Send the transaction; no await lies between what it compares and this."""
+        pod = commit.found.pod
+        writes = commit.writes
+        self._cache.assume(pod, commit.node.name)
+        self._cache.mark_sent(pod.identity)
+        effort.tries += 1
+        try:
+            answer = await self._store.txn(commit.compares, writes, commit.reads)
+        except RequestTooLarge:
+            self._cache.forget(pod.identity)
+            return self._rejected(effort, BINDER, TOO_LARGE.format(size=len(commit.found.raw)))
+        except Unavailable as error:
+            if error.maybe_applied:
+                self._settling.begin(pod.identity)
+            else:
+                self._cache.forget(pod.identity)
+            raise
+        except asyncio.CancelledError:
+            self._settling.begin(pod.identity)
+            raise
+        except Exception:
+            self._cache.forget(pod.identity)
+            raise
+        if not answer.succeeded:
+            self._cache.assume(pod, commit.node.name)  # it did not happen: unsent again, and the seat is kept
+        return answer
+
+    def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
+        """Our own commit: the binding version advances together with the pod behind it, never without."""
+        pod, node_name = commit.found.pod, commit.node.name
+        if self._cache.progress.revision < answer.revision:
+            self._cache.assume(pod, node_name)
+            self._cache.mark_sent(pod.identity)
+            self._cache.settle(pod.identity, answer.revision)
+        self._cache.set_binding(node_name, answer.revision)
+        self._count(effort)
+        self._tell_plugins(effort, node_name)
+        if node_name != effort.placed.node:
+            effort.note(f"bound to the runner-up {node_name}")
+        return Bound(node=node_name, revision=answer.revision, tries=effort.tries, notes=tuple(effort.notes))
+
+    async def _after_conflict(self, effort: Effort, moved: Moved) -> None:
+        """Count what moved, and wait for the watch where only it can tell."""
+        for what in moved.what:
+            self._metrics.bind_conflicts.labels(moved=what).inc()
+        if moved.pod:
+            effort.note("the pod changed")
+        if moved.same_node is not None:
+            effort.note("the node's heart-beat was adopted")
+        if moved.must_catch_up:
+            effort.note("caught up with another bind" if moved.binding else "caught up with the node")
+            await self._cache.progress.wait_for(moved.revision, self._settings.catch_up)
+
+    # --- the pod's own state ------------------------------------------------------------------
+
+    async def _read(self, life: Life, request: BindInput) -> StoredPod | Bound | Gone:
+        read = await self._store.get(keys.pod(*life.key))
+        return self._resolve(life, request, read.kv, read.revision)
+
+    def _resolve(self, life: Life, request: BindInput, kv: KeyValue | None, revision: int) -> StoredPod | Bound | Gone:
+        """What etcd says of the pod: still to be bound, bound by this very chain, or gone."""
+        found = self._standings.of_stored(life, kv)
+        if isinstance(found, StoredPod):
+            return found
+        identity = PodIdentity(request.namespace, request.name, request.placed.create_revision)
+        self._cache.settle(identity, revision)
+        if kv is not None and found.reason == "bound" and bound_by(kv.value) == request.workflow_id:
+            return Bound(node=found.node or "", revision=revision, notes=("committed by an earlier try",))
+        return found
+
+    async def _give_up(self, effort: Effort) -> BindOutcome:
+        """No node was left; unless etcd says that the pod is bound after all."""
+        found = await self._read(effort.life, effort.request)
+        if not isinstance(found, StoredPod):
+            return found
+        self._forget(effort)
+        self._metrics.contended.inc()
+        return Contended(message=f"no node was left for {effort.life.key}: {'; '.join(effort.notes)}")
+
+    def _rejected(self, effort: Effort, plugin: str, message: str) -> Rejected:
+        self._forget(effort)
+        return Rejected(plugin=plugin, message=message)
+
+    def _forget(self, effort: Effort) -> None:
+        """The placement is given up: no transaction of it is out, and its seat is free again."""
+        pod = effort.found.pod
+        self._cache.forget(pod.identity)
+        effort.profile.unreserve(effort.state, pod, effort.placed.node)
+
+    def _tell_plugins(self, effort: Effort, node_name: str) -> None:
+        """PostBind: the pod is bound whatever a plugin makes of it."""
+        try:
+            effort.profile.post_bind(effort.state, effort.found.pod, node_name)
+        except PluginError as error:
+            log.warning("%s", error)
+
+    def _count(self, effort: Effort) -> None:
+        labels = {"result": "scheduled", "profile": effort.profile.name}
+        self._metrics.schedule_attempts.labels(**labels).inc()
+        took = effort.placed.computation.micros / 1e6 + self._clock() - effort.began
+        self._metrics.attempt_duration.labels(**labels).observe(took)
+
+    def _lock(self, node_name: str) -> asyncio.Lock:
+        """The lock of a node's binds; it lives as long as somebody holds or awaits it."""
+        lock = self._locks.get(node_name)
+        if lock is None:
+            lock = self._locks[node_name] = asyncio.Lock()
+        return lock
+
+
+def candidates(placed: Placed) -> tuple[str, ...]:
+    """The chosen node, then the runners-up."""
+    return (placed.node, *(one.node for one in placed.ranking if one.node != placed.node))
+
+
+def newest(known: Node, adopted: Node | None) -> Node:
+    """The node as the cache has it, at a newer revision where one that means the same was seen."""
+    if adopted is not None and adopted == known and adopted.mod_revision > known.mod_revision:
+        return adopted
+    return known

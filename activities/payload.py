@@ -1,0 +1,121 @@
+"""What travels of a decision: a summary of at most 4 KiB, whatever the size of the cluster.
+
+Reasons and runners-up are cut, most telling first; what was cut is said. Everything else about the
+decision can be computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from wharfinger.cache.assumptions import Assumption
+from wharfinger.contracts.scheduling import Assumed, NodeScore, Placed, PluginRefusal, Refused
+from wharfinger.model.decision import Ranked
+
+LIMIT = 4096
+"""Bytes of JSON."""
+OVERLAY_LIMIT = 32
+"""Assumed pods that are named; beyond that the overlay is only called approximate."""
+RANKED_LIMIT = 5
+REASONS_LIMIT = 10
+"""Reasons a plugin; taints with a value a node make as many reasons as nodes."""
+MESSAGE_LIMIT = 1024
+"""Characters of the FailedScheduling text."""
+REASON_LIMIT = 160
+"""Characters of one reason."""
+OTHER_REASONS = "other reasons"
+
+Outcome = Placed | Refused
+
+
+def message(text: str) -> str:
+    """The FailedScheduling text, cut at its end."""
+    return shortened(text, MESSAGE_LIMIT)
+
+
+def ranking(best: Iterable[Ranked]) -> tuple[NodeScore, ...]:
+    """The best nodes and their scores; empty when scoring was skipped."""
+    return tuple(NodeScore(node=one.node, total=one.total, plugins=dict(one.plugins)) for one in best)
+
+
+def refusals(counts: Mapping[str, Mapping[str, int]], limit: int = REASONS_LIMIT) -> tuple[PluginRefusal, ...]:
+    """Plugins, and for each its most frequent reasons; the rest in one sum."""
+    return tuple(
+        PluginRefusal(plugin=plugin, reasons=_most_frequent(reasons, limit)) for plugin, reasons in counts.items()
+    )
+
+
+def overlay(assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
+    """The assumed pods by name, and whether they are too many to be told."""
+    told = tuple(
+        Assumed(
+            pod=f"{one.identity.namespace}/{one.identity.name}",
+            create_revision=one.identity.create_revision,
+            node=one.node,
+        )
+        for one in assumed
+    )
+    return ((), True) if len(told) > OVERLAY_LIMIT else (told, False)
+
+
+def fitted(outcome: Outcome) -> Outcome:
+    """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
+    for cut in _CUTS:
+        if len(outcome.model_dump_json()) <= LIMIT:
+            break
+        outcome = cut(outcome)
+    return outcome
+
+
+def shortened(text: str, limit: int) -> str:
+    """Text cut at its end."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _most_frequent(reasons: Mapping[str, int], limit: int) -> dict[str, int]:
+    ordered = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+    kept = {shortened(reason, REASON_LIMIT): count for reason, count in ordered[:limit]}
+    rest = sum(count for _, count in ordered[limit:])
+    if rest:
+        kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + rest
+    return kept
+
+
+def _without_overlay(outcome: Outcome) -> Outcome:
+    if not outcome.computation.assumed:
+        return outcome
+    computation = outcome.computation.model_copy(update={"assumed": (), "approximate": True})
+    return outcome.model_copy(update={"computation": computation})
+
+
+def _with_fewer_reasons(outcome: Outcome) -> Outcome:
+    fewer = refusals({one.plugin: one.reasons for one in outcome.refusals}, limit=2)
+    return outcome.model_copy(update={"refusals": fewer})
+
+
+def _with_plain_runners_up(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Refused):
+        return outcome
+    plain = tuple(NodeScore(node=one.node, total=one.total) for one in outcome.ranking[1:])
+    return outcome.model_copy(update={"ranking": (*outcome.ranking[:1], *plain)})
+
+
+def _without_scores(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Refused):
+        return outcome
+    return outcome.model_copy(
+        update={"ranking": tuple(NodeScore(node=one.node, total=one.total) for one in outcome.ranking[:3])}
+    )
+
+
+def _without_reasons(outcome: Outcome) -> Outcome:
+    return outcome.model_copy(update={"refusals": ()})
+
+
+_CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
+    _with_fewer_reasons,
+    _with_plain_runners_up,
+    _without_overlay,
+    _without_scores,
+    _without_reasons,
+)

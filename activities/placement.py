@@ -1,0 +1,212 @@
+"""Choosing a node for one pod, on this worker's snapshot, and holding the seat.
+
+From the snapshot to the assumption nothing is awaited: two decisions of one worker never see the same
+room. What the cache says never ends an attempt (it may be behind): `Gone` follows a linearizable read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from wharfinger.activities import payload
+from wharfinger.activities.failures import behind, wrong_id
+from wharfinger.activities.standing import Life, Standings, StoredPod
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.scheduling import (
+    Computation,
+    Gone,
+    PermitWait,
+    Placed,
+    PlaceInput,
+    PlaceOutcome,
+    Refused,
+)
+from wharfinger.errors import PluginError
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.telemetry import Metrics
+
+
+class Placements:
+    """Decides for the pods of one worker's attempts."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        standings: Standings,
+        cluster: str,
+        identity: str,
+        behind_limit: float,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`identity`: this worker's name for people; `behind_limit`: seconds to wait for the watch."""
+        self._cache = cache
+        self._profiles = profiles
+        self._standings = standings
+        self._cluster = cluster
+        self._identity = identity
+        self._behind_limit = behind_limit
+        self._metrics = metrics
+        self._clock = clock
+
+    async def place(self, request: PlaceInput) -> PlaceOutcome:
+        """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
+        pod = await self._look_up(request)
+        if isinstance(pod, Gone):
+            return pod
+        return payload.fitted(self._decide(pod))
+
+    # --- which pod ----------------------------------------------------------------------------
+
+    async def _look_up(self, request: PlaceInput) -> Pod | Gone:
+        """The pod as the cache has it, not older than the request says; Gone after asking etcd."""
+        life = Life(PodKey(request.namespace, request.name), request.uid)
+        if request.revision:
+            await self._catch_up(request.revision)
+            found = self._known(life, request)
+            if found is not None:
+                return found
+        stored = await self._standings.read(life)
+        if isinstance(stored, Gone):
+            return stored
+        self._check_id(stored.pod, request)
+        await self._catch_up(stored.pod.mod_revision)
+        found = self._known(life, request)
+        if found is None:  # it changed again in the meantime: the next attempt sees what it became
+            raise behind(self._cache.progress.revision, stored.pod.mod_revision)
+        return found
+
+    def _known(self, life: Life, request: PlaceInput) -> Pod | None:
+        """The cached pod when it is to be placed by this run, None when etcd has to be asked."""
+        found = self._standings.from_cache(life)
+        if found is None or self._sent(found) or self._right_id(found.pod) != request.workflow_id:
+            return None
+        return found.pod
+
+    def _sent(self, found: StoredPod) -> bool:
+        """Whether a bind of this very pod is out and unanswered: only etcd knows then."""
+        return any(one.sent and one.identity == found.pod.identity for one in self._cache.assumed())
+
+    def _right_id(self, pod: Pod) -> str:
+        return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)
+
+    def _check_id(self, pod: Pod, request: PlaceInput) -> None:
+        right = self._right_id(pod)
+        if right != request.workflow_id:
+            raise wrong_id(str(pod.key), request.workflow_id, right)
+
+    async def _catch_up(self, revision: int) -> None:
+        if not await self._cache.progress.wait_for(revision, self._behind_limit):
+            raise behind(self._cache.progress.revision, revision)
+
+    # --- which node ---------------------------------------------------------------------------
+
+    def _decide(self, pod: Pod) -> Placed | Refused:
+        profile = self._profiles[pod.scheduler_name]
+        began = self._clock()
+        snapshot = self._cache.snapshot(excluding=pod.identity)
+        gate = profile.gate(pod)
+        if not gate.ok:
+            return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
+        evaluation = profile.evaluate(pod, snapshot)
+        node_name = evaluation.node
+        self._metrics.algorithm_duration.observe(self._clock() - began)
+        computation = self._computation(pod, profile, snapshot, began, evaluation.feasible_count)
+        if node_name is None:
+            return self._refused(pod, profile, evaluation, computation)
+        return self._placed(pod, profile, evaluation, node_name, computation)
+
+    def _placed(
+        self, pod: Pod, profile: Profile, evaluation: Evaluation, node_name: str, computation: Computation
+    ) -> Placed | Refused:
+        """Reserve, permit, and assume the pod on its node."""
+        state = evaluation.state
+        status = profile.reserve(state, pod, node_name)
+        if not status.ok:
+            return self._refused_by(pod, status, computation)
+        permission = profile.permit(state, pod, node_name)
+        wait = None
+        if permission.status.code is Code.WAIT:
+            wait = PermitWait(plugin=permission.status.plugin, seconds=permission.timeout)
+        elif not permission.status.ok:
+            profile.unreserve(state, pod, node_name)
+            return self._refused_by(pod, permission.status, computation)
+        self._cache.assume(pod, node_name)
+        ranking = evaluation.ranking(payload.RANKED_LIMIT)
+        return Placed(
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            node=node_name,
+            node_revision=self._cache.nodes[node_name].mod_revision,
+            score=ranking[0].total if ranking else None,
+            ranking=payload.ranking(ranking),
+            refusals=payload.refusals(evaluation.refusals),
+            computation=computation,
+            permit=wait,
+            plugin_data=state.baggage,
+        )
+
+    def _refused(self, pod: Pod, profile: Profile, evaluation: Evaluation, computation: Computation) -> Refused:
+        self._count("unschedulable", profile, computation)
+        return Refused(
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            message=payload.message(evaluation.message),
+            refusals=payload.refusals(evaluation.refusals),
+            rejectors=evaluation.rejectors,
+            only_assumed=self._fits_without_assumed(pod, profile),
+            computation=computation,
+        )
+
+    def _refused_by(self, pod: Pod, status: Status, computation: Computation) -> Refused:
+        """Refused by one plugin before or after the nodes were looked at."""
+        if status.code is Code.ERROR:
+            raise PluginError(status.plugin, "place", status.message)
+        profile = self._profiles[pod.scheduler_name]
+        self._count("unschedulable", profile, computation)
+        return Refused(
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            message=payload.message(status.message),
+            refusals=payload.refusals({status.plugin: {status.message: computation.nodes}}),
+            rejectors=(status.plugin,),
+            computation=computation,
+        )
+
+    def _fits_without_assumed(self, pod: Pod, profile: Profile) -> bool:
+        """Whether only pods that this worker assumes are in the way: then no event may ever come."""
+        if all(one.identity == pod.identity for one in self._cache.assumed()):
+            return False
+        return profile.evaluate(pod, self._cache.snapshot(without_assumed=True)).node is not None
+
+    def _computation(
+        self, pod: Pod, profile: Profile, snapshot: Snapshot, began: float, feasible: int = 0
+    ) -> Computation:
+        """What is needed to decide the same again, and what it took."""
+        assumed, approximate = payload.overlay(one for one in self._cache.assumed() if one.identity != pod.identity)
+        return Computation(
+            revision=snapshot.revision,
+            profile=profile.digest,
+            profile_name=profile.name,
+            assumed=assumed,
+            approximate=approximate,
+            nodes=len(snapshot),
+            feasible=feasible,
+            worker=self._identity,
+            micros=round((self._clock() - began) * 1e6),
+        )
+
+    def _count(self, result: str, profile: Profile, computation: Computation) -> None:
+        self._metrics.schedule_attempts.labels(result=result, profile=profile.name).inc()
+        self._metrics.attempt_duration.labels(result=result, profile=profile.name).observe(computation.micros / 1e6)

@@ -1,0 +1,102 @@
+"""The activities of an attempt, as one worker carries them out; what they do is next door.
+
+`placement` decides, `binding` commits, `refusal` records; `standing` tells whether the pod still is to
+be placed, `failures` maps what goes wrong. All effects of attempts on the world go through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from temporalio import activity
+
+from wharfinger.activities.binding import Bindings
+from wharfinger.activities.failures import mapped
+from wharfinger.activities.placement import Placements
+from wharfinger.activities.refusal import Refusals
+from wharfinger.activities.settling import Settling
+from wharfinger.activities.standing import Standings
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.scheduling import (
+    BindInput,
+    BindOutcome,
+    PlaceInput,
+    PlaceOutcome,
+    RefusalInput,
+    RefusalOutcome,
+    Scheduling,
+)
+from wharfinger.framework.profile import Profile
+from wharfinger.model.ownership import Ownership
+from wharfinger.registry.store import Store
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+
+class SchedulingActivities(Scheduling):
+    """Register `place`, `bind` and `record_refusal` of one instance with a Temporal worker."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        ownership: Ownership,
+        cluster: str,
+        identity: str,
+        settings: BindSettings,
+        metrics: Metrics,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions."""
+        standings = Standings(store=store, cache=cache, ownership=ownership)
+        self._settling = Settling(store=store, cache=cache)
+        self._placements = Placements(
+            cache=cache,
+            profiles=profiles,
+            standings=standings,
+            cluster=cluster,
+            identity=identity,
+            behind_limit=settings.behind,
+            metrics=metrics,
+        )
+        self._bindings = Bindings(
+            store=store,
+            cache=cache,
+            profiles=profiles,
+            standings=standings,
+            settling=self._settling,
+            settings=settings,
+            metrics=metrics,
+            utc_now=utc_now,
+        )
+        self._refusals = Refusals(store=store, cache=cache, standings=standings, utc_now=utc_now)
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.place, self.bind, self.record_refusal]
+
+    @activity.defn(name="place")
+    async def place(self, request: PlaceInput) -> PlaceOutcome:
+        """See `Scheduling.place`."""
+        with mapped():
+            return await self._placements.place(request)
+
+    @activity.defn(name="bind")
+    async def bind(self, request: BindInput) -> BindOutcome:
+        """See `Scheduling.bind`."""
+        with mapped():
+            return await self._bindings.bind(request)
+
+    @activity.defn(name="record_refusal")
+    async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
+        """See `Scheduling.record_refusal`."""
+        with mapped():
+            return await self._refusals.record(request)
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        await self._settling.close()

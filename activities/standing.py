@@ -1,0 +1,106 @@
+"""Where a pod stands: still ours to place, or gone, and why.
+
+The cache may be behind, so what it says never ends an attempt; a linearizable read does. Activities
+share this so that they agree on what `Gone` means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION
+from wharfinger.contracts.scheduling import Gone
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents
+from wharfinger.manifests.decode import decode_pod
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPod:
+    """A pod and the very object it was read from."""
+
+    pod: Pod
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Which pod is meant: a key, and which life of it where that is known."""
+
+    key: PodKey
+    uid: str = ""
+    """Empty = whichever there is."""
+    create_revision: int = 0
+    """0 = whichever there is."""
+
+    def is_life_of(self, pod: Pod) -> bool:
+        """Whether this very life is meant."""
+        return self.uid in ("", pod.uid) and self.create_revision in (0, pod.create_revision)
+
+
+class Standings:
+    """Answers whether pods still are to be placed by this worker's pool."""
+
+    def __init__(self, *, store: Store, cache: Cache, ownership: Ownership) -> None:
+        self._store = store
+        self._cache = cache
+        self._ownership = ownership
+
+    async def read(self, life: Life) -> StoredPod | Gone:
+        """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`."""
+        read = await self._store.get(keys.pod(*life.key))
+        return self.of_stored(life, read.kv)
+
+    def of_stored(self, life: Life, kv: KeyValue | None) -> StoredPod | Gone:
+        """The same for an object read already (linearizably)."""
+        if kv is None:
+            return Gone(reason="deleted")
+        try:
+            pod = decode_pod(
+                kv.value,
+                namespace=life.key.namespace,
+                name=life.key.name,
+                create_revision=kv.create_revision,
+                mod_revision=kv.mod_revision,
+            )
+        except InvalidObject as error:
+            return Gone(reason="not-ours", detail=f"the stored object cannot be read: {error}")
+        return self.verdict(life, pod) or StoredPod(pod, kv.value)
+
+    def from_cache(self, life: Life) -> StoredPod | None:
+        """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""
+        pod = self._cache.pods.get(life.key)
+        raw = self._cache.raw(life.key)
+        if pod is None or raw is None or self.verdict(life, pod) is not None:
+            return None
+        return StoredPod(pod, raw)
+
+    def verdict(self, life: Life, pod: Pod) -> Gone | None:
+        """Why this pod is not to be placed by us, None when it is."""
+        if not life.is_life_of(pod):
+            return Gone(reason="deleted", detail="another pod has the name now")
+        if pod.bound:
+            return Gone(reason="bound", node=pod.node_name)
+        if pod.finished:
+            return Gone(reason="finished")
+        if pod.deletion_timestamp:
+            return Gone(reason="terminating")
+        if not self._ownership.owns(pod, self._cache.tenants):
+            tenant = self._ownership.tenant_of(pod, self._cache.tenants)
+            return Gone(reason="not-ours", detail=f"scheduler {pod.scheduler_name}, pool {tenant}")
+        return None
+
+
+def bound_by(raw: bytes) -> str:
+    """Workflow id of the attempt that bound a stored pod; empty when none of ours says so."""
+    try:
+        pod = documents.parse(raw)
+        attempt = pod["metadata"]["annotations"][ATTEMPT_ANNOTATION]
+    except (InvalidObject, LookupError, TypeError):
+        return ""
+    return attempt.rpartition("@")[0] if isinstance(attempt, str) else ""

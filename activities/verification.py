@@ -1,0 +1,48 @@
+"""Does the pod, as it is now, fit that one node, as this worker knows it?
+
+Asked right before every transaction, in the same breath as the binding version it compares. All filters
+are asked; where the placement was decided by another configuration, only those that guard the node's
+room are: another worker's rules are not ours to overrule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.scheduling import Placed
+from wharfinger.framework.interface import Bind, QueueSort
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.model.pod import Pod
+
+ROOM = frozenset({"NodeResourcesFit", "NodePorts"})
+"""Filters that keep a node from being filled beyond what it has."""
+
+
+class Verification:
+    """Runs the filters of a placement again."""
+
+    def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile]) -> None:
+        self._cache = cache
+        self._profiles = profiles
+        self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
+
+    def refusal(self, pod: Pod, node_name: str, placed: Placed) -> str:
+        """Why the pod must not be bound there; empty when it may. Raises `PluginError`."""
+        node = self._cache.nodes.get(node_name)
+        if node is None:
+            return "the node is gone"
+        if node.create_revision > placed.computation.revision:
+            return "the node was created anew since the decision"
+        profile = self._profiles[pod.scheduler_name]
+        if placed.computation.profile != profile.digest:
+            profile = self._room_only[pod.scheduler_name]
+        snapshot = self._cache.snapshot(excluding=pod.identity, only=node_name)
+        status = profile.verify(pod, snapshot, node_name)
+        return "" if status.ok else f"{status.plugin}: {status.message}"
+
+
+def room_only(profile: Profile) -> Profile:
+    """The same profile, with no other filters than those that guard the node's room."""
+    needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or isinstance(plugin, QueueSort | Bind)]
+    return Profile(profile.name, Enabled.everywhere(needed, {}))
