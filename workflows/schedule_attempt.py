@@ -45,6 +45,7 @@ with workflow.unsafe.imports_passed_through():
         Contended,
         FailureType,
         Gone,
+        Permission,
         Placed,
         PlaceInput,
         PlaceOutcome,
@@ -77,6 +78,7 @@ class ScheduleAttempt:
         self._node: str | None = None
         self._woken_whatever: Wake | None = None
         self._newest_wake = Wake()
+        self._permission: Permission | None = None
 
     @workflow.signal
     def wake(self, signal: Wake = Wake()) -> None:  # noqa: B008 - frozen
@@ -85,6 +87,11 @@ class ScheduleAttempt:
             self._woken_whatever = signal
         elif signal.revision > self._newest_wake.revision:
             self._newest_wake = signal
+
+    @workflow.signal
+    def permit(self, signal: Permission = Permission()) -> None:  # noqa: B008 - frozen
+        """Allow or refuse the binding of a pod that a Permit plugin holds."""
+        self._permission = signal
 
     @workflow.run
     async def run(self, request: Any = None) -> AttemptResult:
@@ -117,6 +124,9 @@ class ScheduleAttempt:
                 self._outcome = "refused"
                 return await self._refuse(pod, refused)
             case Placed() as placed:
+                rejected = await self._held(placed)
+                if rejected:
+                    return await self._reject(pod, placed, rejected)
                 return await self._bind(pod, placed)
 
     async def _place(self, pod: AttemptInput) -> PlaceOutcome:
@@ -169,9 +179,30 @@ class ScheduleAttempt:
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError  # asked for while bind was out, and no node came of it
         if isinstance(outcome, Rejected):
-            self._outcome = "refused"
-            return await self._refuse(pod, rejection(placed, outcome))
+            return await self._reject(pod, placed, outcome)
         return self._contended(outcome)
+
+    async def _held(self, placed: Placed) -> Rejected | None:
+        """Wait for permission where a Permit plugin asks for it; why not, when it is not given."""
+        hold = placed.permit
+        if hold is None:
+            return None
+        try:
+            await workflow.wait_condition(
+                lambda: self._permission is not None,
+                timeout=timedelta(seconds=hold.seconds),
+                timeout_summary=f"held by {hold.plugin}",
+            )
+        except TimeoutError:
+            return Rejected(plugin=hold.plugin, message=f"no permission came within {hold.seconds:g} s")
+        permission = self._permission
+        if permission is None or permission.allowed:
+            return None
+        return Rejected(plugin=hold.plugin, message=permission.reason or "permission was refused")
+
+    async def _reject(self, pod: AttemptInput, placed: Placed, rejected: Rejected) -> AttemptResult:
+        self._outcome = "refused"
+        return await self._refuse(pod, rejection(placed, rejected))
 
     def _contended(self, contended: Contended) -> NoReturn:
         self._outcome = "contended"

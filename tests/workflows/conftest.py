@@ -15,7 +15,6 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
-from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
@@ -39,6 +38,7 @@ from wharfinger.contracts.scheduling import (
     Refused,
     Scheduling,
 )
+from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 PASSED_THROUGH = ("wharfinger.contracts", "wharfinger.model", "wharfinger.errors")
 """By room, never the whole package: the workflow's own file stays isolated."""

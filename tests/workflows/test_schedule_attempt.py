@@ -18,6 +18,9 @@ from wharfinger.contracts.scheduling import (
     BindInput,
     Bound,
     Contended,
+    Permission,
+    PermitWait,
+    Placed,
     PlaceInput,
     RefusalInput,
     Rejected,
@@ -334,6 +337,37 @@ async def test_a_placement_that_can_never_be_committed_is_recorded_and_parks(sta
     [record] = stage.activities.requests(RefusalInput)
     assert (record.rejectors, record.message) == (("DefaultBinder",), "pod is too large for etcd")
     await handle.terminate()
+
+
+# --- held by a Permit plugin ----------------------------------------------------------------------
+
+
+def held(seconds: float) -> Placed:
+    return placed().model_copy(update={"permit": PermitWait(plugin="Quota", seconds=seconds)})
+
+
+async def test_a_held_pod_is_bound_when_the_signal_permits_it(stage: Stage) -> None:
+    stage.activities.places = [held(60)]
+    handle = await stage.start()
+    await handle.signal("permit")
+
+    assert await handle.result() == AttemptResult(outcome="bound", node="node-1", attempt=1)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 0.1], ids=["refused by the signal", "nobody answers"])
+async def test_a_held_pod_that_is_not_permitted_waits_refused_by_that_plugin(stage: Stage, seconds: float) -> None:
+    stage.activities.places = [held(seconds)]
+    handle = await stage.start()
+    if seconds > 1:
+        await handle.signal("permit", Permission(allowed=False, reason="over quota"))
+    while not stage.activities.requests(RefusalInput):
+        await asyncio.sleep(0.02)
+    await handle.terminate()
+
+    [record] = stage.activities.requests(RefusalInput)
+    assert record.rejectors == ("Quota",)
+    assert record.message == ("over quota" if seconds > 1 else "no permission came within 0.1 s")
+    assert stage.activities.requests(BindInput) == []
 
 
 # --- failures -------------------------------------------------------------------------------------

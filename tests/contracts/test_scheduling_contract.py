@@ -1,0 +1,103 @@
+"""Contracts and implementations agree: same registered names, same types."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from temporalio import activity, workflow
+
+from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.contracts.scheduling import (
+    AttemptInput,
+    AttemptTimings,
+    Bound,
+    Computation,
+    Contended,
+    FailureType,
+    Gone,
+    Placed,
+    PlaceOutcome,
+    Recorded,
+    Refused,
+    Rejected,
+    Scheduling,
+    chain_retry,
+)
+from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+
+METHODS = sorted(Scheduling.__abstractmethods__)
+
+
+def registered_name(method: Any) -> str | None:
+    definition = activity._Definition.from_callable(method)
+    return definition.name if definition else None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_activity_of_the_contract_is_implemented_under_its_name_and_types(method: str) -> None:
+    promised, built = getattr(Scheduling, method), getattr(SchedulingActivities, method)
+
+    assert registered_name(built) == registered_name(promised) == method
+    assert get_type_hints(built) == get_type_hints(promised)
+    assert list(inspect.signature(built).parameters) == list(inspect.signature(promised).parameters)
+
+
+def test_nothing_else_is_registered() -> None:
+    own = {name for name, member in vars(SchedulingActivities).items() if registered_name(member)}
+
+    assert sorted(own) == METHODS
+
+
+def test_the_workflow_is_found_under_its_name() -> None:
+    definition = workflow._Definition.from_class(ScheduleAttempt)
+
+    assert definition is not None
+    assert definition.name == "ScheduleAttempt"
+    assert set(definition.signals) == {"wake", "permit"}
+    assert definition.failure_exception_types == [Exception]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Placed(
+            uid="u", create_revision=1, pod_revision=1, node="n", node_revision=1, computation=Computation(revision=1)
+        ),
+        Refused(uid="u", create_revision=1, pod_revision=1, message="no", computation=Computation(revision=1)),
+        Gone(reason="deleted"),
+    ],
+    ids=["placed", "refused", "gone"],
+)
+def test_an_outcome_of_place_is_read_back_as_what_it_was(outcome: Any) -> None:
+    assert TypeAdapter(PlaceOutcome).validate_json(outcome.model_dump_json()) == outcome
+
+
+def test_kinds_of_outcomes_are_all_different() -> None:
+    kinds = [
+        model.model_fields["kind"].default for model in (Placed, Refused, Gone, Bound, Contended, Rejected, Recorded)
+    ]
+
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_fields_of_a_newer_release_are_ignored() -> None:
+    read = AttemptInput.model_validate({"namespace": "a", "name": "b", "colour": "red", "timings": {"nap": 3}})
+
+    assert read == AttemptInput(namespace="a", name="b")
+
+
+@pytest.mark.parametrize("bad", [{"park": 0}, {"park": -1}, {"backoff_initial": 0}, {"park_jitter": 2}], ids=str)
+def test_timings_that_make_no_sense_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        AttemptTimings.model_validate(bad)
+
+
+def test_the_chain_goes_on_for_ever_but_for_failures_that_never_change() -> None:
+    policy = chain_retry(AttemptTimings())
+
+    assert policy.maximum_attempts == 0
+    assert policy.non_retryable_error_types == [FailureType.WRONG_ID, FailureType.INVALID_INPUT]
+    assert (policy.initial_interval.total_seconds(), policy.maximum_interval.total_seconds()) == (1, 10)  # type: ignore[union-attr]
