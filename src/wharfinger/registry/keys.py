@@ -30,6 +30,16 @@ def node(name: str) -> str:
     return f"{NODES}{name}"
 
 
+def stored(plural: str, namespace: str, name: str) -> str:
+    """The key of any object that users own; `namespace` is empty where its kind has none."""
+    return f"{stored_prefix(plural, namespace)}{name}"
+
+
+def stored_prefix(plural: str, namespace: str = "") -> str:
+    """What the keys of a kind begin with, of one namespace or of all."""
+    return f"{ROOT}{plural}/{namespace}/" if namespace else f"{ROOT}{plural}/"
+
+
 def binding(node_name: str) -> str:
     """The binding version of a node: rewritten by every bind there, and by nothing else."""
     return f"{BINDINGS}{node_name}"

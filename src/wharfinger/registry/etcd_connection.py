@@ -1,0 +1,293 @@
+"""One event loop's way to etcd: endpoints, deadlines, tries, the user's token, TLS.
+
+`Connection` takes a path of the gateway and a body and answers the decoded JSON, or raises one of
+`wharfinger.errors`. The store has one; every lease has its own on its own thread. What sends the
+bytes is a `Gateway` (`wharfinger.registry.etcd` makes it of the etcd client), which says *how* a try
+failed with the four classes below; what that means for the call is decided here, in one place:
+
+    NotSent              nothing reached etcd: next endpoint, whatever the call
+    Unanswered           it may have: next endpoint for what can be repeated, else "perhaps applied"
+    TokenRefused         nothing was done: ask for a new token, then again
+    CertificateRefused   the two sides do not trust each other: next endpoint, in the end denied
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
+from wharfinger.registry.etcd_wire import Body
+from wharfinger.settings import EtcdSettings
+
+CONCURRENT_CALLS = 64
+"""Unary calls at a time; more only queue inside etcd. Watches are not counted."""
+
+TOKENS_PER_CALL = 3
+"""How often one call asks for a new token before it calls itself denied."""
+
+
+class NotSent(Exception):
+    """Nothing reached etcd."""
+
+
+class Unanswered(Exception):
+    """The request went out and no usable answer came back."""
+
+
+class TokenRefused(Exception):
+    """etcd wants a token, or another one than we sent; it did nothing."""
+
+
+class CertificateRefused(Exception):
+    """Our side refuses etcd's certificate, or etcd ours; it did nothing."""
+
+
+class Gateway(Protocol):
+    """What sends bytes to one endpoint at a time."""
+
+    endpoint: str
+    token: str | None
+
+    async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
+        """One call, one answer."""
+
+    async def open_stream(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        """One call whose answer goes on; the caller closes it."""
+
+    def refusal(self, message: str, code: int) -> Exception:
+        """What etcd's words mean: a `StoreError`, or one of the classes above."""
+
+
+class Backoff:
+    """Pauses that double from 50 ms to a second, each shortened by chance up to a half."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._pause = 0.05
+
+    def next(self) -> float:
+        """Seconds to wait now."""
+        pause, self._pause = self._pause, min(1.0, self._pause * 2)
+        return pause * self._random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """Things work again: begin with the shortest pause."""
+        self._pause = 0.05
+
+
+class Connection:
+    """Calls to a cluster of endpoints; lives on one event loop.
+
+    An endpoint is kept while it works; a failure moves all calls on to the next one.
+    """
+
+    def __init__(
+        self, settings: EtcdSettings, open_gateway: Callable[[aiohttp.ClientSession], Gateway], random: Random
+    ) -> None:
+        self.settings = settings
+        self.random = random
+        self.closed = asyncio.Event()
+        self._endpoints = tuple(_checked(endpoint) for endpoint in settings.endpoints)
+        if not self._endpoints:
+            raise ConfigurationError("no etcd endpoint is configured")
+        secure = any(endpoint.startswith("https:") for endpoint in self._endpoints)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=_tls(settings) if secure else True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            read_bufsize=1 << 18,
+        )
+        self._gateway = open_gateway(self._session)
+        self._gateway.endpoint = self._endpoints[0]
+        self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
+        self._authenticating = asyncio.Lock()
+        self._attempt = self._timeout(settings.attempt_timeout)
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint in use."""
+        return self._gateway.endpoint
+
+    @property
+    def size(self) -> int:
+        """How many endpoints there are."""
+        return len(self._endpoints)
+
+    def leave(self, endpoint: str) -> None:
+        """Move on to the next endpoint, unless somebody has moved on from this one already."""
+        if self._gateway.endpoint == endpoint:
+            following = (self._endpoints.index(endpoint) + 1) % len(self._endpoints)
+            self._gateway.endpoint = self._endpoints[following]
+
+    async def call(self, path: str, body: Body, *, repeatable: bool, within: float = 0.0, attempt: float = 0.0) -> Body:
+        """One unary call with all its tries, within a deadline (`within` seconds, else the settings').
+
+        `repeatable` calls are tried again when an answer got lost. Raises `Unavailable` (with
+        `maybe_applied` for the others), `AccessDenied`, and what etcd's refusal means.
+        """
+        clock = asyncio.get_running_loop().time
+        ends = clock() + (within or self.settings.deadline)
+        await self._take_slot(ends - clock())
+        try:
+            return await self._try_until(ends, path, body, repeatable, attempt or self.settings.attempt_timeout)
+        finally:
+            self._slots.release()
+
+    async def _take_slot(self, seconds: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
+            return
+        try:
+            await asyncio.wait_for(self._slots.acquire(), seconds)
+        except TimeoutError:
+            raise Unavailable(f"too many calls wait for etcd at {self.endpoint}") from None
+
+    async def _try_until(self, ends: float, path: str, body: Body, repeatable: bool, attempt: float) -> Body:
+        clock = asyncio.get_running_loop().time
+        backoff = Backoff(self.random)
+        tries = tokens = untrusted = 0
+        while True:
+            if self.closed.is_set():
+                raise Unavailable("the connection to etcd is closed")
+            endpoint = self.endpoint
+            try:
+                return await self._once(path, body, min(attempt, ends - clock()))
+            except TokenRefused as error:
+                tokens += 1
+                if tokens > TOKENS_PER_CALL:
+                    raise AccessDenied(f"etcd at {endpoint} refuses the token it gave: {error}") from error
+                continue
+            except CertificateRefused as error:
+                problem: Exception = error
+                untrusted += 1
+                if untrusted >= len(self._endpoints):
+                    raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
+            except NotSent as error:
+                problem = error
+            except Unanswered as error:
+                if not repeatable:
+                    message = f"etcd at {endpoint} gave no answer, the write may have happened: {error}"
+                    raise Unavailable(message, maybe_applied=True) from error
+                problem = error
+            self.leave(endpoint)
+            tries += 1
+            pause = backoff.next() if tries % len(self._endpoints) == 0 else 0.0
+            if clock() + pause >= ends:
+                raise Unavailable(f"etcd does not answer at {endpoint}: {problem}") from problem
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.closed.wait(), seconds)
+
+    async def _once(self, path: str, body: Body, seconds: float) -> Body:
+        if self.settings.user and self._gateway.token is None:
+            await self._authenticate(seconds)
+        token = self._gateway.token
+        timeout = self._attempt if seconds == self.settings.attempt_timeout else self._timeout(seconds)
+        try:
+            return await self._gateway.exchange(path, body, timeout)
+        except TokenRefused as error:
+            self._distrust(token, error)
+            raise
+
+    async def open_stream(self, path: str, body: Body, *, idle: float) -> aiohttp.ClientResponse:
+        """Begin a stream at the current endpoint: one try, bounded; `idle` seconds without a byte end it.
+
+        Raises the four classes above, `AccessDenied`, and what etcd's refusal means.
+        """
+        connect = self.settings.connect_timeout
+        if self.settings.user and self._gateway.token is None:
+            await self._authenticate(self.settings.attempt_timeout)
+        token = self._gateway.token
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
+        try:
+            # etcd sends the headers with the first message, so a stalled server shows only by the clock
+            async with asyncio.timeout(self.settings.attempt_timeout):
+                return await self._gateway.open_stream(path, body, timeout)
+        except TimeoutError as error:
+            raise Unanswered("no answer in time") from error
+        except TokenRefused as error:
+            self._distrust(token, error)
+            raise
+
+    def refusal(self, message: str, code: int) -> Exception:
+        """What etcd's words inside a stream mean."""
+        refusal = self._gateway.refusal(message, code)
+        if isinstance(refusal, TokenRefused):
+            self._gateway.token = None
+        return refusal
+
+    def _distrust(self, token: str | None, error: TokenRefused) -> None:
+        if not self.settings.user:
+            raise AccessDenied(f"etcd at {self.endpoint} wants a user and a password") from error
+        if self._gateway.token == token:
+            self._gateway.token = None
+
+    async def _authenticate(self, seconds: float) -> None:
+        async with self._authenticating:
+            if self._gateway.token is not None:
+                return
+            body = {"name": self.settings.user, "password": _password(self.settings)}
+            try:
+                answer = await self._gateway.exchange("/auth/authenticate", body, self._timeout(seconds))
+            except (Unanswered, TokenRefused) as error:
+                # whatever became of the login, the call itself has not gone out
+                raise NotSent(f"no login: {error}") from error
+            self._gateway.token = answer["token"]
+
+    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
+        connect = min(self.settings.connect_timeout, seconds)
+        return aiohttp.ClientTimeout(total=max(0.001, seconds), sock_connect=connect)
+
+    async def close(self) -> None:
+        """Close all sockets; streams end."""
+        self.closed.set()
+        await self._session.close()
+
+
+def _checked(endpoint: str) -> str:
+    """An endpoint without its trailing slash; anything but scheme, host and port is refused.
+
+    A user in a URL would show up in logs and errors.
+    """
+    parts = urlsplit(endpoint)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise ConfigurationError(f"etcd endpoint {shown}: expected http://HOST:PORT or https://HOST:PORT")
+    if "@" in parts.netloc:
+        raise ConfigurationError(f"etcd endpoint {shown}: user and password have settings of their own")
+    return shown
+
+
+def _tls(settings: EtcdSettings) -> ssl.SSLContext:
+    """Certificates and host names are always verified."""
+    try:
+        context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
+        if settings.cert:
+            context.load_cert_chain(settings.cert, settings.key)
+    except (OSError, ValueError) as error:
+        names = ", ".join(str(path) for path in (settings.ca, settings.cert, settings.key) if path)
+        raise ConfigurationError(f"cannot use the certificates for etcd ({names}): {error}") from error
+    return context
+
+
+def _password(settings: EtcdSettings) -> str:
+    """Read anew at each login, so that a changed password needs no restart."""
+    if settings.password_file is None:
+        raise ConfigurationError(f"etcd user {settings.user} needs a password file")
+    try:
+        return settings.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        # its text and its chain would show what the file holds
+        raise ConfigurationError(f"etcd's password file {settings.password_file} is no UTF-8 text") from None
+    except OSError as error:
+        raise ConfigurationError(f"cannot read etcd's password file {settings.password_file}: {error}") from error

@@ -1,0 +1,175 @@
+"""One watch on etcd: a stream that is opened again as often as it takes, resumed without gap or double.
+
+What makes it exact: it resumes behind the last *event* (the header of an event batch is the store's
+newest revision, not the batch's), fragments of a message are kept until the last has come, and only
+progress notices, which have neither events nor a cause, are believed about "nothing until here".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+
+import aiohttp
+
+from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
+from wharfinger.registry import etcd_wire as wire
+from wharfinger.registry.etcd_connection import (
+    Backoff,
+    CertificateRefused,
+    Connection,
+    NotSent,
+    TokenRefused,
+    Unanswered,
+)
+from wharfinger.registry.etcd_wire import Body
+from wharfinger.registry.store import Event, WatchBatch
+
+TOKENS_IN_A_ROW = 3
+"""Tokens refused one after the other before the watch calls itself denied."""
+
+
+class Watch:
+    """The state of one watch: where it goes on, and pieces of a message that is not complete."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        prefix: str,
+        start_revision: int,
+        *,
+        previous: bool,
+        observe: Callable[[int], None],
+    ) -> None:
+        self._connection = connection
+        self._prefix = wire.key_bytes(prefix)
+        self._next = max(0, start_revision)
+        """The first revision not delivered yet; 0 = from now on."""
+        self._previous = previous
+        self._observe = observe
+        self._pieces: list[Event] = []
+        self._backoff = Backoff(connection.random)
+        self._untrusted = 0
+        self._tokens = 0
+
+    async def batches(self) -> AsyncGenerator[WatchBatch, None]:
+        """Batches without end, until the connection is closed.
+
+        Raises `Compacted`, `RevisionWentBack`, `AccessDenied`; everything else is tried again.
+        """
+        while not self._connection.closed.is_set():
+            endpoint = self._connection.endpoint
+            self._pieces.clear()
+            try:
+                async with aclosing(self._messages()) as messages:
+                    async for message in messages:
+                        for batch in await self._take(message):
+                            yield batch
+            except TokenRefused as error:
+                self._tokens += 1
+                if self._tokens > TOKENS_IN_A_ROW:
+                    raise AccessDenied(f"etcd at {endpoint} refuses the token it gave: {error}") from error
+                continue
+            except CertificateRefused as error:
+                self._untrusted += 1
+                if self._untrusted >= self._connection.size:
+                    raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
+            except (NotSent, Unanswered, Unavailable):
+                pass
+            self._connection.leave(endpoint)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._connection.closed.wait(), self._backoff.next())
+
+    async def _messages(self) -> AsyncGenerator[Body, None]:
+        """Open the stream once and decode its lines until it breaks or falls silent."""
+        request = wire.watch_request(self._prefix, self._next, previous=self._previous)
+        response = await self._connection.open_stream("/watch", request, idle=self._connection.settings.watch_idle)
+        try:
+            async with aclosing(_lines(response.content)) as lines:
+                async for line in lines:
+                    message: Body = json.loads(line)
+                    if "error" in message:
+                        error = message["error"]
+                        raise self._connection.refusal(str(error.get("message", "")), int(error.get("code", 2)))
+                    yield message.get("result", {})
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unanswered(repr(error)) from error
+        finally:
+            response.close()
+
+    async def _take(self, message: Body) -> list[WatchBatch]:
+        # a refused watch says created and canceled at once: canceled comes first
+        if message.get("canceled"):
+            raise self._end(message)
+        revision = wire.header_revision(message)
+        if message.get("created"):
+            await self._begin(revision)
+            return []
+        events = message.get("events")
+        if events:
+            return list(self._complete([wire.event(raw) for raw in events], more=bool(message.get("fragment"))))
+        if self._pieces or revision < self._next - 1:
+            return []
+        self._next = revision + 1
+        self._observe(revision)
+        return [WatchBatch(revision)]
+
+    def _complete(self, events: list[Event], *, more: bool) -> Iterator[WatchBatch]:
+        if more or self._pieces:
+            self._pieces.extend(events)
+            if more:
+                return
+            events, self._pieces = self._pieces, []
+        for batch in wire.batches(events):
+            self._next = batch.revision + 1
+            self._observe(batch.revision)
+            yield batch
+
+    async def _begin(self, revision: int) -> None:
+        """The stream stands. A member that lags is fine, a cluster that went back is not: ask it."""
+        self._backoff.reset()
+        self._untrusted = self._tokens = 0
+        if self._next == 0:
+            self._next = revision + 1
+        if revision >= self._next - 1:
+            return
+        request = wire.page_request(self._prefix or b"\0", wire.prefix_end(self._prefix), 0, 1)
+        answer = await self._connection.call("/kv/range", {**request, "keys_only": True}, repeatable=True)
+        current = wire.header_revision(answer)
+        if current < self._next - 1:
+            raise RevisionWentBack(
+                f"etcd is at revision {current} and the watch was at {self._next - 1}: restored from a backup? "
+                "Restart after restoring with --bump-revision and --mark-compacted"
+            )
+
+    def _end(self, message: Body) -> Exception:
+        """Why etcd ended the watch."""
+        compacted = int(message.get("compact_revision", 0))
+        if compacted:
+            text = f"etcd keeps nothing before revision {compacted}, the watch was at {self._next}"
+            return Compacted(text, compact_revision=compacted)
+        reason = str(message.get("cancel_reason", "no reason given"))
+        refusal = self._connection.refusal(reason, 2)
+        if isinstance(refusal, StoreError | TokenRefused) and not isinstance(refusal, Unavailable):
+            return refusal
+        return Unanswered(f"etcd ended the watch: {reason}")
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Lines of any length; what follows the last line end when the stream breaks is dropped."""
+    parts: list[bytes] = []
+    while chunk := await content.readany():
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            whole = b"".join((*parts, line)) if parts else line
+            parts.clear()
+            if whole:
+                yield whole
+        if rest:
+            parts.append(rest)

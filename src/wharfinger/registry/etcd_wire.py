@@ -1,0 +1,161 @@
+"""How etcd's JSON gateway spells things: requests built, answers taken apart. Pure, no I/O.
+
+Keys and values travel as base64, 64-bit numbers as strings; zero, false and empty fields are left
+out of answers, and unknown fields of requests are ignored without a word, so every field name stands
+here once. Its neighbours are `etcd` (unary calls) and `etcd_watch` (the stream).
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from wharfinger.errors import UsageError
+from wharfinger.registry.store import Compare, Event, Get, KeyValue, Operation, Put, TxnResult, WatchBatch
+
+Body = dict[str, Any]
+
+_COMPARED_FIELD = {"mod": ("MOD", "mod_revision"), "create": ("CREATE", "create_revision")}
+
+
+def key_bytes(key: str) -> bytes:
+    """A key as etcd stores it; surrogates become the bytes they stand for."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+def key_text(key: bytes) -> str:
+    """A stored key as text; bytes that are no UTF-8 become surrogates."""
+    return key.decode("utf-8", "surrogateescape")
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The first key behind all keys with the prefix; one zero byte means "to the very end"."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else b"\0"
+
+
+def base64(raw: bytes) -> str:
+    """Standard base64 without a line end."""
+    return b2a_base64(raw, newline=False).decode("ascii")
+
+
+def encoded_key(key: str) -> str:
+    """A key as the gateway takes it."""
+    return base64(key.encode("utf-8", "surrogateescape"))
+
+
+def get_request(key: str, revision: int) -> Body:
+    """Read one key, now (revision 0) or as it was."""
+    request: Body = {"key": encoded_key(key)}
+    if revision:
+        request["revision"] = revision
+    return request
+
+
+def page_request(start: bytes, end: bytes, revision: int, limit: int) -> Body:
+    """Read at most `limit` keys of `[start, end)`."""
+    request: Body = {"key": base64(start), "range_end": base64(end), "limit": limit}
+    if revision:
+        request["revision"] = revision
+    return request
+
+
+def put_request(key: str, value: bytes, lease: int) -> Body:
+    """Write one key."""
+    request: Body = {"key": encoded_key(key), "value": base64(value)}
+    if lease:
+        request["lease"] = lease
+    return request
+
+
+def txn_request(compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation]) -> Body:
+    """Compare, then run one of two lists of operations."""
+    request: Body = {
+        "compare": [_compare(compare) for compare in compares],
+        "success": [_operation(operation) for operation in success],
+    }
+    if failure:
+        request["failure"] = [_operation(operation) for operation in failure]
+    return request
+
+
+def _compare(compare: Compare) -> Body:
+    try:
+        target, field = _COMPARED_FIELD[compare.target]
+    except KeyError:
+        raise UsageError(f"a transaction compares mod or create, not {compare.target!r}") from None
+    return {"key": encoded_key(compare.key), "target": target, "result": "EQUAL", field: compare.revision}
+
+
+def _operation(operation: Operation) -> Body:
+    if isinstance(operation, Put):
+        return {"request_put": put_request(operation.key, operation.value, operation.lease)}
+    field = "request_range" if isinstance(operation, Get) else "request_delete_range"
+    return {field: {"key": encoded_key(operation.key)}}
+
+
+def watch_request(prefix: bytes, start_revision: int, *, previous: bool) -> Body:
+    """Watch a prefix from a revision on, with progress notices, large revisions in fragments."""
+    return {
+        "create_request": {
+            "key": base64(prefix),
+            "range_end": base64(prefix_end(prefix)),
+            "start_revision": start_revision,
+            "progress_notify": True,
+            "fragment": True,
+            "prev_kv": previous,
+        }
+    }
+
+
+def header_revision(answer: Mapping[str, Any]) -> int:
+    """The store's revision when it answered; 0 when the answer does not say."""
+    header = answer.get("header")
+    return int(header.get("revision", 0)) if header else 0
+
+
+def key_value(raw: Mapping[str, str]) -> KeyValue:
+    """One key as stored; of a deleted one only key and mod revision are there."""
+    return KeyValue(
+        a2b_base64(raw["key"]).decode("utf-8", "surrogateescape"),
+        a2b_base64(raw.get("value", "")),
+        int(raw.get("create_revision", 0)),
+        int(raw["mod_revision"]),
+        int(raw.get("lease", 0)),
+    )
+
+
+def txn_result(answer: Mapping[str, Any], success: Sequence[Operation], failure: Sequence[Operation]) -> TxnResult:
+    """The outcome of a transaction, with the answers of the `Get`s of the branch that ran."""
+    succeeded = bool(answer.get("succeeded"))
+    branch = success if succeeded else failure
+    responses = answer.get("responses", ())
+    reads = tuple(
+        _only(response.get("response_range", {}))
+        for operation, response in zip(branch, responses, strict=True)
+        if isinstance(operation, Get)
+    )
+    return TxnResult(succeeded, header_revision(answer), reads)
+
+
+def _only(answer: Mapping[str, Any]) -> KeyValue | None:
+    kvs = answer.get("kvs")
+    return key_value(kvs[0]) if kvs else None
+
+
+def event(raw: Mapping[str, Any]) -> Event:
+    """One change; a put unless the type says otherwise."""
+    previous = raw.get("prev_kv")
+    return Event(
+        key_value(raw["kv"]),
+        raw.get("type") == "DELETE",
+        key_value(previous) if previous else None,
+    )
+
+
+def batches(events: Sequence[Event]) -> Iterator[WatchBatch]:
+    """Events in revision order, cut into one batch a revision."""
+    for revision, same in groupby(events, key=lambda event: event.kv.mod_revision):
+        yield WatchBatch(revision, tuple(same))
