@@ -1,0 +1,82 @@
+"""`wharfinger delete`: take objects out of the cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.files import load
+from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.errors import UsageError
+from wharfinger.manifests import kinds
+from wharfinger.manifests.kinds import Reference
+from wharfinger.registry import keys
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("delete", rich_help_panel=OBJECTS)(delete)
+
+
+@connected
+def delete(
+    kind: Annotated[str, typer.Argument(help="pod, node, or any other kind.", metavar="[KIND]")] = "",
+    names: Annotated[list[str] | None, typer.Argument(help="Names of the objects.", metavar="[NAME]...")] = None,
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", help="Delete what these manifests name instead.", metavar="FILE|DIR|-"),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the objects.", metavar="NAME")
+    ] = "default",
+    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
+    connection: Connection,
+) -> None:
+    """Delete objects, by name or by manifest, at once and for good."""
+    from wharfinger.cli import connect
+
+    if files:
+        if kind or names:
+            raise UsageError("either -f or KIND NAME..., not both")
+        found = _from_files(files, namespace)
+    elif not kind or not names:
+        raise UsageError("what? KIND NAME... or -f FILE is meant")
+    else:
+        found = [_named(kind, name, namespace) for name in names]
+    if connect.run(_delete(connection, found, ignore_not_found)):
+        raise typer.Exit(1)
+
+
+def _named(word: str, name: str, namespace: str) -> Reference:
+    kind = kinds.by_word(word)
+    if kind.namespaced and name.count("/") == 1:
+        namespace, name = name.split("/")
+    if not name or "/" in name:
+        raise UsageError(f"{name!r} is no name")
+    return Reference(kind, namespace if kind.namespaced else "", name)
+
+
+def _from_files(files: list[str], namespace: str) -> list[Reference]:
+    """What the manifests name, pods first and nodes last: the other way round than they were applied."""
+    manifests = load(files, namespace)
+    for manifest in manifests:
+        if manifest.about is None:
+            raise UsageError(f"{manifest.source}: {manifest.problem}")
+    return [manifest.about for manifest in reversed(manifests) if manifest.about is not None]
+
+
+async def _delete(connection: Connection, objects: list[Reference], ignore_not_found: bool) -> bool:
+    """Whether any of them was missing."""
+    from wharfinger.cli.connect import open_store
+
+    missing = False
+    async with open_store(connection) as store:
+        for about in objects:
+            if await store.delete(keys.stored(about.kind.plural, about.namespace, about.name)):
+                typer.echo(f"{about} deleted")
+            elif not ignore_not_found:
+                missing = True
+                typer.echo(f"error: {about} does not exist", err=True)
+    return missing

@@ -1,0 +1,89 @@
+"""Manifests from files, folders and standard input (`-f`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests import documents
+from wharfinger.manifests.kinds import NAMESPACE, NODE, POD, Reference, reference
+
+STANDARD_INPUT = "-"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+FilesOption = Annotated[
+    list[str],
+    typer.Option("--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"),
+]
+
+_RANKS = {NODE: 0, NAMESPACE: 1, POD: 3}
+_OTHER_RANK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file; without one, `problem` says why."""
+
+    source: str
+    about: Reference | None = None
+    obj: Mapping[str, Any] | None = None
+    problem: str = ""
+
+    @property
+    def rank(self) -> int:
+        """Nodes first, then namespaces, then others; pods last, when all they need is there."""
+        return _RANKS.get(self.about.kind, _OTHER_RANK) if self.about is not None else -1
+
+
+def load(sources: Iterable[str], namespace: str) -> list[Manifest]:
+    """Every object of the sources, in the order in which they are best written.
+
+    What cannot be read stays as an entry with a `problem`, so the rest goes on. Raises `UsageError` when
+    a source does not exist.
+    """
+    found = [manifest for source in sources for manifest in _source(source, namespace)]
+    return sorted(found, key=lambda manifest: manifest.rank)
+
+
+def _source(source: str, namespace: str) -> Iterator[Manifest]:
+    if source == STANDARD_INPUT:
+        yield from _content("standard input", sys.stdin.buffer.read(), namespace)
+        return
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise UsageError(f"there is no manifest ({', '.join(SUFFIXES)}) in {path}")
+    elif path.exists():
+        files = [path]
+    else:
+        raise UsageError(f"there is no file {path}")
+    for file in files:
+        yield from _content(str(file), file.read_bytes(), namespace)
+
+
+def _content(source: str, content: bytes, namespace: str) -> Iterator[Manifest]:
+    try:
+        text = content.decode("utf-8-sig")
+        for obj in documents.objects(text):
+            yield _manifest(source, obj, namespace)
+    except UnicodeDecodeError as error:
+        yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
+    except InvalidObject as error:
+        yield Manifest(source, problem=str(error))
+
+
+def _manifest(source: str, obj: Mapping[str, Any], namespace: str) -> Manifest:
+    try:
+        return Manifest(source, reference(obj, namespace), obj)
+    except InvalidObject as error:
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else None
+        named = f" ({str(obj.get('kind'))[:40]} {str(name)[:80]})" if name else ""
+        return Manifest(source, problem=f"{error}{named}")

@@ -1,0 +1,155 @@
+"""Pods and nodes as the rows of a table: pure functions from the model to texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from wharfinger.cli.stored import Stored
+from wharfinger.model.node import CPU, MEMORY, PODS, Node
+from wharfinger.model.pod import NOTHING, Pod, PodKey
+from wharfinger.model.quantities import format_bytes, format_cpu
+
+POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
+NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
+OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
+_UNKNOWN = "<unknown>"
+_NONE = "<none>"
+
+
+@dataclass(slots=True)
+class Usage:
+    """What the bound pods use of each node."""
+
+    booked: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Node -> resource (and `pods`) -> amount."""
+    _counted: dict[PodKey, Pod] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> Usage:
+        """The usage by these pods."""
+        usage = cls()
+        for pod in pods:
+            usage.set_pod(pod.key, pod)
+        return usage
+
+    def set_pod(self, key: PodKey, pod: Pod | None) -> tuple[str, ...]:
+        """Take a pod's new state (None = gone); answers the nodes whose usage changed."""
+        old = self._counted.pop(key, None)
+        if old is not None:
+            self._add(old, -1)
+        if pod is not None and pod.bound and not pod.finished:
+            self._counted[key] = pod
+            self._add(pod, 1)
+        now = self._counted.get(key)
+        if old is not None and now is not None and (old.node_name, old.requests) == (now.node_name, now.requests):
+            return ()
+        return tuple(dict.fromkeys(found.node_name for found in (old, now) if found is not None))
+
+    def on(self, node_name: str) -> Mapping[str, int]:
+        """What is used on a node."""
+        return self.booked.get(node_name, NOTHING)
+
+    def _add(self, pod: Pod, sign: int) -> None:
+        node = self.booked.setdefault(pod.node_name, {})
+        node[PODS] = node.get(PODS, 0) + sign
+        for name, amount in pod.requests.items():
+            node[name] = node.get(name, 0) + sign * amount
+
+
+def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
+    """Cells under `POD_HEADINGS`."""
+    pod = stored.pod
+    if pod is None:
+        return (stored.namespace, stored.name, "Invalid", "", "", stored.invalid)
+    return (
+        pod.namespace,
+        pod.name,
+        pod_status(pod),
+        pod.node_name or _NONE,
+        age(pod.creation_timestamp, now),
+        pod_reason(pod),
+    )
+
+
+def pod_status(pod: Pod) -> str:
+    """One word for where the pod stands."""
+    if pod.deletion_timestamp:
+        return "Terminating"
+    if pod.phase not in ("", "Pending"):
+        return pod.phase
+    if pod.bound:
+        return "Bound"
+    return "Gated" if pod.scheduling_gates else "Pending"
+
+
+def pod_reason(pod: Pod) -> str:
+    """Why a pending pod is not placed, as its condition says; empty for any other."""
+    if pod.bound or pod.condition is None or pod.condition[0] == "True":
+        return ""
+    return pod.condition[1]
+
+
+def node_row(stored: Stored, usage: Usage, now: datetime) -> tuple[str, ...]:
+    """Cells under `NODE_HEADINGS`."""
+    node = stored.node
+    if node is None:
+        return (stored.name, "Invalid", "", "", "", "", stored.invalid)
+    used, room = usage.on(node.name), node.allocatable
+    return (
+        node.name,
+        node_status(node),
+        f"{used.get(PODS, 0)}/{room.get(PODS, 0)}",
+        f"{format_cpu(used.get(CPU, 0))}/{format_cpu(room.get(CPU, 0))}",
+        f"{format_bytes(used.get(MEMORY, 0))}/{format_bytes(room.get(MEMORY, 0))}",
+        age(created(stored), now),
+        "",
+    )
+
+
+def node_status(node: Node) -> str:
+    """`Ready` or `NotReady`, and whether new pods are kept off."""
+    words = "Ready" if node.ready else "NotReady"
+    return f"{words},SchedulingDisabled" if node.unschedulable else words
+
+
+def other_row(stored: Stored, now: datetime) -> tuple[str, ...]:
+    """Cells under `OTHER_HEADINGS`, for kinds of which only the metadata is known."""
+    return (stored.namespace, stored.name, age(created(stored), now))
+
+
+def created(stored: Stored) -> str:
+    """`metadata.creationTimestamp`, empty when it cannot be told."""
+    metadata = stored.mapping().get("metadata")
+    stamp = metadata.get("creationTimestamp") if isinstance(metadata, dict) else None
+    return stamp if isinstance(stamp, str) else ""
+
+
+def age(stamp: str, now: datetime) -> str:
+    """How long ago an RFC 3339 time was: `42s`, `7m30s`, `5h`, `12d`."""
+    seconds = seconds_since(stamp, now)
+    return _UNKNOWN if seconds is None else duration(seconds)
+
+
+def seconds_since(stamp: str, now: datetime) -> float | None:
+    """Seconds from an RFC 3339 time to `now`, never negative; None for what is no such time."""
+    try:
+        then = datetime.fromisoformat(stamp)
+        return max(0.0, (now - then).total_seconds())
+    except (ValueError, TypeError, OverflowError):  # TypeError: a time without zone
+        return None
+
+
+def duration(seconds: float) -> str:
+    """Seconds in at most two units, as kubectl shows ages."""
+    whole = int(seconds)
+    if whole < 120:
+        return f"{whole}s"
+    if whole < 600:
+        return f"{whole // 60}m{whole % 60}s" if whole % 60 else f"{whole // 60}m"
+    if whole < 3 * 3600:
+        return f"{whole // 60}m"
+    if whole < 48 * 3600:
+        return f"{whole // 3600}h"
+    return f"{whole // 86400}d"

@@ -1,0 +1,94 @@
+"""Reading stored objects for commands: by kind, with their keys checked, unreadable ones kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.errors import InvalidObject, UsageError, WharfingerError
+from wharfinger.manifests import documents
+from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.manifests.kinds import NODE, POD, Kind
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One stored object: as the model reads it, or why it cannot be read."""
+
+    kv: KeyValue
+    namespace: str
+    name: str
+    pod: Pod | None = None
+    node: Node | None = None
+    invalid: str = ""
+
+    def mapping(self) -> dict[str, Any]:
+        """The object itself, with the etcd revision as `resourceVersion`; empty when it is none."""
+        try:
+            obj = documents.parse(self.kv.value)
+        except InvalidObject:
+            return {}
+        if not isinstance(obj, dict):
+            return {}
+        metadata = obj.get("metadata")
+        if isinstance(metadata, dict):
+            obj["metadata"] = {**metadata, "resourceVersion": str(self.kv.mod_revision)}
+        return obj
+
+
+def read(kind: Kind, kv: KeyValue) -> Stored:
+    """Take a stored object apart."""
+    parts = kv.key.removeprefix(keys.stored_prefix(kind.plural)).split("/")
+    if len(parts) != (2 if kind.namespaced else 1) or not all(parts):
+        shape = "<namespace>/<name>" if kind.namespaced else "<name>"
+        return Stored(kv, "", "/".join(parts), invalid=f"the key is not {keys.stored_prefix(kind.plural)}{shape}")
+    namespace, name = ("", *parts)[-2:]
+    revisions = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
+    try:
+        if kind is POD:
+            return Stored(kv, namespace, name, pod=decode_pod(kv.value, namespace=namespace, name=name, **revisions))
+        if kind is NODE:
+            return Stored(kv, namespace, name, node=decode_node(kv.value, name=name, **revisions))
+    except InvalidObject as error:
+        return Stored(kv, namespace, name, invalid=str(error))
+    return Stored(kv, namespace, name)
+
+
+async def listing(store: Store, kind: Kind, namespace: str = "") -> AsyncIterator[tuple[int, list[Stored]]]:
+    """All objects of a kind, page by page, each page with the listing's revision."""
+    async for page in store.list(keys.stored_prefix(kind.plural, namespace)):
+        yield page.revision, [read(kind, kv) for kv in page.items]
+
+
+async def every(store: Store, kind: Kind, namespace: str = "") -> tuple[int, list[Stored]]:
+    """All objects of a kind, and the revision they show."""
+    found: list[Stored] = []
+    revision = 0
+    async for revision, page in listing(store, kind, namespace):  # noqa: B007 - of the last page
+        found += page
+    return revision, found
+
+
+async def one(store: Store, kind: Kind, namespace: str, name: str) -> Stored:
+    """One object. Raises `NotFound` when there is none."""
+    found = await store.get(keys.stored(kind.plural, namespace if kind.namespaced else "", name))
+    if found.kv is None:
+        raise NotFound(f"there is no {kind.singular} {f'{namespace}/{name}' if kind.namespaced else name}")
+    return read(kind, found.kv)
+
+
+class NotFound(WharfingerError):
+    """The object that the command names does not exist."""
+
+
+def pod_key(text: str, namespace: str) -> PodKey:
+    """`NS/NAME`, or `NAME` in the namespace that `-n` says. Raises `UsageError`."""
+    parts = text.split("/")
+    if not all(parts) or len(parts) > 2:
+        raise UsageError(f"{text!r} names no pod: NAMESPACE/NAME is meant, or NAME with -n NAMESPACE")
+    return PodKey(*parts) if len(parts) == 2 else PodKey(namespace, text)

@@ -1,0 +1,132 @@
+"""The Kubernetes kinds that may be stored, and under which plural their keys lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.contracts.names import is_dns_label
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests.fields import is_dns_subdomain, mapping, text
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects."""
+
+    name: str
+    group: str
+    """API group, empty for the core one."""
+    plural: str
+    namespaced: bool = True
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def singular(self) -> str:
+        """Lower case, as reports name it: `pod`."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Which object: kind, namespace (empty where the kind has none), name."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        parts = (self.kind.singular, self.namespace, self.name)
+        return "/".join(part for part in parts if part)
+
+
+POD = Kind("Pod", "", "pods", aliases=("po",))
+NODE = Kind("Node", "", "nodes", namespaced=False, aliases=("no",))
+NAMESPACE = Kind("Namespace", "", "namespaces", namespaced=False, aliases=("ns",))
+
+_RBAC = "rbac.authorization.k8s.io"
+KINDS = (
+    POD,
+    NODE,
+    NAMESPACE,
+    Kind("Service", "", "services", aliases=("svc",)),
+    Kind("ConfigMap", "", "configmaps", aliases=("cm",)),
+    Kind("Secret", "", "secrets"),
+    Kind("ServiceAccount", "", "serviceaccounts", aliases=("sa",)),
+    Kind("ReplicationController", "", "replicationcontrollers", aliases=("rc",)),
+    Kind("PersistentVolume", "", "persistentvolumes", namespaced=False, aliases=("pv",)),
+    Kind("PersistentVolumeClaim", "", "persistentvolumeclaims", aliases=("pvc",)),
+    Kind("ResourceQuota", "", "resourcequotas", aliases=("quota",)),
+    Kind("LimitRange", "", "limitranges"),
+    Kind("ReplicaSet", "apps", "replicasets", aliases=("rs",)),
+    Kind("Deployment", "apps", "deployments", aliases=("deploy",)),
+    Kind("StatefulSet", "apps", "statefulsets", aliases=("sts",)),
+    Kind("DaemonSet", "apps", "daemonsets", aliases=("ds",)),
+    Kind("Job", "batch", "jobs"),
+    Kind("CronJob", "batch", "cronjobs", aliases=("cj",)),
+    Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
+    Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",)),
+    Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
+    Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
+    Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),
+    Kind("RuntimeClass", "node.k8s.io", "runtimeclasses", namespaced=False),
+    Kind("Ingress", "networking.k8s.io", "ingresses", aliases=("ing",)),
+    Kind("NetworkPolicy", "networking.k8s.io", "networkpolicies", aliases=("netpol",)),
+    Kind("HorizontalPodAutoscaler", "autoscaling", "horizontalpodautoscalers", aliases=("hpa",)),
+    Kind("Role", _RBAC, "roles"),
+    Kind("RoleBinding", _RBAC, "rolebindings"),
+    Kind("ClusterRole", _RBAC, "clusterroles", namespaced=False),
+    Kind("ClusterRoleBinding", _RBAC, "clusterrolebindings", namespaced=False),
+)
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_BY_WORD = {word: kind for kind in KINDS for word in (kind.singular, kind.plural, *kind.aliases)}
+
+
+def by_word(word: str) -> Kind:
+    """The kind that a person names: `pod`, `pods`, `po`. Raises `UsageError`."""
+    kind = _BY_WORD.get(word.lower())
+    if kind is None:
+        raise UsageError(f"there is no kind of objects {word!r}; known are {', '.join(k.plural for k in KINDS)}")
+    return kind
+
+
+def of_object(obj: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest, by its `kind` and `apiVersion`. Raises `InvalidObject`."""
+    name, version = text(obj, "kind"), text(obj, "apiVersion")
+    if not name:
+        raise InvalidObject("kind is missing")
+    kind = _BY_NAME.get(name)
+    if kind is None:
+        raise InvalidObject(f"kind {name[:40]!r} is not known here")
+    if not version:
+        raise InvalidObject("apiVersion is missing")
+    group = version.rpartition("/")[0]
+    if group != kind.group:
+        raise InvalidObject(f"apiVersion {version[:40]!r} has no kind {name!r}; its group is {kind.group or 'v1'!r}")
+    return kind
+
+
+def reference(obj: Mapping[str, Any], default_namespace: str) -> Reference:
+    """Which object a manifest is about. Raises `InvalidObject` for an unknown kind or a malformed name."""
+    kind = of_object(obj)
+    metadata = mapping(obj, "metadata")
+    name = text(metadata, "name", "metadata.")
+    if not name:
+        hint = " (generateName is not supported)" if metadata.get("generateName") else ""
+        raise InvalidObject(f"metadata.name is missing{hint}")
+    if not _is_name(name, kind):
+        raise InvalidObject(f"metadata.name {name[:80]!r} is no name of a {kind.name}")
+    if not kind.namespaced:
+        return Reference(kind, "", name)
+    namespace = text(metadata, "namespace", "metadata.") or default_namespace
+    if not is_dns_label(namespace):
+        raise InvalidObject(f"metadata.namespace {namespace[:80]!r} is no DNS label")
+    return Reference(kind, namespace, name)
+
+
+def _is_name(name: str, kind: Kind) -> bool:
+    if kind.group == _RBAC:  # names of roles are path segments, such as system:node
+        return name not in (".", "..") and "/" not in name and "%" not in name and len(name) <= 253
+    return is_dns_subdomain(name)
