@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -195,6 +196,8 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
         workflow_runner=sandbox(),
     ):
         yield stage
+    # Sandboxed modules are cyclic garbage now; CPython 3.11's parser fails when they are collected while it runs.
+    gc.collect()
 
 
 def gone(reason: Any = "deleted", node: str | None = None) -> Gone:
