@@ -82,6 +82,10 @@ class Duty:
         if not self._membership.held:
             self._share_out()  # without the lease nothing is ours, whatever etcd still shows
 
+    def polling_failed(self) -> None:
+        """Polling ended by itself; it is started again in a moment."""
+        asyncio.get_running_loop().call_later(AGAIN, self._news.set)
+
     def apply(self, changes: Changes) -> None:
         """Follow the registrations of our pool."""
         relevant = [change for change in changes.instances if change.tenant == self._tenant]
@@ -117,7 +121,7 @@ class Duty:
             await self._polling.start()
         except Exception as error:
             log.warning("polling cannot start, trying again error=%r", str(error))
-            asyncio.get_running_loop().call_later(AGAIN, self._news.set)
+            self.polling_failed()
             return
         self.on = True
         self._membership.want("ready")

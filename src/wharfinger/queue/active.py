@@ -19,8 +19,8 @@ def by_priority(pod: Pod, arrival: float) -> Any:
 class Active:
     """Two heaps, of startable and of held pods; removal is lazy, so every step is O(log n)."""
 
-    def __init__(self, sort_key: Callable[[Pod, float], Any] = by_priority) -> None:
-        self._sort_key = sort_key
+    def __init__(self, order: Callable[[Pod, float], Any] = by_priority) -> None:
+        self._order = order
         self._ready: list[tuple[Any, int, Entry]] = []
         self._held: list[tuple[float, int, Entry]] = []
         self._ticket: dict[PodKey, int] = {}
@@ -39,7 +39,7 @@ class Active:
         if entry.not_before > now:
             heapq.heappush(self._held, (entry.not_before, ticket, entry))
         else:
-            heapq.heappush(self._ready, (self._sort_key(entry.pod, entry.since), ticket, entry))
+            heapq.heappush(self._ready, (self._order(entry.pod, entry.since), ticket, entry))
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
@@ -68,4 +68,4 @@ class Active:
         while self._held and self._held[0][0] <= now:
             _, ticket, entry = heapq.heappop(self._held)
             if self._ticket.get(entry.key) == ticket:
-                heapq.heappush(self._ready, (self._sort_key(entry.pod, entry.since), ticket, entry))
+                heapq.heappush(self._ready, (self._order(entry.pod, entry.since), ticket, entry))

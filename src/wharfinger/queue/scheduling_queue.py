@@ -45,7 +45,7 @@ class SchedulingQueue:
         confirm_after: float = 30.0,
         restart_every: float = 300.0,
         spread: Callable[[], float] = lambda: 0.5,
-        sort_key: Callable[[Pod, float], Any] = by_priority,
+        order: Callable[[Pod, float], Any] = by_priority,
         entered: Callable[[Entry, str], None] = _nobody,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
@@ -58,7 +58,7 @@ class SchedulingQueue:
         self._entered = entered
         self._entries: dict[PodKey, Entry] = {}
         self.gated = Gated()
-        self.active = Active(sort_key)
+        self.active = Active(order)
         self.in_flight = InFlight(confirm_after)
         self.waiting = Waiting()
 

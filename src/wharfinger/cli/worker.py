@@ -1,0 +1,111 @@
+"""`wharfinger worker`: one scheduler process."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, Connection, connected, variable
+from wharfinger.settings import WorkerSettings
+
+_DEFAULTS = WorkerSettings()
+
+
+class Dispatch(StrEnum):
+    """Which attempts a worker starts."""
+
+    SHARDED = "sharded"
+    NONE = "none"
+
+
+class Level(StrEnum):
+    """How much a worker says."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("worker", rich_help_panel=RUN)(worker)
+
+
+@connected
+def worker(
+    *,
+    dispatch: Annotated[
+        Dispatch,
+        typer.Option(
+            "--dispatch",
+            envvar=variable("dispatch"),
+            show_envvar=False,
+            help="`sharded`: start attempts for this worker's share of the pods. `none`: run only what others start.",
+        ),
+    ] = Dispatch.SHARDED,
+    health_port: Annotated[
+        int,
+        typer.Option(
+            "--health-port",
+            envvar=variable("health-port"),
+            show_envvar=False,
+            min=-1,
+            max=65535,
+            help="Port of /livez, /readyz and /metrics. 0: any free one, -1: none.",
+        ),
+    ] = _DEFAULTS.health_port,
+    bind_address: Annotated[
+        str,
+        typer.Option(
+            "--bind-address",
+            envvar=variable("bind-address"),
+            show_envvar=False,
+            metavar="ADDRESS",
+            help="Where the health endpoints listen.",
+        ),
+    ] = _DEFAULTS.bind_address,
+    log_level: Annotated[
+        Level,
+        typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
+    ] = Level.INFO,
+    connection: Connection,
+) -> None:
+    """Place pods: run one scheduler process until it is told to stop.
+
+    Any number may run beside each other; they share the pods out. The first SIGTERM or Ctrl-C
+    finishes what is being done, the second ends the process at once.
+    """
+    import uvloop
+
+    from wharfinger.worker import run_worker
+
+    _log_lines(log_level)
+    settings = WorkerSettings(
+        etcd=connection.etcd,
+        temporal=connection.temporal,
+        cluster=connection.cluster,
+        tenant=connection.tenant,
+        dispatch=dispatch.value,
+        bind_address=bind_address,
+        health_port=health_port,
+    )
+    code = uvloop.run(run_worker(settings))
+    if code:
+        raise typer.Exit(code)
+
+
+def _log_lines(level: Level) -> None:
+    """One line a message on standard error: time, level, room, then the text with its key=value pairs."""
+    import logging
+
+    logging.basicConfig(
+        level=level.value.upper(),
+        format="%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+        force=True,
+    )
+    for chatty in ("asyncio", "aiohttp"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -1,0 +1,98 @@
+"""Connections of a worker: kept being tried at start, with one line said, until both servers answer."""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+from asyncio import sleep
+from dataclasses import dataclass
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+from wharfinger.control.backoff import delays
+from wharfinger.errors import ConfigurationError, Unavailable
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings, TemporalSettings
+
+log = logging.getLogger(__name__)
+
+DEFAULT_ADDRESS = "127.0.0.1:7233"
+DEFAULT_NAMESPACE = "default"
+LONGEST_PAUSE = 3.0
+"""Seconds between two tries, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class SdkMetrics:
+    """The SDK's runtime, and where its own exporter listens (loopback only; we pass it on)."""
+
+    runtime: Runtime
+    url: str
+
+
+def sdk_metrics() -> SdkMetrics:
+    """A runtime of the SDK that counts; one a process."""
+    with socket.socket() as probe:  # the exporter takes no port 0: find one that is free now
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    runtime = Runtime(
+        telemetry=TelemetryConfig(
+            logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")),
+            metrics=PrometheusConfig(bind_address=address, counters_total_suffix=True, durations_as_seconds=True),
+        )
+    )
+    return SdkMetrics(runtime, f"http://{address}/metrics")
+
+
+def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
+    """Arguments of `Client.connect`: the SDK's environment configuration, and our settings above it.
+
+    Raises `ConfigurationError` when the SDK's file or variables are malformed.
+    """
+    try:
+        configuration = ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
+    if settings.address is not None:
+        configuration["target_host"] = settings.address
+    if settings.namespace is not None:
+        configuration["namespace"] = settings.namespace
+    configuration.setdefault("target_host", DEFAULT_ADDRESS)
+    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
+    return configuration
+
+
+async def connect_temporal(
+    configuration: ClientConnectConfig, *, identity: str, runtime: Runtime | None, chance: random.Random
+) -> Client:
+    """A client, as soon as Temporal answers."""
+    said = False
+    for delay in delays(0.2, LONGEST_PAUSE, chance):
+        try:
+            return await Client.connect(
+                **configuration, data_converter=pydantic_data_converter, identity=identity, runtime=runtime
+            )
+        except RuntimeError as error:
+            if not said:
+                said = True
+                log.warning("waiting for Temporal address=%s error=%r", configuration.get("target_host"), str(error))
+        await sleep(delay)
+    raise AssertionError("delays are endless")
+
+
+async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> EtcdStore:
+    """A store, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
+    said = False
+    for delay in delays(0.2, LONGEST_PAUSE, chance):
+        try:
+            return await EtcdStore.connect(settings)
+        except Unavailable as error:
+            if not said:
+                said = True
+                log.warning("waiting for etcd endpoints=%s error=%r", ",".join(settings.endpoints), str(error))
+        await sleep(delay)
+    raise AssertionError("delays are endless")
