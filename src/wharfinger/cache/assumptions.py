@@ -1,0 +1,101 @@
+"""Pods this worker counts on a node before etcd says so.
+
+::
+
+    assume ──► unsent ──mark_sent──► sent ──settle(revision)──► settling
+                 │ expire, forget     │ forget                    │ the watch reached the revision
+                 ▼                    ▼                           ▼
+               ended ◄────── the watch shows the pod bound, finished or deleted
+
+An assumption whose transaction was sent is never ended by time: only what etcd says ends it, else a paused worker
+would give away room that its own bind has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wharfinger.model.pod import Pod, PodIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One assumed pod."""
+
+    identity: PodIdentity
+    node: str
+    sent: bool
+    """Its transaction has gone out."""
+
+
+@dataclass(slots=True)
+class _Held:
+    pod: Pod
+    node: str
+    since: float
+    sent: bool = False
+    settles_at: int | None = None
+
+
+class Assumptions:
+    """The assumed pods, by identity. Ends of assumptions are reported back, for the cache to recount."""
+
+    def __init__(self) -> None:
+        self._held: dict[PodIdentity, _Held] = {}
+        self._settling: set[PodIdentity] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Assumption]:
+        for identity, held in self._held.items():
+            yield Assumption(identity, held.node, held.sent)
+
+    def get(self, identity: PodIdentity) -> tuple[Pod, str] | None:
+        """The assumed pod and its node, None when it is not assumed."""
+        held = self._held.get(identity)
+        return None if held is None else (held.pod, held.node)
+
+    def is_sent(self, identity: PodIdentity) -> bool:
+        """Whether the pod is assumed and its transaction has gone out."""
+        held = self._held.get(identity)
+        return held is not None and held.sent
+
+    def put(self, pod: Pod, node: str, now: float) -> None:
+        """Assume the pod on the node; an earlier assumption of the same pod is replaced."""
+        identity = pod.identity
+        self._settling.discard(identity)
+        self._held[identity] = _Held(pod, node, now)
+
+    def mark_sent(self, identity: PodIdentity) -> None:
+        """The transaction goes out now. Without effect when the pod is not assumed."""
+        held = self._held.get(identity)
+        if held is not None:
+            held.sent = True
+
+    def settle_at(self, identity: PodIdentity, revision: int) -> None:
+        """Nobody knows what became of the transaction; at `revision` the watch has told."""
+        held = self._held.get(identity)
+        if held is not None:
+            held.settles_at = max(revision, held.settles_at or 0)
+            self._settling.add(identity)
+
+    def drop(self, identity: PodIdentity) -> bool:
+        """End it; whether there was one."""
+        self._settling.discard(identity)
+        return self._held.pop(identity, None) is not None
+
+    def settled(self, revision: int) -> tuple[PodIdentity, ...]:
+        """Those whose time to settle has come, now that `revision` is applied."""
+        if not self._settling:
+            return ()
+        return tuple(identity for identity in self._settling if (self._held[identity].settles_at or 0) <= revision)
+
+    def expired(self, before: float) -> tuple[Assumption, ...]:
+        """Those assumed before that time whose transaction was never sent."""
+        return tuple(
+            Assumption(identity, held.node, False)
+            for identity, held in self._held.items()
+            if not held.sent and held.settles_at is None and held.since < before
+        )

@@ -1,0 +1,197 @@
+"""What this worker believes: the facts of etcd as the watch told them, plus what it assumes.
+
+Facts come from `control.informer` (all events of one revision in one synchronous block, then `progress.advance`);
+assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here awaits.
+
+A pod counts on the node it is bound to; else on the node it is assumed on; else nowhere. Finished pods use nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from wharfinger.cache.assumptions import Assumption, Assumptions
+from wharfinger.cache.booking import Booking
+from wharfinger.cache.progress import Progress
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+
+
+class Cache:
+    """Nodes, pods, binding versions and assumptions; see the module."""
+
+    def __init__(self, *, clock: Callable[[], float], assume_expiry: float = 30.0) -> None:
+        """`clock`: monotonic seconds; `assume_expiry`: seconds an unsent assumption lives."""
+        self.progress = Progress()
+        """How far the watch has come; `.revision` is the newest applied one."""
+        self.tenants: set[str] = set()
+        """Tenants that exist."""
+        self._clock = clock
+        self._assume_expiry = assume_expiry
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[PodKey, Pod] = {}
+        self._raw: dict[PodKey, bytes] = {}
+        self._bindings: dict[str, int] = {}
+        self._assumptions = Assumptions()
+        self._booking = Booking()
+        self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
+        """Every node, by name, in the order of appearance (a live view)."""
+        self.pods: Mapping[PodKey, Pod] = MappingProxyType(self._pods)
+        """Every pod of the cluster, pending ones too (a live view)."""
+
+    # --- facts --------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        """Etcd holds this node."""
+        self._nodes[node.name] = node
+        self._booking.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Etcd holds no node of this name any more."""
+        if self._nodes.pop(name, None) is not None:
+            self._booking.remove_node(name)
+
+    def set_pod(self, pod: Pod, raw: bytes = b"") -> None:
+        """Etcd holds this pod; `raw`, the object itself, is kept while the pod is pending."""
+        key = pod.key
+        old = self._pods.get(key)
+        if old is not None and old.identity != pod.identity:
+            self._end(old)
+        self._pods[key] = pod
+        if pod.pending and raw:
+            self._raw[key] = raw
+        else:
+            self._raw.pop(key, None)
+        if pod.bound or pod.finished:
+            self._assumptions.drop(pod.identity)
+        self._recount(pod)
+
+    def remove_pod(self, key: PodKey) -> None:
+        """Etcd holds no pod of this key any more; an assumption of it ends too."""
+        self._raw.pop(key, None)
+        old = self._pods.pop(key, None)
+        if old is not None:
+            self._end(old)
+
+    def raw(self, key: PodKey) -> bytes | None:
+        """The pending pod's object as etcd holds it; None for other pods."""
+        return self._raw.get(key)
+
+    def set_binding(self, node_name: str, revision: int) -> None:
+        """The node's binding version is at this mod revision; an older one than known is ignored."""
+        self._bindings[node_name] = max(revision, self._bindings.get(node_name, 0))
+
+    def remove_binding(self, node_name: str) -> None:
+        """Etcd holds no binding version of this node any more."""
+        self._bindings.pop(node_name, None)
+
+    def binding_revision(self, node_name: str) -> int:
+        """Mod revision of the node's binding version; 0 = the key does not exist, as far as we know."""
+        return self._bindings.get(node_name, 0)
+
+    # --- assumptions --------------------------------------------------------------------------
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """Count the pod on this node from now on. Without effect on a pod seen bound or finished."""
+        known = self._pods.get(pod.key)
+        if known is not None and known.identity == pod.identity and (known.bound or known.finished):
+            return
+        self._assumptions.put(pod, node_name, self._clock())
+        self._recount(pod)
+
+    def mark_sent(self, identity: PodIdentity) -> None:
+        """Its transaction goes out now: from here on time does not end the assumption."""
+        self._assumptions.mark_sent(identity)
+
+    def forget(self, identity: PodIdentity) -> None:
+        """The transaction surely did not happen: the assumption ends."""
+        self._drop(identity)
+
+    def forget_unsent(self, identity: PodIdentity) -> None:
+        """End the assumption unless its transaction has gone out."""
+        if not self._assumptions.is_sent(identity):
+            self._drop(identity)
+
+    def settle(self, identity: PodIdentity, revision: int) -> None:
+        """Nobody knows whether the transaction happened: end the assumption once the watch is at `revision`.
+
+        If it did happen, the watch has shown the pod bound by then, and the assumption has become a fact.
+        """
+        self._assumptions.settle_at(identity, revision)
+        self._settle()
+
+    def assumed(self) -> tuple[Assumption, ...]:
+        """The pods assumed now."""
+        self._settle()
+        return tuple(self._assumptions)
+
+    def expire(self) -> tuple[Assumption, ...]:
+        """End the unsent assumptions older than `assume_expiry`, and tell which."""
+        self._settle()
+        expired = self._assumptions.expired(self._clock() - self._assume_expiry)
+        for assumption in expired:
+            self._drop(assumption.identity)
+        return expired
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def snapshot(
+        self, *, excluding: PodIdentity | None = None, without_assumed: bool = False, only: str | None = None
+    ) -> Snapshot:
+        """The state at `progress.revision`.
+
+        Args:
+            excluding: As if this pod were not assumed.
+            without_assumed: As if no pod were assumed.
+            only: That one node alone (empty when it is not there); cheap, for verifying a placement.
+        """
+        self._settle()
+        gone: tuple[PodIdentity, ...] = ()
+        if without_assumed:
+            gone = tuple(assumption.identity for assumption in self._assumptions)
+        elif excluding is not None and self._assumptions.get(excluding) is not None:
+            gone = (excluding,)
+        if only is not None:
+            return self._booking.single(only, self.progress.revision, gone)
+        snapshot = self._booking.snapshot(self.progress.revision)
+        return self._booking.without(snapshot, gone) if gone else snapshot
+
+    def over_committed(self) -> tuple[str, ...]:
+        """Nodes with more booked than allocatable (other writers did that), sorted."""
+        snapshot = self.snapshot()
+        rows: set[int] = set()
+        for resource, requested in snapshot.pod_columns.requested.items():
+            over = (requested > snapshot.allocatable(resource)) & (requested > 0)
+            rows.update(over.nonzero()[0].tolist())
+        return tuple(sorted(snapshot.names[row] for row in rows))
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _recount(self, pod: Pod) -> None:
+        """Derive where the pod counts from what is known of it."""
+        known = self._pods.get(pod.key)
+        if known is not None and known.identity == pod.identity and (known.bound or known.finished):
+            self._booking.count(known, None if known.finished else known.node_name)
+            return
+        assumed = self._assumptions.get(pod.identity)
+        if assumed is None:
+            self._booking.count(pod, None)
+        else:
+            self._booking.count(*assumed)
+
+    def _end(self, pod: Pod) -> None:
+        """This life of the pod is over."""
+        self._assumptions.drop(pod.identity)
+        self._booking.count(pod, None)
+
+    def _drop(self, identity: PodIdentity) -> None:
+        assumed = self._assumptions.get(identity)
+        if assumed is not None:
+            self._assumptions.drop(identity)
+            self._recount(assumed[0])
+
+    def _settle(self) -> None:
+        for identity in self._assumptions.settled(self.progress.revision):
+            self._drop(identity)

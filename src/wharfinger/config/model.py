@@ -1,0 +1,123 @@
+"""KubeSchedulerConfiguration v1 as written: what may stand where.
+
+Plugin arguments stay mappings here; the catalog knows their models (`config.completion`). Fields of the Kubernetes
+API that are not honoured are named in `UNSUPPORTED`, so that they are refused with a reason instead of ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from wharfinger.framework.args import API_VERSION
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+MULTI_POINT = "multiPoint"
+
+UNSUPPORTED = frozenset(
+    {
+        "parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling",
+        "podInitialBackoffSeconds", "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders",
+        "percentageOfNodesToScore", "placementGenerate", "placementScore",
+    }
+)  # fmt: skip
+"""Fields that kube-scheduler has and this version does not honour."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class PluginRef(_Part):
+    """A plugin enabled or disabled."""
+
+    name: str = Field(min_length=1)
+    weight: int = Field(default=0, ge=0, le=2**31 - 1)
+    """Of its score; 0 = the default."""
+
+
+class PluginSet(_Part):
+    """What is enabled and disabled at one extension point."""
+
+    enabled: tuple[PluginRef, ...] = ()
+    disabled: tuple[PluginRef, ...] = ()
+
+    @field_validator("enabled", "disabled")
+    @classmethod
+    def _once(cls, refs: tuple[PluginRef, ...]) -> tuple[PluginRef, ...]:
+        names = [ref.name for ref in refs]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"plugin {name} is named twice")
+        return refs
+
+    @property
+    def disables_all(self) -> bool:
+        """Whether `*` is disabled."""
+        return any(ref.name == "*" for ref in self.disabled)
+
+
+class Plugins(_Part):
+    """Plugins by extension point; `multiPoint` means every point a plugin serves."""
+
+    multi_point: PluginSet = PluginSet()
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+
+    def points(self) -> Iterator[tuple[str, PluginSet]]:
+        """Every extension point by its name in the configuration, `multiPoint` left out."""
+        for field, info in type(self).model_fields.items():
+            name = info.alias or field
+            if name != MULTI_POINT:
+                yield name, getattr(self, field)
+
+
+class PluginConfig(_Part):
+    """Arguments of one plugin."""
+
+    name: str = Field(min_length=1)
+    args: dict[str, Any] = {}
+
+    @field_validator("args", mode="before")
+    @classmethod
+    def _nothing_is_empty(cls, args: object) -> object:
+        return {} if args is None else args
+
+
+class ProfileConfiguration(_Part):
+    """One profile."""
+
+    scheduler_name: str = ""
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+    @field_validator("plugins", mode="before")
+    @classmethod
+    def _nothing_is_default(cls, plugins: object) -> object:
+        return {} if plugins is None else plugins
+
+    @field_validator("plugin_config", mode="before")
+    @classmethod
+    def _none_is_empty(cls, entries: object) -> object:
+        return () if entries is None else entries
+
+
+class SchedulerConfiguration(_Part):
+    """The whole file."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
+    profiles: tuple[ProfileConfiguration, ...] = Field(default=(ProfileConfiguration(),), min_length=1)

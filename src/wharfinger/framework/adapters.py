@@ -1,0 +1,147 @@
+"""Plugins' Filter and Score as the runner calls them: over many nodes, whichever form the plugin was written in.
+
+Made once, with the profile: looking at protocols is too slow for every decision. Answers are checked here, so a
+plugin that breaks its contract is named instead of corrupting a decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from wharfinger.errors import PluginError
+from wharfinger.framework.calls import call
+from wharfinger.framework.columns import BoolColumn, IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import (
+    MAX_NODE_SCORE,
+    Filter,
+    NodeFilter,
+    NodeScore,
+    Normalize,
+    Plugin,
+    RowSelection,
+    Score,
+)
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Status
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.pod import Pod
+
+
+def selected(snapshot: Snapshot, rows: RowSelection) -> int:
+    """How many rows a selection holds."""
+    return len(snapshot) if isinstance(rows, slice) else len(rows)
+
+
+class FilterStep(Protocol):
+    """A Filter of a profile."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's."""
+        ...
+
+    def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:
+        """Its verdicts, at least on the nodes in `among` (None = all). None = every node passes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFilterStep:
+    """A Filter that answers for all nodes at once."""
+
+    name: str
+    plugin: Filter
+
+    def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:  # noqa: ARG002
+        """See FilterStep; answers for every node whatever `among` says."""
+        verdicts = call(self.name, "Filter", self.plugin.filter, state, pod, snapshot)
+        if verdicts is not None and len(verdicts.codes) != len(snapshot):
+            raise PluginError(self.name, "Filter", f"{len(verdicts.codes)} verdicts for {len(snapshot)} nodes")
+        return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilterStep:
+    """A Filter that is asked node by node."""
+
+    name: str
+    plugin: NodeFilter
+
+    def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:
+        """See FilterStep."""
+        rows = range(len(snapshot)) if among is None else np.flatnonzero(among).tolist()
+        refused: dict[int, Status] = {}
+        for row in rows:
+            status = call(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
+            if not (isinstance(status, Status) and (status.ok or status.rejected)):
+                raise PluginError(self.name, "Filter", f"answered {status!r}, not success or a refusal")
+            if not status.ok:
+                refused[row] = status
+        return Verdicts.of(refused, len(snapshot)) if refused else None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreStep:
+    """A Score of a profile, with its weight and normalisation."""
+
+    name: str
+    weight: int
+    columns: Score | None
+    nodes: NodeScore | None
+    normalizer: Normalize | None
+
+    def scores(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        """Weighted normalised scores of the selected rows."""
+        if self.columns is not None:
+            column = call(self.name, "Score", self.columns.score, state, pod, snapshot, rows)
+        else:
+            column = self._one_by_one(state, pod, snapshot, rows)
+        self._check_shape(column, selected(snapshot, rows))
+        if self.normalizer is not None:
+            column = call(self.name, "NormalizeScore", self.normalizer.normalize, state, pod, column, snapshot, rows)
+            self._check_shape(column, selected(snapshot, rows))
+        self._check_range(column)
+        return column if self.weight == 1 else column * self.weight
+
+    def _one_by_one(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        assert self.nodes is not None
+        numbers = range(len(snapshot)) if isinstance(rows, slice) else rows.tolist()
+        ask = self.nodes.score_node
+        raw = [call(self.name, "Score", ask, state, pod, snapshot.rows[row]) for row in numbers]
+        for value in raw:
+            if not isinstance(value, int):
+                raise PluginError(self.name, "Score", f"answered {value!r}, not a whole number")
+        return np.array(raw, dtype=np.int64)
+
+    def _check_shape(self, column: IntColumn, expected: int) -> None:
+        if not isinstance(column, np.ndarray) or column.dtype != np.int64 or column.shape != (expected,):
+            raise PluginError(self.name, "Score", f"answered {type(column).__name__}, not an int64 per node")
+
+    def _check_range(self, column: IntColumn) -> None:
+        if not len(column):
+            return
+        lowest, highest = int(column.min()), int(column.max())
+        if lowest < 0 or highest > MAX_NODE_SCORE:
+            raise PluginError(self.name, "Score", f"scores {lowest} to {highest} lie outside 0..{MAX_NODE_SCORE}")
+
+
+def filter_step(plugin: Plugin) -> FilterStep | None:
+    """The plugin's Filter; None when it has none. A plugin with both forms is called by columns."""
+    if isinstance(plugin, Filter):
+        return ColumnFilterStep(plugin.name, plugin)
+    if isinstance(plugin, NodeFilter):
+        return NodeFilterStep(plugin.name, plugin)
+    return None
+
+
+def score_step(plugin: Plugin, weight: int) -> ScoreStep | None:
+    """The plugin's Score; None when it has none."""
+    columns = plugin if isinstance(plugin, Score) else None
+    nodes = plugin if columns is None and isinstance(plugin, NodeScore) else None
+    if columns is None and nodes is None:
+        return None
+    return ScoreStep(plugin.name, weight, columns, nodes, plugin if isinstance(plugin, Normalize) else None)

@@ -1,0 +1,21 @@
+"""Calling a plugin: whatever it raises comes out as a PluginError that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from wharfinger.errors import PluginError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def call(plugin: str, point: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The function's answer; PluginError (chained) when it raises."""
+    try:
+        return function(*args, **kwargs)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(plugin, point, f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,213 @@
+"""Arrays over the nodes, row by row like the snapshot's NodeInfos, from which they are derived.
+
+Two groups change at different speeds: what nodes say of themselves (rarely), and what their pods sum up to (at
+every placement). A change copies the columns it touches and shares the others; nothing is written in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.interned import Interned
+from wharfinger.framework.node_info import NO_PORTS, NodeInfo
+from wharfinger.framework.rows import Rows
+from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wharfinger.model.pod import HostPort
+from wharfinger.model.selectors import Taint
+
+IntColumn = NDArray[np.int64]
+BoolColumn = NDArray[np.bool_]
+NO_TAINTS: tuple[Taint, ...] = ()
+_LIMIT = 2**61
+"""Sums are cut here: twice as much still fits int64, and no cluster comes near."""
+
+
+def bounded(amount: int) -> int:
+    """The amount as columns hold it: within what int64 can add and subtract."""
+    return max(-_LIMIT, min(_LIMIT, amount))
+
+
+@lru_cache(maxsize=1 << 17)
+def name_hash(name: str) -> int:
+    """64 bits of a name, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+class NodeNames:
+    """Which node stands in which row."""
+
+    def __init__(self, rows: Rows[NodeInfo]) -> None:
+        self.names: tuple[str, ...] = tuple(info.node.name for info in rows)
+        self.index: Mapping[str, int] = {name: row for row, name in enumerate(self.names)}
+        self.zeros: IntColumn = np.zeros(len(self.names), dtype=np.int64)
+        self.zeros.flags.writeable = False
+
+    @cached_property
+    def hashes(self) -> NDArray[np.uint64]:
+        """A hash of each name, for breaking ties."""
+        return np.fromiter((name_hash(name) for name in self.names), dtype=np.uint64, count=len(self.names))
+
+    @cached_property
+    def alphabetical(self) -> NDArray[np.intp]:
+        """Rows in the order of their names."""
+        return np.array(sorted(range(len(self.names)), key=self.names.__getitem__), dtype=np.intp)
+
+    @cached_property
+    def sorted_names(self) -> tuple[str, ...]:
+        """All names, sorted."""
+        return tuple(sorted(self.names))
+
+    @cached_property
+    def array(self) -> NDArray[np.object_]:
+        """The names as an array, for picking many at once."""
+        names = np.empty(len(self.names), dtype=object)
+        names[:] = self.names
+        return names
+
+
+class NodeColumns:
+    """What the nodes say of themselves."""
+
+    def __init__(
+        self,
+        names: NodeNames,
+        allocatable: Mapping[str, IntColumn],
+        unschedulable: BoolColumn,
+        taints: Interned[tuple[Taint, ...]],
+        labels: LabelColumns,
+    ) -> None:
+        self.names = names
+        self.allocatable = allocatable
+        self.unschedulable = unschedulable
+        self.any_unschedulable = bool(unschedulable.any())
+        self.taints = taints
+        self.labels = labels
+
+    @classmethod
+    def of(cls, rows: Rows[NodeInfo]) -> NodeColumns:
+        """Columns of these rows, made from nothing."""
+        nodes = [info.node for info in rows]
+        resources = dict.fromkeys((CPU, MEMORY, EPHEMERAL_STORAGE, PODS))
+        for node in nodes:
+            resources.update(dict.fromkeys(node.allocatable))
+        return cls(
+            NodeNames(rows),
+            {
+                resource: np.array([bounded(node.allocatable.get(resource, 0)) for node in nodes], dtype=np.int64)
+                for resource in resources
+            },
+            np.array([node.unschedulable for node in nodes], dtype=np.bool_),
+            Interned.of((node.taints for node in nodes), NO_TAINTS),
+            LabelColumns(rows),
+        )
+
+    def replaced(self, changes: Mapping[int, NodeInfo], rows: Rows[NodeInfo]) -> NodeColumns:
+        """With other nodes (of the same names) in some rows; `rows` are all rows after the change."""
+        unschedulable = self.unschedulable
+        if any(info.node.unschedulable != unschedulable[row] for row, info in changes.items()):
+            unschedulable = unschedulable.copy()
+            unschedulable[list(changes)] = [info.node.unschedulable for info in changes.values()]
+        return NodeColumns(
+            self.names,
+            _amounts(self.allocatable, {row: info.node.allocatable for row, info in changes.items()}),
+            unschedulable,
+            self.taints.replaced({row: info.node.taints for row, info in changes.items()}),
+            self.labels.replaced(changes, rows),
+        )
+
+
+class LabelColumns:
+    """Label values by key; a key's column is made when it is first asked for."""
+
+    def __init__(self, rows: Rows[NodeInfo], made: Mapping[str, Interned[str | None]] | None = None) -> None:
+        self._rows = rows
+        self._made: dict[str, Interned[str | None]] = dict(made or {})
+
+    def column(self, key: str) -> Interned[str | None]:
+        """The label's value on every node, None where it is absent."""
+        column = self._made.get(key)
+        if column is None:
+            column = Interned.of((info.node.labels.get(key) for info in self._rows), None)
+            self._made[key] = column
+        return column
+
+    def replaced(self, changes: Mapping[int, NodeInfo], rows: Rows[NodeInfo]) -> LabelColumns:
+        """With other nodes in some rows."""
+        made = {
+            key: column.replaced({row: info.node.labels.get(key) for row, info in changes.items()})
+            for key, column in self._made.items()
+        }
+        return LabelColumns(rows, made)
+
+
+class PodColumns:
+    """What the pods on each node sum up to."""
+
+    __slots__ = ("host_ports", "requested", "scoring")
+
+    def __init__(
+        self,
+        requested: Mapping[str, IntColumn],
+        scoring: Mapping[str, IntColumn],
+        host_ports: Interned[frozenset[HostPort]],
+    ) -> None:
+        self.requested = requested
+        """Real requests by resource; `pods` = how many."""
+        self.scoring = scoring
+        """cpu and memory as scoring counts them."""
+        self.host_ports = host_ports
+
+    @classmethod
+    def of(cls, rows: Rows[NodeInfo]) -> PodColumns:
+        """Columns of these rows, made from nothing."""
+        infos = list(rows)
+        resources = dict.fromkeys((CPU, MEMORY, EPHEMERAL_STORAGE, PODS))
+        for info in infos:
+            resources.update(dict.fromkeys(info.requested))
+        return cls(
+            {
+                resource: np.array([bounded(info.requested.get(resource, 0)) for info in infos], dtype=np.int64)
+                for resource in resources
+            },
+            {
+                CPU: np.array([bounded(info.scoring_cpu) for info in infos], dtype=np.int64),
+                MEMORY: np.array([bounded(info.scoring_memory) for info in infos], dtype=np.int64),
+            },
+            Interned.of((info.host_ports for info in infos), NO_PORTS),
+        )
+
+    def replaced(self, changes: Mapping[int, NodeInfo]) -> PodColumns:
+        """With other pods in some rows."""
+        ports = self.host_ports
+        if not ports.plain or any(info.host_ports for info in changes.values()):
+            ports = ports.replaced({row: info.host_ports for row, info in changes.items()})
+        return PodColumns(
+            _amounts(self.requested, {row: info.requested for row, info in changes.items()}),
+            _amounts(
+                self.scoring,
+                {row: {CPU: info.scoring_cpu, MEMORY: info.scoring_memory} for row, info in changes.items()},
+            ),
+            ports,
+        )
+
+
+def _amounts(columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str, int]]) -> Mapping[str, IntColumn]:
+    """Columns by resource with other amounts in some rows; new resources get columns, untouched ones are shared."""
+    result = dict(columns)
+    for row, amounts in changes.items():
+        for resource in amounts.keys() - result.keys():
+            length = len(next(iter(result.values())))
+            result[resource] = np.zeros(length, dtype=np.int64)
+        for resource, column in result.items():
+            amount = bounded(amounts.get(resource, 0))
+            if column[row] != amount:
+                if column is columns.get(resource):
+                    column = column.copy()  # noqa: PLW2901 - the copy takes the column's place
+                    result[resource] = column
+                column[row] = amount
+    return result

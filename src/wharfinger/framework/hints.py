@@ -1,0 +1,84 @@
+"""Which events may make a refused pod schedulable: the queueing hints of a profile's plugins.
+
+Rules as in kube-scheduler: a plugin without hints is interested in everything; a plugin that wants to hear of new
+nodes but not of taints hears of taint updates too (nodes often appear tainted and are untainted later); a hint that
+raises counts as yes, for a lost wake-up is worse than a vain one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from wharfinger.framework.interface import EventHint, Plugin, QueueingHints
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.pod import Pod
+
+logger = logging.getLogger(__name__)
+
+_EVERYTHING = (EventHint(Resource.ANY, Action.ALL),)
+
+
+class HintTable:
+    """The hints of all plugins of a profile, in profile order."""
+
+    def __init__(self, plugins: Sequence[Plugin]) -> None:
+        self._hints: Mapping[str, tuple[EventHint, ...]] = {plugin.name: _hints_of(plugin) for plugin in plugins}
+
+    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str]) -> str | None:
+        """The first of the rejecting plugins whose hint says to try again, None when none does.
+
+        A pod refused by nobody in particular (there was no node) is helped by every event that any plugin cares
+        for. An update of a waiting pod concerns that pod alone, and a changed specification always counts.
+        """
+        if event.resource is Resource.UNSCHEDULED_POD and not _about(event, pod):
+            return None
+        if event.resource is Resource.ANY or _changed_specification(event):
+            return rejectors[0] if rejectors else next(iter(self._hints), None)
+        for name, hints in self._hints.items():
+            if rejectors and name not in rejectors:
+                continue
+            for hint in hints:
+                if _matches(hint, event) and (not rejectors or _helps(name, hint, pod, event)):
+                    return name
+        return self._unknown(rejectors)
+
+    def _unknown(self, rejectors: Sequence[str]) -> str | None:
+        # Refused by a plugin of an earlier configuration: nobody can tell what helps, so everything may.
+        return next((name for name in rejectors if name not in self._hints), None)
+
+
+def _hints_of(plugin: Plugin) -> tuple[EventHint, ...]:
+    if not isinstance(plugin, QueueingHints):
+        return _EVERYTHING
+    hints = tuple(plugin.queueing_hints())
+    node_actions = Action(0)
+    for hint in hints:
+        if hint.resource is Resource.NODE:
+            node_actions |= hint.actions
+    if Action.ADD in node_actions and Action.UPDATE_NODE_TAINT not in node_actions:
+        hints = (*hints, EventHint(Resource.NODE, Action.UPDATE_NODE_TAINT))
+    return hints
+
+
+def _matches(hint: EventHint, event: ClusterEvent) -> bool:
+    return hint.resource in (event.resource, Resource.ANY) and bool(hint.actions & event.action)
+
+
+def _helps(plugin: str, hint: EventHint, pod: Pod, event: ClusterEvent) -> bool:
+    if hint.helps is None:
+        return True
+    try:
+        return hint.helps(pod, event)
+    except Exception:
+        logger.exception("queueing hint of plugin %s failed for %s; taken as yes", plugin, event.label)
+        return True
+
+
+def _about(event: ClusterEvent, pod: Pod) -> bool:
+    subject = event.new or event.old
+    return isinstance(subject, Pod) and subject.key == pod.key
+
+
+def _changed_specification(event: ClusterEvent) -> bool:
+    return event.resource is Resource.UNSCHEDULED_POD and Action.UPDATE in event.action

@@ -1,0 +1,231 @@
+"""The extension points: one Protocol each. A plugin is any object with a `name` that has some of these methods.
+
+Order of one decision::
+
+    pre_enqueue | queue_key | pre_filter, filter, (post_filter) | pre_score, score, normalize
+                | reserve, permit | pre_bind, bind, post_bind          (unreserve undoes reserve)
+
+Filter and Score come in two forms: over all nodes at once (`filter`, `score`; arrays by row of the snapshot), or one
+node at a time (`filter_node`, `score_node`); the runner loops over the latter.
+
+Rules for every method: no I/O, no waiting, same answer for same input. Refusing is an answer; raising means that the
+plugin is broken, and fails the attempt with `PluginError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.pod import Pod
+
+MAX_NODE_SCORE = 100
+"""Scores lie in 0..100 after normalisation, before weights."""
+
+RowSelection: TypeAlias = "slice | NDArray[np.intp]"
+"""Which rows are scored: `column[rows]` picks them. A full slice when every node is feasible, for speed."""
+
+
+@runtime_checkable
+class Plugin(Protocol):
+    """What every plugin has."""
+
+    @property
+    def name(self) -> str:
+        """As configurations, records and messages name it."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueue(Protocol):
+    """May the pod enter the active queue at all?"""
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        """Success, or a refusal that keeps the pod out until an event helps."""
+        ...
+
+
+@runtime_checkable
+class QueueSort(Protocol):
+    """The order of the active queue; a profile has exactly one."""
+
+    def queue_key(self, pod: Pod, arrival: float) -> Any:
+        """A sort key, smallest first. `arrival`: when the pod entered the queue."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """Answer of PreFilter."""
+
+    status: Status = SUCCESS
+    """Skip leaves out this plugin's Filter for this pod."""
+    nodes: frozenset[str] | None = None
+    """Only these can be feasible; None = no such knowledge."""
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    """Looks at the pod once, before the nodes."""
+
+    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
+        """Prepare (`state.write`), skip, refuse the pod altogether, or name the only possible nodes."""
+        ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Which nodes can take the pod, all at once."""
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
+        """Verdicts by row; None = every node passes."""
+        ...
+
+
+@runtime_checkable
+class NodeFilter(Protocol):
+    """Which nodes can take the pod, one at a time."""
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        """Success or a refusal."""
+        ...
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """Called when no node is feasible."""
+
+    def post_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Status:
+        """Its reasons are added to the message; success ends the round of PostFilters."""
+        ...
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    """Looks at the pod and the feasible nodes once, before scoring."""
+
+    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> Status:
+        """Success, or Skip to leave out this plugin's Score for this pod."""
+        ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """How good the feasible nodes are, all at once."""
+
+    def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        """An int64 per selected row; 0..100 unless `normalize` brings it there."""
+        ...
+
+
+@runtime_checkable
+class NodeScore(Protocol):
+    """How good a feasible node is, one at a time."""
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """0..100 unless `normalize` brings it there."""
+        ...
+
+
+@runtime_checkable
+class Normalize(Protocol):
+    """Brings raw scores into 0..100, seeing those of all feasible nodes."""
+
+    def normalize(
+        self, state: CycleState, pod: Pod, scores: IntColumn, snapshot: Snapshot, rows: RowSelection
+    ) -> IntColumn:
+        """The final scores, in the order given."""
+        ...
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Keeps the plugin's own books for a chosen node."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Success, or a refusal that undoes the placement."""
+        ...
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo; must be safe to call again, and where `reserve` never ran."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Answer of Permit."""
+
+    status: Status = SUCCESS
+    """Success, a refusal, or Wait."""
+    timeout: float = 0.0
+    """Seconds a waiting pod is held at most."""
+
+
+@runtime_checkable
+class Permit(Protocol):
+    """Allows, refuses or delays a placement."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
+        """The last word before binding."""
+        ...
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    """Last preparations, on the binding side: perhaps on another worker, with nothing but what was carried."""
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Success, or a refusal that undoes the placement. May run again after a crash."""
+        ...
+
+
+@runtime_checkable
+class Bind(Protocol):
+    """Who binds; a profile needs at least one."""
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Success: the transaction may go out. Skip: the next one is asked."""
+        ...
+
+
+@runtime_checkable
+class PostBind(Protocol):
+    """Told after the pod is bound."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """For information; the answer is ignored."""
+        ...
+
+
+Hint: TypeAlias = "Callable[[Pod, ClusterEvent], bool]"
+"""Whether the event may help this waiting pod, which the hint's plugin had refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventHint:
+    """A kind of event a plugin wants to hear of, and which of those help."""
+
+    resource: Resource
+    actions: Action
+    helps: Hint | None = None
+    """None = every such event."""
+
+
+@runtime_checkable
+class QueueingHints(Protocol):
+    """Which events may make a pod schedulable that this plugin refused; without it, every event does."""
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """Asked once, when the profile is made."""
+        ...

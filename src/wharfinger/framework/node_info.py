@@ -1,0 +1,95 @@
+"""One node with the pods counted on it: the row behind the columns, and what a one-node plugin sees.
+
+Values: a change makes a new one. Adding a pod adds its numbers; taking one away sums the rest anew, so that the
+totals always are those of the pods that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from wharfinger.model.node import PODS, Node
+from wharfinger.model.pod import HostPort, Pod, PodIdentity
+
+NO_PORTS: frozenset[HostPort] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node, its pods, and their sums (units as in the pod: milli-cpu, bytes, pieces)."""
+
+    node: Node
+    pods: Mapping[PodIdentity, Pod] = field(default_factory=dict)
+    requested: Mapping[str, int] = field(default_factory=dict)
+    """Sum of the pods' real requests, by resource; `pods` is their number."""
+    scoring_cpu: int = 0
+    """Milli-cpu; containers that ask for none count 100."""
+    scoring_memory: int = 0
+    """Bytes; containers that ask for none count 200 MiB."""
+    host_ports: frozenset[HostPort] = NO_PORTS
+
+    @classmethod
+    def of(cls, node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:
+        """The node with exactly these pods."""
+        requested: dict[str, int] = {}
+        cpu = memory = 0
+        ports: set[HostPort] = set()
+        held = {pod.identity: pod for pod in pods}
+        for pod in held.values():
+            for resource, amount in pod.requests.items():
+                requested[resource] = requested.get(resource, 0) + amount
+            cpu += pod.scoring_cpu
+            memory += pod.scoring_memory
+            ports.update(pod.host_ports)
+        if held:
+            requested[PODS] = len(held)
+        return cls(node, held, requested, cpu, memory, frozenset(ports) if ports else NO_PORTS)
+
+    def with_pod(self, pod: Pod) -> NodeInfo:
+        """With this pod too; in the place of the same pod's older state, if that is here."""
+        identity = pod.identity
+        older = self.pods.get(identity)
+        if older is not None:
+            pods = {**self.pods, identity: pod}
+            return replace(self, pods=pods) if _same_use(older, pod) else NodeInfo.of(self.node, pods.values())
+        requested = dict(self.requested)
+        for resource, amount in pod.requests.items():
+            requested[resource] = requested.get(resource, 0) + amount
+        requested[PODS] = len(self.pods) + 1
+        return NodeInfo(
+            self.node,
+            {**self.pods, identity: pod},
+            requested,
+            self.scoring_cpu + pod.scoring_cpu,
+            self.scoring_memory + pod.scoring_memory,
+            self.host_ports.union(pod.host_ports) if pod.host_ports else self.host_ports,
+        )
+
+    def without_pods(self, identities: Iterable[PodIdentity]) -> NodeInfo:
+        """Without these pods; those that are not here are ignored."""
+        gone = frozenset(identities)
+        if gone.isdisjoint(self.pods):
+            return self
+        return NodeInfo.of(self.node, (pod for identity, pod in self.pods.items() if identity not in gone))
+
+    def with_node(self, node: Node) -> NodeInfo:
+        """The same pods on a newer state of the node."""
+        return replace(self, node=node)
+
+    def allocatable(self, resource: str) -> int:
+        """What the node offers of a resource, 0 when it does not name it."""
+        return self.node.allocatable.get(resource, 0)
+
+    def free(self, resource: str) -> int:
+        """Allocatable less requested; negative when other writers put too much here."""
+        return self.allocatable(resource) - self.requested.get(resource, 0)
+
+
+def _same_use(one: Pod, other: Pod) -> bool:
+    return (
+        one.requests == other.requests
+        and one.scoring_cpu == other.scoring_cpu
+        and one.scoring_memory == other.scoring_memory
+        and one.host_ports == other.host_ports
+    )

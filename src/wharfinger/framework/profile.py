@@ -1,0 +1,217 @@
+"""A profile: the plugins of one scheduler name, in order, run as one.
+
+The same engine serves live scheduling, waking, simulation, explanation and computing a decision again. `place` calls
+gate, evaluate, reserve and permit; `bind` calls verify, pre_bind, bind and post_bind, perhaps on another worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from wharfinger.errors import ConfigurationError, PluginError
+from wharfinger.framework import interface
+from wharfinger.framework.adapters import filter_step, score_step, selected
+from wharfinger.framework.calls import call
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.hints import HintTable
+from wharfinger.framework.interface import Permission, Plugin
+from wharfinger.framework.scoring import score_nodes
+from wharfinger.framework.search import find_feasible
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
+from wharfinger.model.events import ClusterEvent
+from wharfinger.model.pod import Pod
+
+T = TypeVar("T")
+
+POINTS: Mapping[str, tuple[type[Any], ...]] = {
+    "preEnqueue": (interface.PreEnqueue,),
+    "queueSort": (interface.QueueSort,),
+    "preFilter": (interface.PreFilter,),
+    "filter": (interface.Filter, interface.NodeFilter),
+    "postFilter": (interface.PostFilter,),
+    "preScore": (interface.PreScore,),
+    "score": (interface.Score, interface.NodeScore),
+    "reserve": (interface.Reserve,),
+    "permit": (interface.Permit,),
+    "preBind": (interface.PreBind,),
+    "bind": (interface.Bind,),
+    "postBind": (interface.PostBind,),
+}
+"""Extension points as configurations name them, and the protocols that serve them."""
+
+
+def points_of(plugin: Plugin) -> tuple[str, ...]:
+    """The extension points a plugin serves."""
+    return tuple(point for point, protocols in POINTS.items() if isinstance(plugin, protocols))
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The plugins of a profile and where each takes part."""
+
+    plugins: tuple[Plugin, ...]
+    """All of them, in profile order."""
+    at: Mapping[str, tuple[str, ...]]
+    """Extension point -> names, in the order in which they run."""
+    weights: Mapping[str, int]
+    """Score weights; 1 for plugins not named here."""
+
+    @classmethod
+    def everywhere(cls, plugins: Sequence[Plugin], weights: Mapping[str, int]) -> Enabled:
+        """Every plugin takes part at every point it serves, in the given order."""
+        points = {plugin.name: points_of(plugin) for plugin in plugins}
+        at = {point: tuple(p.name for p in plugins if point in points[p.name]) for point in POINTS}
+        return cls(tuple(plugins), at, weights)
+
+
+class Profile:
+    """Decides for the pods of one scheduler name. Stateless between decisions; safe to share."""
+
+    def __init__(self, name: str, enabled: Enabled, *, digest: str = "", configuration: bytes = b"") -> None:
+        """ConfigurationError unless there are exactly one QueueSort and at least one Bind plugin."""
+        self.name = name
+        """The scheduler name it serves."""
+        self.digest = digest
+        """SHA-256 (hex) of `configuration`."""
+        self.configuration = configuration
+        """The completed configuration as canonical JSON."""
+        self.plugins = enabled.plugins
+        self._by_name = {plugin.name: plugin for plugin in enabled.plugins}
+        self._at = enabled.at
+        if len(enabled.at.get("queueSort", ())) != 1:
+            raise ConfigurationError(f"profile {name}: exactly one queueSort plugin is needed")
+        if not enabled.at.get("bind"):
+            raise ConfigurationError(f"profile {name}: at least one bind plugin is needed")
+        self._pre_enqueue = self._steps("preEnqueue", lambda plugin: plugin.pre_enqueue)
+        self._queue_key = self._steps("queueSort", lambda plugin: plugin.queue_key)[0]
+        self._pre_filters = self._steps("preFilter", lambda plugin: plugin.pre_filter)
+        self._filters = [step for _, step in self._steps("filter", filter_step) if step is not None]
+        self._post_filters = self._steps("postFilter", lambda plugin: plugin.post_filter)
+        self._pre_scores = self._steps("preScore", lambda plugin: plugin.pre_score)
+        weigh = enabled.weights.get
+        self._scores = [
+            step for _, step in self._steps("score", lambda p: score_step(p, weigh(p.name, 1))) if step is not None
+        ]
+        self._reserve = self._steps("reserve", lambda plugin: plugin)
+        self._permit = self._steps("permit", lambda plugin: plugin.permit)
+        self._pre_bind = self._steps("preBind", lambda plugin: plugin.pre_bind)
+        self._bind = self._steps("bind", lambda plugin: plugin.bind)
+        self._post_bind = self._steps("postBind", lambda plugin: plugin.post_bind)
+        self._hints = HintTable(enabled.plugins)
+
+    def _steps(self, point: str, method: Callable[[Any], T]) -> list[tuple[str, T]]:
+        return [(name, method(self._by_name[name])) for name in self._at.get(point, ())]
+
+    # --- before and around the queue ----------------------------------------------------------
+
+    def gate(self, pod: Pod) -> Status:
+        """PreEnqueue of all plugins: the first refusal, or success. Raises PluginError."""
+        for name, pre_enqueue in self._pre_enqueue:
+            status = call(name, "PreEnqueue", pre_enqueue, pod)
+            if not status.ok:
+                return status.by(name)
+        return SUCCESS
+
+    def queue_key(self, pod: Pod, arrival: float) -> Any:
+        """The sort key of the active queue, smallest first. Raises PluginError."""
+        name, queue_key = self._queue_key
+        return call(name, "QueueSort", queue_key, pod, arrival)
+
+    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str]) -> str | None:
+        """The plugin whose queueing hint says that the event may help the refused pod; None when none does."""
+        return self._hints.may_help(event, pod, rejectors)
+
+    # --- deciding -----------------------------------------------------------------------------
+
+    def evaluate(self, pod: Pod, snapshot: Snapshot) -> Evaluation:
+        """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError."""
+        state = CycleState()
+        search = find_feasible(state, pod, snapshot, self._pre_filters, self._filters)
+        rows = search.feasible
+        scores = None
+        count = selected(snapshot, rows)
+        if count > 1:
+            scores = score_nodes(state, pod, snapshot, rows, self._pre_scores, self._scores)
+        evaluation = Evaluation(pod, snapshot, state, search, rows, scores, self._filters)
+        if count == 0 and len(snapshot):
+            evaluation.post_filter_messages = self._run_post_filters(state, pod, snapshot)
+        return evaluation
+
+    def verify(self, pod: Pod, snapshot: Snapshot, node_name: str) -> Status:
+        """Every filter for that one node: the first refusal, or success. Raises PluginError."""
+        row = snapshot.index.get(node_name)
+        if row is None:
+            return unresolvable(f"node {node_name} does not exist")
+        search = find_feasible(CycleState(), pod, snapshot, self._pre_filters, self._filters)
+        if search.rejection is not None:
+            return search.rejection
+        for refusal in search.refusals:
+            if refusal.first[row]:
+                return refusal.verdicts.at(row).by(refusal.plugin)
+        return SUCCESS
+
+    def _run_post_filters(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
+        messages: list[str] = []
+        for name, post_filter in self._post_filters:
+            status = call(name, "PostFilter", post_filter, state, pod, snapshot)
+            messages.extend(status.reasons)
+            if status.ok:
+                break
+        return tuple(messages)
+
+    # --- placing and binding ------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Reserve of all plugins; a refusal has been undone already when it is returned. Raises PluginError."""
+        for name, plugin in self._reserve:
+            try:
+                status = call(name, "Reserve", plugin.reserve, state, pod, node_name)
+            except PluginError:
+                self.unreserve(state, pod, node_name)
+                raise
+            if not status.ok:
+                self.unreserve(state, pod, node_name)
+                return status.by(name)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Unreserve of all plugins in reverse order; safe where Reserve never ran. Raises PluginError."""
+        for name, plugin in reversed(self._reserve):
+            call(name, "Unreserve", plugin.unreserve, state, pod, node_name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
+        """Permit of all plugins: a refusal, the longest wait (at most 15 minutes), or success. Raises PluginError."""
+        waiting: Permission | None = None
+        for name, permit in self._permit:
+            answer = call(name, "Permit", permit, state, pod, node_name)
+            if answer.status.code is Code.WAIT:
+                if waiting is None or answer.timeout > waiting.timeout:
+                    waiting = Permission(answer.status.by(name), min(answer.timeout, 900.0))
+            elif not answer.status.ok:
+                return Permission(answer.status.by(name))
+        return waiting if waiting is not None else Permission()
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """PreBind of all plugins: the first refusal, or success. Raises PluginError."""
+        for name, pre_bind in self._pre_bind:
+            status = call(name, "PreBind", pre_bind, state, pod, node_name)
+            if not status.ok and status.code is not Code.SKIP:
+                return status.by(name)
+        return SUCCESS
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Bind plugins until one does not answer Skip. Success = the transaction may go out. Raises PluginError."""
+        for name, bind in self._bind:
+            status = call(name, "Bind", bind, state, pod, node_name)
+            if status.code is not Code.SKIP:
+                return status.by(name)
+        return Status(Code.ERROR, ("every bind plugin skipped the pod",))
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Tell all PostBind plugins. Raises PluginError."""
+        for name, post_bind in self._post_bind:
+            call(name, "PostBind", post_bind, state, pod, node_name)

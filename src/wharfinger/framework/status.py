@@ -1,0 +1,75 @@
+"""What a plugin answers: a code and the reasons, as values.
+
+Codes and their meaning are kube-scheduler's (`framework.Code`). A plugin that is broken raises; a plugin
+that refuses returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+
+class Code(IntEnum):
+    """Kinds of answers."""
+
+    SUCCESS = 0
+    ERROR = 1
+    """The plugin could not tell; the attempt fails with it."""
+    UNSCHEDULABLE = 2
+    """Refused now; evicting pods might help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    """Refused, and evicting pods cannot help."""
+    WAIT = 4
+    """Permit only: hold the pod before it is bound."""
+    SKIP = 5
+    """The plugin has nothing to say about this pod: its Filter or Score is left out."""
+    PENDING = 6
+    """Refused until an event from the plugin itself."""
+
+
+_REJECTING = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One answer of one plugin."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    """Observable text: it is counted per node in the FailedScheduling message."""
+    plugin: str = ""
+    """Who answered; the runner fills it in."""
+
+    @property
+    def ok(self) -> bool:
+        """Success; Skip is not."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def rejected(self) -> bool:
+        """A refusal, as opposed to success, Skip, Wait and errors."""
+        return self.code in _REJECTING
+
+    @property
+    def message(self) -> str:
+        """The reasons as one text."""
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> Status:
+        """The same answer, saying whose it is."""
+        return self if self.plugin == plugin else replace(self, plugin=plugin)
+
+
+SUCCESS = Status(Code.SUCCESS)
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """A refusal that evicting pods might resolve."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """A refusal that evicting pods cannot resolve."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)

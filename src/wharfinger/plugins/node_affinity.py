@@ -1,0 +1,130 @@
+"""NodeAffinity: the pod's nodeSelector and node affinity, and an affinity the profile adds to every pod.
+
+Formula and order of reasons: kube-scheduler 1.36, `plugins/nodeaffinity`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import (
+    EventHint,
+    Filter,
+    Normalize,
+    PreFilter,
+    PreFilterResult,
+    PreScore,
+    QueueingHints,
+    RowSelection,
+    Score,
+)
+from wharfinger.framework.scoring import default_normalize
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import NodeSelectorTerm, Operator
+from wharfinger.plugins import names
+from wharfinger.plugins.node_affinity_args import NodeAffinityArgs
+from wharfinger.plugins.node_matching import matches_any_term, matches_labels, matches_term, node_matches
+
+_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
+_REQUIRED = unresolvable("node(s) didn't match Pod's node affinity/selector")
+_STATUSES = (SUCCESS, _ENFORCED, _REQUIRED)
+_CONFLICT = PreFilterResult(unresolvable("pod affinity terms conflict"))
+_SKIP = PreFilterResult(SKIP)
+_PASS = PreFilterResult()
+_NAME_FIELD = "metadata.name"
+
+
+class NodeAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHints):
+    """Requirements refuse nodes; preferences sum up to a score."""
+
+    name = names.NODE_AFFINITY
+
+    def __init__(self, args: NodeAffinityArgs) -> None:
+        self._added_required = args.required_terms()
+        self._added_preferred = args.preferred_terms()
+
+    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
+        """Skip for a pod without requirements; the only possible nodes when every term names its nodes."""
+        terms = pod.required_node_terms
+        if terms is None and self._added_required is None and not pod.node_selector:
+            return _SKIP
+        if not terms:
+            return _PASS
+        named = pinned_nodes(terms)
+        if named is None:
+            return _PASS
+        return PreFilterResult(nodes=named) if named else _CONFLICT
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
+        """First the profile's added affinity, then the pod's own selector and terms."""
+        codes = np.zeros(len(snapshot), dtype=np.int8)
+        if pod.node_selector:
+            codes[~matches_labels(snapshot, pod.node_selector)] = 2
+        if pod.required_node_terms is not None:
+            codes[~matches_any_term(snapshot, pod.required_node_terms)] = 2
+        if self._added_required is not None:
+            codes[~matches_any_term(snapshot, self._added_required)] = 1
+        return Verdicts(codes, _STATUSES)
+
+    def pre_score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> Status:  # noqa: ARG002
+        """Skip when neither the pod nor the profile prefers anything."""
+        return SUCCESS if pod.preferred_node_terms or self._added_preferred else SKIP
+
+    def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:  # noqa: ARG002
+        """Sum of the weights of the preferences each node meets."""
+        total = np.zeros(len(snapshot), dtype=np.int64)
+        for preferred in (*pod.preferred_node_terms, *self._added_preferred):
+            if preferred.weight and not preferred.term.empty:
+                total[matches_term(snapshot, preferred.term)] += preferred.weight
+        chosen: IntColumn = total[rows]
+        return chosen
+
+    def normalize(
+        self,
+        state: CycleState,  # noqa: ARG002
+        pod: Pod,  # noqa: ARG002
+        scores: IntColumn,
+        snapshot: Snapshot,  # noqa: ARG002
+        rows: RowSelection,  # noqa: ARG002
+    ) -> IntColumn:
+        """The node that meets most gets 100."""
+        return default_normalize(scores)
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """A node that matches now and did not before."""
+        return (EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._matches_now),)
+
+    def _matches_now(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not isinstance(event.new, Node) or not self._matches(pod, event.new):
+            return False
+        return not isinstance(event.old, Node) or not self._matches(pod, event.old)
+
+    def _matches(self, pod: Pod, node: Node) -> bool:
+        added = self._added_required
+        if added is not None and not any(term.matches(node.name, node.labels) for term in added):
+            return False
+        return node_matches(pod, node)
+
+
+def pinned_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:
+    """The nodes the terms name by `metadata.name In`; None when some term names none, so any node may match."""
+    named: frozenset[str] = frozenset()
+    for term in terms:
+        sets = [
+            frozenset(requirement.values)
+            for requirement in term.fields
+            if requirement.key == _NAME_FIELD and requirement.operator is Operator.IN
+        ]
+        if not sets:
+            return None
+        named |= frozenset.intersection(*sets)
+    return named

@@ -1,0 +1,57 @@
+"""NodePorts: a host port of a node is given once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import EventHint, Filter, PreFilter, PreFilterResult, QueueingHints
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SKIP, unschedulable
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.pod import HostPort, Pod
+from wharfinger.plugins import names
+
+_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
+_SKIP = PreFilterResult(SKIP)
+_PASS = PreFilterResult()
+
+
+def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether any wanted port is taken: same protocol and port, and the same address or 0.0.0.0 on either side."""
+    taken = tuple(taken)
+    return any(port.conflicts(other) for port in wanted for other in taken)
+
+
+class NodePorts(PreFilter, Filter, QueueingHints):
+    """Compares wanted host ports with those taken, once per distinct set of taken ports."""
+
+    name = names.NODE_PORTS
+
+    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
+        """Skip for a pod without host ports."""
+        return _PASS if pod.host_ports else _SKIP
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
+        """Refuses nodes where a wanted port is taken."""
+        if snapshot.host_ports.plain:
+            return None
+        refused = snapshot.host_ports.map(lambda taken: conflict(pod.host_ports, taken), np.bool_)
+        return Verdicts.refuse(refused, _TAKEN)
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """Every new node; the end of a pod that held a wanted port."""
+        return (
+            EventHint(Resource.NODE, Action.ADD),
+            EventHint(Resource.ASSIGNED_POD, Action.DELETE, _frees_a_port),
+        )
+
+
+def _frees_a_port(pod: Pod, event: ClusterEvent) -> bool:
+    gone = event.old
+    if not isinstance(gone, Pod) or not (gone.node_name or gone.nominated_node_name):
+        return False
+    return conflict(pod.host_ports, gone.host_ports)

@@ -1,0 +1,145 @@
+"""NodeResourcesFit: a pod goes where its requests fit, and rather where the strategy says.
+
+Order of reasons and integer rules: kube-scheduler 1.36, `plugins/noderesources/fit.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.columns import BoolColumn, IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import EventHint, Filter, QueueingHints, RowSelection, Score
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.node import PODS, Node
+from wharfinger.model.pod import Pod
+from wharfinger.plugins import names
+from wharfinger.plugins.requests import counts, is_extended, scoring_request, wanted
+from wharfinger.plugins.resource_args import NodeResourcesFitArgs
+from wharfinger.plugins.resource_strategies import strategy
+
+_TOO_MANY = "Too many pods"
+_UNRESOLVABLE_BIT = 62
+_REASON_BITS = 60
+"""A node's code has a bit per reason; a pod lacking more than 60 resources shares the last one among the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """One reason and the nodes it holds for."""
+
+    reason: str
+    nodes: BoolColumn
+    never: BoolColumn | None = None
+    """Where the request alone is more than the node has, so that evicting pods would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reasons:
+    """Statuses by code: a bit for each reason."""
+
+    reasons: tuple[str, ...]
+
+    def __getitem__(self, code: int) -> Status:
+        held = tuple(reason for bit, reason in enumerate(self.reasons) if code >> min(bit, _REASON_BITS) & 1)
+        never = code >> _UNRESOLVABLE_BIT & 1
+        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if never else Code.UNSCHEDULABLE, held)
+
+
+class NodeResourcesFit(Filter, Score, QueueingHints):
+    """Looks at the number of pods and at every requested resource."""
+
+    name = names.NODE_RESOURCES_FIT
+
+    def __init__(self, args: NodeResourcesFitArgs) -> None:
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._strategy = strategy(args.scoring_strategy)
+        self._resources = tuple((resource.name, resource.weight) for resource in args.scoring_strategy.resources)
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
+        """Refuses full nodes; names every resource that is short."""
+        lacks: list[_Lack] = []
+        full = snapshot.requested(PODS) >= snapshot.allocatable(PODS)
+        if full.any():
+            lacks.append(_Lack(_TOO_MANY, full))
+        for resource, amount in self._looked_at(pod):
+            allocatable = snapshot.allocatable(resource)
+            short = allocatable - snapshot.requested(resource) < amount
+            if short.any():
+                lacks.append(_Lack(f"Insufficient {resource}", short, allocatable < amount))
+        return _verdicts(lacks, len(snapshot)) if lacks else None
+
+    def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:  # noqa: ARG002
+        """Weighted mean over the resources of what the strategy makes of their use with the pod."""
+        total = np.zeros_like(snapshot.node_columns.names.zeros[rows])
+        weights: IntColumn | int = 0
+        for resource, weight in self._resources:
+            request = scoring_request(pod, resource)
+            if not counts(resource, request):
+                continue
+            capacity = snapshot.allocatable(resource)[rows]
+            use = snapshot.requested_for_scoring(resource)[rows] + request
+            scores, looked_at = self._strategy.scores(capacity, use)
+            total += scores * weight
+            weights = weights + (weight if looked_at is None else looked_at * np.int64(weight))
+        return self._strategy.mean(total, weights)
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """Room that appears: pods that end or shrink, nodes that come or grow."""
+        return (
+            EventHint(Resource.ASSIGNED_POD, Action.DELETE, _was_placed),
+            EventHint(Resource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN, self._shrinks_usefully),
+            EventHint(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN),
+            EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_fits_now),
+        )
+
+    def _looked_at(self, pod: Pod) -> list[tuple[str, int]]:
+        found = wanted(pod)
+        if not self._ignored and not self._ignored_groups:
+            return found
+        return [(resource, amount) for resource, amount in found if not self._is_ignored(resource)]
+
+    def _is_ignored(self, resource: str) -> bool:
+        if not is_extended(resource):
+            return False
+        return resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
+
+    def _shrinks_usefully(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not isinstance(event.old, Pod) or not isinstance(event.new, Pod) or not event.new.node_name:
+            return False
+        before, after = event.old.requests, event.new.requests
+        return any(after.get(resource, 0) < before.get(resource, 0) for resource, _ in self._looked_at(pod))
+
+    def _node_fits_now(self, pod: Pod, event: ClusterEvent) -> bool:
+        if not isinstance(event.new, Node):
+            return False
+        room = event.new.allocatable
+        looked_at = self._looked_at(pod)
+        if room.get(PODS, 0) < 1 or any(room.get(resource, 0) < amount for resource, amount in looked_at):
+            return False
+        if not isinstance(event.old, Node):
+            return True
+        before = event.old.allocatable
+        return any(room.get(resource, 0) > before.get(resource, 0) for resource in (PODS, *dict(looked_at)))
+
+
+def _verdicts(lacks: Sequence[_Lack], length: int) -> Verdicts:
+    codes: NDArray[np.int64] = np.zeros(length, dtype=np.int64)
+    for bit, lack in enumerate(lacks):
+        codes |= lack.nodes * np.int64(1 << min(bit, _REASON_BITS))
+        if lack.never is not None and lack.never.any():
+            codes |= lack.never * np.int64(1 << _UNRESOLVABLE_BIT)
+    return Verdicts(codes, _Reasons(tuple(lack.reason for lack in lacks)))
+
+
+def _was_placed(pod: Pod, event: ClusterEvent) -> bool:  # noqa: ARG001
+    gone = event.old
+    return isinstance(gone, Pod) and bool(gone.node_name or gone.nominated_node_name)

@@ -1,0 +1,124 @@
+"""Arguments of the plugins that look at resources: NodeResourcesFit and NodeResourcesBalancedAllocation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, field_validator, model_validator
+
+from wharfinger.framework.args import ArgsPart, PluginArgs
+from wharfinger.model.node import CPU, MEMORY
+
+
+class ResourceWeight(ArgsPart):
+    """A resource and what it counts in the mean."""
+
+    name: str = Field(min_length=1)
+    weight: int = Field(default=1, ge=1, le=100)
+
+    @field_validator("weight", mode="before")
+    @classmethod
+    def _missing_is_one(cls, weight: object) -> object:
+        # As kube-scheduler completes it: a weight of zero is one that was not given.
+        return 1 if weight == 0 else weight
+
+
+CPU_AND_MEMORY = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
+
+
+class ShapePoint(ArgsPart):
+    """A point of the broken line from use to score."""
+
+    utilization: int = Field(ge=0, le=100)
+    """Percent of the allocatable."""
+    score: int = Field(ge=0, le=10)
+
+
+class RequestedToCapacityRatio(ArgsPart):
+    """The line, by its points."""
+
+    shape: tuple[ShapePoint, ...] = Field(min_length=1)
+
+    @field_validator("shape")
+    @classmethod
+    def _increasing(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
+        for before, after in zip(shape, shape[1:], strict=False):
+            if after.utilization <= before.utilization:
+                raise ValueError("utilization values must be strictly increasing")
+        return shape
+
+
+class StrategyType(StrEnum):
+    """How use becomes a score."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class ScoringStrategy(ArgsPart):
+    """Strategy and the resources it looks at."""
+
+    type: StrategyType = StrategyType.LEAST_ALLOCATED
+    resources: tuple[ResourceWeight, ...] = CPU_AND_MEMORY
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+
+    @field_validator("resources")
+    @classmethod
+    def _default_when_empty(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+        _refuse_duplicates(resources)
+        return resources or CPU_AND_MEMORY
+
+    @model_validator(mode="after")
+    def _shape_where_needed(self) -> ScoringStrategy:
+        if self.type is StrategyType.REQUESTED_TO_CAPACITY_RATIO and self.requested_to_capacity_ratio is None:
+            raise ValueError("requestedToCapacityRatio: shape is required by this strategy")
+        return self
+
+
+class NodeResourcesFitArgs(PluginArgs):
+    """What is ignored when fitting, and how nodes are scored."""
+
+    ignored_resources: tuple[str, ...] = ()
+    """Extended resources that are not looked at."""
+    ignored_resource_groups: tuple[str, ...] = ()
+    """Groups (the part before the slash) of extended resources that are not looked at."""
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    @field_validator("ignored_resource_groups")
+    @classmethod
+    def _no_slash(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        for group in groups:
+            if "/" in group or not group:
+                raise ValueError(f"resource group name can't be empty or contain '/': {group!r}")
+        return groups
+
+    @field_validator("ignored_resources")
+    @classmethod
+    def _not_empty(cls, resources: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(resources):
+            raise ValueError("a resource name can't be empty")
+        return resources
+
+
+class NodeResourcesBalancedAllocationArgs(PluginArgs):
+    """Between which resources use is to be balanced."""
+
+    resources: tuple[ResourceWeight, ...] = CPU_AND_MEMORY
+
+    @field_validator("resources")
+    @classmethod
+    def _weights_are_one(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
+        _refuse_duplicates(resources)
+        for resource in resources:
+            if resource.weight != 1:
+                raise ValueError(f"weight of {resource.name} must be 1")
+        return resources or CPU_AND_MEMORY
+
+
+def _refuse_duplicates(resources: tuple[ResourceWeight, ...]) -> None:
+    seen: set[str] = set()
+    for resource in resources:
+        if resource.name in seen:
+            raise ValueError(f"resource {resource.name} is named twice")
+        seen.add(resource.name)

@@ -1,0 +1,112 @@
+"""The three scoring strategies of NodeResourcesFit, over all nodes at once.
+
+All arithmetic is int64 and truncates toward zero, as kube-scheduler's does (`noderesources/least_allocated.go`,
+`most_allocated.go`, `requested_to_capacity_ratio.go`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from wharfinger.framework.columns import BoolColumn, IntColumn
+from wharfinger.framework.interface import MAX_NODE_SCORE
+from wharfinger.plugins.resource_args import ScoringStrategy, ShapePoint, StrategyType
+
+_SHAPE_SCALE = 10
+"""Shape scores run to 10, node scores to 100."""
+
+
+class Strategy(Protocol):
+    """Scores one resource, then takes the mean over resources."""
+
+    def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
+        """0..100 a node, and where the resource counts in the mean (None = everywhere).
+
+        A node without any of the resource (capacity 0) is left out and scores 0.
+        """
+        ...
+
+    def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
+        """`total` over `weights`, 0 where nothing counted."""
+        ...
+
+
+class _Truncating:
+    """The mean cut toward zero."""
+
+    def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
+        """See Strategy."""
+        return total // np.maximum(weights, 1)
+
+
+class LeastAllocated(_Truncating):
+    """The emptier the better: 100 x what would stay free."""
+
+    def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
+        """See Strategy."""
+        present = _present(capacity)
+        free = np.maximum(capacity - use, 0)
+        return free * MAX_NODE_SCORE // (capacity if present is None else np.maximum(capacity, 1)), present
+
+
+class MostAllocated(_Truncating):
+    """The fuller the better: 100 x what would be used."""
+
+    def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
+        """See Strategy."""
+        present = _present(capacity)
+        used = np.minimum(use, capacity)
+        return used * MAX_NODE_SCORE // (capacity if present is None else np.maximum(capacity, 1)), present
+
+
+class RequestedToCapacityRatio:
+    """A broken line from use (percent) to score; resources that score 0 are left out of the mean."""
+
+    def __init__(self, shape: tuple[ShapePoint, ...]) -> None:
+        self._line = np.array([score_at(shape, percent) for percent in range(101)], dtype=np.int64)
+
+    def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
+        """See Strategy."""
+        percent = np.minimum(use, capacity) * 100 // np.maximum(capacity, 1)
+        percent[use > capacity] = 100
+        scores: IntColumn = np.where(capacity == 0, 0, self._line[percent])
+        return scores, scores > 0
+
+    def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
+        """See Strategy; rounded half up (nothing here is negative)."""
+        divisor = np.maximum(weights, 1)
+        return (2 * total + divisor) // (2 * divisor)
+
+
+def score_at(shape: tuple[ShapePoint, ...], percent: int) -> int:
+    """The broken line at one point, 0..100; between two points the product is cut toward zero."""
+    before: ShapePoint | None = None
+    for point in shape:
+        if percent <= point.utilization:
+            if before is None:
+                return point.score * _SHAPE_SCALE
+            rise = (point.score - before.score) * _SHAPE_SCALE * (percent - before.utilization)
+            run = point.utilization - before.utilization
+            # Go's division truncates where Python's floors; it matters for falling lines.
+            return before.score * _SHAPE_SCALE + (rise // run if rise >= 0 else -(-rise // run))
+        before = point
+    return shape[-1].score * _SHAPE_SCALE
+
+
+def strategy(args: ScoringStrategy) -> Strategy:
+    """The strategy that the arguments name."""
+    match args.type:
+        case StrategyType.LEAST_ALLOCATED:
+            return LeastAllocated()
+        case StrategyType.MOST_ALLOCATED:
+            return MostAllocated()
+        case StrategyType.REQUESTED_TO_CAPACITY_RATIO:
+            assert args.requested_to_capacity_ratio is not None
+            return RequestedToCapacityRatio(args.requested_to_capacity_ratio.shape)
+
+
+def _present(capacity: IntColumn) -> BoolColumn | None:
+    present: BoolColumn = capacity != 0
+    return None if present.all() else present

@@ -1,0 +1,85 @@
+"""TaintToleration: nodes repel pods by taints, pods go there anyway by tolerations.
+
+Refuses on NoSchedule and NoExecute; counts PreferNoSchedule against a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import EventHint, Filter, Normalize, QueueingHints, RowSelection, Score
+from wharfinger.framework.scoring import default_normalize
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import unresolvable
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import Taint, Toleration, tolerates
+from wharfinger.plugins import names
+
+_REPELLING = ("NoSchedule", "NoExecute")
+_PREFER = "PreferNoSchedule"
+_UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+
+
+def tolerated(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
+    """Whether every taint that repels outright is tolerated."""
+    return all(taint.effect not in _REPELLING or tolerates(tolerations, taint) for taint in taints)
+
+
+def unpreferred(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> int:
+    """How many PreferNoSchedule taints are not tolerated.
+
+    Only tolerations for that effect, or for every effect, count.
+    """
+    fitting = tuple(toleration for toleration in tolerations if toleration.effect in ("", _PREFER))
+    return sum(taint.effect == _PREFER and not tolerates(fitting, taint) for taint in taints)
+
+
+class TaintToleration(Filter, Score, Normalize, QueueingHints):
+    """Compares the node's taints with the pod's tolerations, once per distinct set of taints."""
+
+    name = names.TAINT_TOLERATION
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
+        """Refuses nodes with an untolerated NoSchedule or NoExecute taint."""
+        if snapshot.taints.plain:
+            return None
+        refused = snapshot.taints.map(lambda taints: not tolerated(pod.tolerations, taints), np.bool_)
+        return Verdicts.refuse(refused, _UNTOLERATED)
+
+    def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:  # noqa: ARG002
+        """Untolerated PreferNoSchedule taints of each node."""
+        if snapshot.taints.plain:
+            return snapshot.node_columns.names.zeros[rows]
+        counts: IntColumn = snapshot.taints.map(lambda taints: unpreferred(pod.tolerations, taints), np.int64)[rows]
+        return counts
+
+    def normalize(
+        self,
+        state: CycleState,  # noqa: ARG002
+        pod: Pod,  # noqa: ARG002
+        scores: IntColumn,
+        snapshot: Snapshot,  # noqa: ARG002
+        rows: RowSelection,  # noqa: ARG002
+    ) -> IntColumn:
+        """Fewer is better: 100 for none."""
+        return default_normalize(scores, reverse=True)
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """A node that is tolerated now and was not before; the pod's own tolerations."""
+        return (
+            EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT, _tolerated_now),
+            EventHint(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION),
+        )
+
+
+def _tolerated_now(pod: Pod, event: ClusterEvent) -> bool:
+    if not isinstance(event.new, Node) or not tolerated(pod.tolerations, event.new.taints):
+        return False
+    return not isinstance(event.old, Node) or not tolerated(pod.tolerations, event.old.taints)

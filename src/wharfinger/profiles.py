@@ -1,0 +1,73 @@
+"""From a configuration to profiles that decide: where catalog, configuration and framework meet.
+
+The core's composition root, used by the worker, the simulator and the CLI alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wharfinger.config.completion import CompletedProfile
+from wharfinger.config.load import load
+from wharfinger.config.model import PluginSet
+from wharfinger.errors import ConfigurationError
+from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.interface import Plugin
+from wharfinger.framework.profile import POINTS, Enabled, Profile, points_of
+from wharfinger.plugins import builtin
+
+
+def load_profiles(
+    config: Mapping[str, Any] | Path | str | None = None, *, catalog: Catalog | None = None
+) -> dict[str, Profile]:
+    """Profiles by scheduler name, in the order of the configuration.
+
+    Args:
+        config: A KubeSchedulerConfiguration v1: mapping or path (YAML, JSON); None = the defaults.
+        catalog: The plugins there are; None = the built-in ones and those of installed distributions.
+
+    Raises:
+        ConfigurationError: Something in the configuration or in a plugin's making is wrong.
+    """
+    known = catalog if catalog is not None else builtin.catalog().with_installed()
+    return {completed.scheduler_name: profile_from(completed, known) for completed in load(config, known).profiles}
+
+
+def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
+    """One profile with its plugins made."""
+    plugins: dict[str, Plugin] = {}
+    for name in completed.names:
+        entry = catalog.get(name)
+        if entry is None:
+            raise ConfigurationError(f"there is no plugin {name}")
+        plugins[name] = entry.make(completed.args.get(name))
+    return Profile(
+        completed.scheduler_name,
+        Enabled(tuple(plugins.values()), _expand(completed, plugins), completed.weights),
+        digest=completed.digest(),
+        configuration=completed.canonical(),
+    )
+
+
+def _expand(completed: CompletedProfile, plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
+    """Names by extension point: what is named there and came by multiPoint, multiPoint, the rest named there."""
+    serves = {name: points_of(plugin) for name, plugin in plugins.items()}
+    at: dict[str, tuple[str, ...]] = {}
+    for point in POINTS:
+        written = completed.points.get(point, PluginSet())
+        named = [ref.name for ref in written.enabled]
+        for name in named:
+            if point not in serves[name]:
+                raise ConfigurationError(f"profile {completed.scheduler_name}: plugin {name} does not serve {point}")
+        disabled = {ref.name for ref in written.disabled}
+        by_multi_point = [
+            name
+            for name in completed.multi_point
+            if point in serves[name] and name not in disabled and not written.disables_all
+        ]
+        overridden = [name for name in named if name in by_multi_point]
+        rest = [name for name in by_multi_point if name not in named]
+        at[point] = (*overridden, *rest, *(name for name in named if name not in overridden))
+    return at
