@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_etcd_runs_with_the_settings_of_dev(services: dict[str, Any]) -> None:
 def test_temporal_runs_with_the_settings_of_dev(services: dict[str, Any]) -> None:
     """Spelt --option=value there and --option value here."""
     dev = TemporalServer(Path("temporal"), 7233, database=Path("/home/temporal/temporal.db"), ui_port=8233).command()
-    pairs = {f"{name}={value}" for name, value in zip(dev, dev[1:], strict=False) if name.startswith("--")}
+    pairs = {f"{name}={value}" for name, value in itertools.pairwise(dev) if name.startswith("--")}
     expected = {pair for pair in pairs if not pair.startswith(("--ip", "--port", "--ui-"))}
 
     assert {option for option in services["temporal"]["command"][2:] if not option.startswith("--ip")} == expected
