@@ -1,0 +1,114 @@
+"""Fetching what is recorded of a pod's attempts: from Temporal its runs, from etcd the pod and its record.
+
+Every fetch is bounded. Runs are found by the search attribute `WharfingerPod`; as visibility is a little
+late, the newest run of the pod's own workflow id is looked up as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION, SCHEDULE_ATTEMPT, SEARCH_POD, pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.errors import InvalidObject, ServerError
+from wharfinger.manifests import documents
+from wharfinger.manifests.decode import decode_pod
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.explanation import Explanation, explain
+from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+LIMIT = 50
+"""Runs that are fetched unless more are asked for, the newest ones."""
+CONCURRENT = 8
+"""Histories fetched at a time."""
+
+Run = tuple[str, str]
+"""Workflow id and run id."""
+
+
+async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey, limit: int = LIMIT) -> Explanation:
+    """Everything known of a pod's scheduling; raises `StoreError`, `ServerError`."""
+    pod, bound_by = await _pod(store, key)
+    record = await _record(store, key)
+    attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
+    return explain(str(key), pod, bound_by, record, attempts)
+
+
+async def fetch_attempts(
+    client: Client, *, cluster: str, key: PodKey, uid: str = "", limit: int = LIMIT
+) -> list[Attempt]:
+    """The newest `limit` recorded attempts of a pod, oldest first; raises `ServerError`."""
+    try:
+        runs = await find_runs(client, key, limit)
+        if uid:
+            newest = await _newest(client, pod_workflow_id(cluster, key.namespace, key.name, uid))
+            runs += [newest] if newest and newest not in runs else []
+        gate = asyncio.Semaphore(CONCURRENT)
+        found = await asyncio.gather(*(_attempt(client, run, gate) for run in runs))
+    except RPCError as error:
+        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
+    return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+
+async def find_runs(client: Client, key: PodKey, limit: int) -> list[Run]:
+    """Runs that name the pod, newest first."""
+    quoted = str(key).replace("\\", "\\\\").replace('"', '\\"')
+    query = f'WorkflowType="{SCHEDULE_ATTEMPT}" AND {SEARCH_POD}="{quoted}"'
+    return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
+
+
+async def _newest(client: Client, workflow_id: str) -> Run | None:
+    try:
+        described = await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return None
+        raise
+    return workflow_id, described.run_id
+
+
+async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt | None:
+    """One run's history; None when retention took it meanwhile, or it only continued as new."""
+    workflow_id, run_id = run
+    async with gate:
+        try:
+            history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
+    if is_only_continued(history.events):
+        return None
+    return read_attempt(workflow_id, run_id, history.events)
+
+
+async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
+    """The pod, and which attempt bound it."""
+    read = await store.get(keys.pod(*key))
+    if read.kv is None:
+        return None, ""
+    pod = decode_pod(
+        read.kv.value,
+        namespace=key.namespace,
+        name=key.name,
+        create_revision=read.kv.create_revision,
+        mod_revision=read.kv.mod_revision,
+    )
+    metadata = documents.parse(read.kv.value).get("metadata") or {}
+    return pod, str((metadata.get("annotations") or {}).get(ATTEMPT_ANNOTATION, ""))
+
+
+async def _record(store: Store, key: PodKey) -> AttemptRecord | None:
+    read = await store.get(keys.attempt(*key))
+    if read.kv is None:
+        return None
+    try:
+        return AttemptRecord.model_validate(json.loads(read.kv.value))
+    except ValueError as error:
+        raise InvalidObject(f"the attempt record of pod {key} cannot be read") from error

@@ -1,0 +1,122 @@
+"""Why a pod is where it is, or still waits: its recorded attempts and its record in etcd, together.
+
+Pure values and how they become plain ones for `-o json|yaml`. Histories are read by `observe.history`
+and fetched by `observe.attempts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.model.pod import Pod
+from wharfinger.observe.history import Attempt, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that is known of a pod's scheduling."""
+
+    pod: str
+    """`namespace/name`."""
+    state: str
+    """`bound`, `pending`, `deleted`, ... as etcd says now."""
+    node: str | None
+    attempts: tuple[Attempt, ...]
+    """Oldest first."""
+    record: AttemptRecord | None
+    """The refusal that the pod waits with."""
+    missing: tuple[str, ...]
+    """What can no longer be told, and why."""
+
+
+def explain(
+    name: str, pod: Pod | None, bound_by: str, record: AttemptRecord | None, attempts: Iterable[Attempt]
+) -> Explanation:
+    """Put together what was found.
+
+    `pod` is None when etcd has none; `bound_by` is its annotation `<workflow id>@<run id>`, or empty.
+    """
+    told = tuple(sorted(attempts, key=lambda attempt: attempt.started))
+    return Explanation(
+        pod=name,
+        state=state_of(pod),
+        node=pod.node_name or None if pod else None,
+        attempts=told,
+        record=record,
+        missing=tuple(missing_parts(pod, bound_by, record, told)),
+    )
+
+
+def state_of(pod: Pod | None) -> str:
+    """How a pod stands, in one word."""
+    if pod is None:
+        return "deleted"
+    if pod.finished:
+        return "finished"
+    if pod.bound:
+        return "bound"
+    return "terminating" if pod.deletion_timestamp else "pending"
+
+
+def missing_parts(
+    pod: Pod | None, bound_by: str, record: AttemptRecord | None, attempts: tuple[Attempt, ...]
+) -> Iterable[str]:
+    """Sentences about attempts that Temporal keeps no more: its retention is over, or they were deleted."""
+    if attempts and attempts[0].attempt > 1:
+        last = attempts[0].attempt - 1
+        which = "attempt 1 is" if last == 1 else f"attempts 1 to {last} are"
+        yield f"{which} no longer kept by Temporal (retention)"
+    runs = {attempt.run_id for attempt in attempts}
+    run = bound_by.rpartition("@")[2]
+    if run and run not in runs:
+        yield f"the attempt that bound the pod ({bound_by}) is no longer kept by Temporal (retention)"
+    if pod is not None and pod.bound and not bound_by:
+        yield "the pod was not bound by wharfinger"
+    if record is not None and record.run_id and record.run_id not in runs:
+        yield f"attempt {record.attempt}, which the pod waits with, is no longer kept by Temporal (retention)"
+
+
+def to_plain(explanation: Explanation) -> dict[str, Any]:
+    """As plain values, times in RFC 3339."""
+    return {
+        "pod": explanation.pod,
+        "state": explanation.state,
+        "node": explanation.node,
+        "missing": list(explanation.missing),
+        "record": explanation.record.model_dump(mode="json") if explanation.record else None,
+        "attempts": [_attempt(attempt) for attempt in explanation.attempts],
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    computation = attempt.computation
+    return {
+        "attempt": attempt.attempt,
+        "outcome": attempt.outcome,
+        "cause": attempt.cause,
+        "started": _text(attempt.started),
+        "ended": _text(attempt.ended),
+        "workflowId": attempt.workflow_id,
+        "runId": attempt.run_id,
+        "node": attempt.node,
+        "message": attempt.message,
+        "nodes": computation.get("nodes", 0),
+        "feasible": computation.get("feasible", 0),
+        "refusals": attempt.refusals,
+        "ranking": attempt.ranking,
+        "notes": list(attempt.notes),
+        "steps": [_step(step) for step in attempt.steps],
+        "computation": computation,
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return asdict(step) | {"started": _text(step.started)}
+
+
+def _text(time: datetime | None) -> str | None:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if time else None

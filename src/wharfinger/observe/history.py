@@ -1,0 +1,236 @@
+"""One recorded run, read as the attempt that it was.
+
+Input is the run's history as Temporal keeps it; output an `Attempt` of plain values. Pure: who fetches
+histories is `observe.attempts`, who puts them together `observe.explanation`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+
+from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
+
+PLACE_MARKER = "core_local_activity"
+"""How the SDK records a local activity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that an attempt did, and how long it took."""
+
+    name: str
+    """`place`, `bind`, `record_refusal`, or `waited`."""
+    started: datetime
+    seconds: float | None
+    """None while it goes on."""
+    tries: int = 1
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of a pod's chain."""
+
+    attempt: int
+    workflow_id: str
+    run_id: str
+    started: datetime
+    cause: str
+    """Why it was started, or what woke it."""
+    ended: datetime | None = None
+    outcome: str = "running"
+    """As `WharfingerOutcome`, or `running`, `waiting`, `terminated`, `timed out`."""
+    node: str | None = None
+    message: str = ""
+    """Of the refusal or the failure."""
+    placement: dict[str, Any] = field(default_factory=dict)
+    """What `place` answered (`contracts.scheduling`), empty when it never did."""
+    steps: list[Step] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    """What happened on the way of the bind."""
+
+    @property
+    def refusals(self) -> dict[str, dict[str, int]]:
+        """Plugin that refused first -> reason -> nodes."""
+        return {one["plugin"]: one["reasons"] for one in self.placement.get("refusals", ())}
+
+    @property
+    def ranking(self) -> list[dict[str, Any]]:
+        """The best nodes with their scores, the chosen one first; empty when scoring was skipped."""
+        return list(self.placement.get("ranking", ()))
+
+    @property
+    def computation(self) -> dict[str, Any]:
+        """Snapshot revision, profile, numbers of nodes, who decided and how fast."""
+        return dict(self.placement.get("computation", {}))
+
+
+def is_only_continued(events: Sequence[HistoryEvent]) -> bool:
+    """Whether the run did nothing but continue as new with the chain's retry policy."""
+    return bool(events) and events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+
+
+def read_attempt(workflow_id: str, run_id: str, events: Iterable[HistoryEvent]) -> Attempt | None:
+    """The attempt that a run's history tells of; None when its beginning is missing."""
+    reader: _Reader | None = None
+    for event in events:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+            reader = _Reader(workflow_id, run_id, event)
+        elif reader is not None:
+            reader.read(event)
+    if reader is None:
+        return None
+    reader.close()
+    return reader.attempt
+
+
+class _Reader:
+    """Walks along the events of one run."""
+
+    def __init__(self, workflow_id: str, run_id: str, event: HistoryEvent) -> None:
+        started = event.workflow_execution_started_event_attributes
+        self.attempt = Attempt(
+            attempt=max(1, started.attempt),
+            workflow_id=workflow_id,
+            run_id=run_id,
+            started=_time(event),
+            cause=_cause(event),
+        )
+        self._scheduled: dict[int, tuple[str, datetime]] = {}
+        self._tries: dict[int, int] = {}
+        self._parked_at: datetime | None = None
+        self._task_started = _time(event)
+
+    def read(self, event: HistoryEvent) -> None:
+        """Take in one event; kinds that tell nothing are passed over."""
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+                self._task_started = _time(event)
+            case EventType.EVENT_TYPE_MARKER_RECORDED:
+                self._placed(event)
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                name = event.activity_task_scheduled_event_attributes.activity_type.name
+                self._scheduled[event.event_id] = (name, _time(event))
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+                begun = event.activity_task_started_event_attributes
+                self._tries[begun.scheduled_event_id] = begun.attempt
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED | EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+                self._acted(event)
+            case EventType.EVENT_TYPE_TIMER_STARTED:
+                self._parked_at = _time(event)
+                self.attempt.outcome = "waiting"
+            case EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES:
+                self._published(event)
+            case _:
+                self._ended(event)
+
+    def _placed(self, event: HistoryEvent) -> None:
+        marker = event.marker_recorded_event_attributes
+        if marker.marker_name != PLACE_MARKER:
+            return
+        if marker.HasField("failure"):
+            detail = f"failed: {marker.failure.message}"
+        else:
+            self.attempt.placement = _first(marker.details["result"].payloads) or {}
+            self.attempt.message = self.attempt.placement.get("message", "")
+            self.attempt.node = self.attempt.placement.get("node")
+            detail = self.attempt.placement.get("kind", "")
+        seconds = (_time(event) - self._task_started).total_seconds()
+        self.attempt.steps.append(Step("place", self._task_started, seconds, detail=detail))
+
+    def _acted(self, event: HistoryEvent) -> None:
+        """An ordinary activity ended."""
+        if event.HasField("activity_task_completed_event_attributes"):
+            completed = event.activity_task_completed_event_attributes
+            number, answer = completed.scheduled_event_id, _first(completed.result.payloads) or {}
+            detail = answer.get("kind", "")
+            self.attempt.notes += tuple(answer.get("notes", ()))
+            self.attempt.node = answer.get("node") or self.attempt.node
+        else:
+            failed = event.activity_task_failed_event_attributes
+            number, detail = failed.scheduled_event_id, f"failed: {failed.failure.message}"
+        name, began = self._scheduled.get(number, ("activity", _time(event)))
+        seconds = (_time(event) - began).total_seconds()
+        self.attempt.steps.append(Step(name, began, seconds, self._tries.get(number, 1), detail))
+
+    def _published(self, event: HistoryEvent) -> None:
+        fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+        if SEARCH_OUTCOME in fields:
+            self.attempt.outcome = json.loads(fields[SEARCH_OUTCOME].data)
+        self.attempt.node = json.loads(fields[SEARCH_NODE].data) if SEARCH_NODE in fields else None
+
+    def _ended(self, event: HistoryEvent) -> None:
+        ends = {
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: None,
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: None,
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: None,
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
+            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed out",
+        }
+        if event.event_type not in ends:
+            return
+        self.attempt.ended = _time(event)
+        self.attempt.outcome = ends[event.event_type] or self.attempt.outcome
+        failure = event.workflow_execution_failed_event_attributes.failure
+        if failure.message and not self.attempt.message:
+            self.attempt.message = failure.message
+        if self._parked_at is not None:
+            seconds = (_time(event) - self._parked_at).total_seconds()
+            self.attempt.steps.append(Step("waited", self._parked_at, seconds, detail=woken_by(failure)))
+
+    def close(self) -> None:
+        """The history ends here; a run that still waits has a step without an end."""
+        if self._parked_at is not None and self.attempt.ended is None:
+            self.attempt.steps.append(Step("waited", self._parked_at, None))
+
+
+def woken_by(failure: Failure) -> str:
+    """What ended a refused attempt's wait, from the failure that it ended with; empty when unknown."""
+    details = failure.application_failure_info.details.payloads
+    wake = _first(details)
+    if failure.application_failure_info.type != "Unschedulable" or not isinstance(wake, dict):
+        return ""
+    event = wake.get("event", "")
+    if event == "safety timer":
+        return "the safety timer"
+    if not event:
+        return "somebody's empty signal" if not wake.get("revision") else f"a change at revision {wake['revision']}"
+    plugin = f" ({wake['plugin']} says it may help)" if wake.get("plugin") else ""
+    return f"{event} {wake.get('object', '')}".strip() + plugin
+
+
+def _cause(event: HistoryEvent) -> str:
+    started = event.workflow_execution_started_event_attributes
+    if started.HasField("continued_failure"):
+        failure = started.continued_failure
+        kind = failure.application_failure_info.type or "failure"
+        waker = woken_by(failure)
+        return f"woken by {waker}" if waker else f"tried again after {kind}"
+    request = _first(started.input.payloads)
+    reason = request.get("woken_by", "") if isinstance(request, dict) else ""
+    if reason:
+        return f"started: {reason}"
+    return "started by hand" if started.continued_execution_run_id else "started"
+
+
+def _first(payloads: Sequence[Payload]) -> Any:
+    """The first payload as plain JSON; None when there is none or it is something else."""
+    if not payloads:
+        return None
+    try:
+        return json.loads(payloads[0].data)
+    except ValueError:
+        return None
+
+
+def _time(event: HistoryEvent) -> datetime:
+    return event.event_time.ToDatetime(tzinfo=UTC)
