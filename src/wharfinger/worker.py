@@ -137,7 +137,7 @@ class Worker:
         )
 
         # on duty or not
-        activities = SchedulingActivities(
+        self._activities = activities = SchedulingActivities(
             store=store,
             cache=self.cache,
             profiles=profiles,
@@ -237,6 +237,7 @@ class Worker:
         log.info("draining in_flight=%d", len(self.queue.in_flight))
         await self._duty.drain()
         self._signals.stop()
+        await self._activities.close()
         with contextlib.suppress(Exception):
             await self._membership.leave()
         log.info("drained")
