@@ -51,7 +51,7 @@ def check(decision: SimulatedDecision, expected: dict[str, Any]) -> None:
     assert decision.totals[decision.node] == highest
 
 
-@pytest.mark.parametrize("scenario", scenarios())
+@pytest.mark.parametrize("scenario", list(scenarios()))
 def test_decides_what_kube_scheduler_decided(scenario: dict[str, Any]) -> None:
     simulator = Simulator({"profiles": [scenario["profile"]]})
     for node in scenario["nodes"]:

@@ -26,7 +26,8 @@ class Booking:
         self._snapshot = Snapshot.of(())
         self._changed_pods: set[str] = set()
         self._changed_nodes: set[str] = set()
-        self._reordered = False
+        self._appeared: dict[str, None] = {}
+        self._vanished: set[str] = set()
 
     def set_node(self, node: Node) -> None:
         """A node appeared, or is another now."""
@@ -35,7 +36,7 @@ class Booking:
         if known is None:
             absent = self._absent.pop(name, None)
             self._infos[name] = NodeInfo(node) if absent is None else absent.with_node(node)
-            self._reordered = True
+            self._appeared[name] = None
             return
         self._infos[name] = known.with_node(node)
         # A heart-beat changes nothing the columns hold; the row still is replaced, for its newer revision.
@@ -46,7 +47,12 @@ class Booking:
         info = self._infos.pop(name, None)
         if info is None:
             return
-        self._reordered = True
+        if name in self._appeared:
+            del self._appeared[name]
+        else:
+            self._vanished.add(name)
+        self._changed_nodes.discard(name)
+        self._changed_pods.discard(name)
         if info.pods:
             self._absent[name] = info.with_node(Node(name))
 
@@ -67,15 +73,9 @@ class Booking:
 
     def snapshot(self, revision: int) -> Snapshot:
         """The state now, labelled with the revision it holds at."""
-        if self._reordered:
-            self._snapshot = Snapshot.of(self._infos.values(), revision)
-        else:
-            self._apply()
-            if self._snapshot.revision != revision:
-                self._snapshot = self._snapshot.at(revision)
-        self._changed_nodes.clear()
-        self._changed_pods.clear()
-        self._reordered = False
+        self._apply()
+        if self._snapshot.revision != revision:
+            self._snapshot = self._snapshot.at(revision)
         return self._snapshot
 
     def single(self, node_name: str, revision: int, without: Iterable[PodIdentity]) -> Snapshot:
@@ -96,6 +96,11 @@ class Booking:
         return snapshot.with_pods_changed(changes)
 
     def _apply(self) -> None:
+        if self._appeared or self._vanished:
+            gone = {self._snapshot.index[name] for name in self._vanished}
+            self._snapshot = self._snapshot.resized(gone, [self._infos[name] for name in self._appeared])
+            self._appeared.clear()
+            self._vanished.clear()
         index = self._snapshot.index
         if self._changed_nodes:
             names = self._changed_nodes | self._changed_pods
@@ -103,6 +108,8 @@ class Booking:
         elif self._changed_pods:
             changes = {index[name]: self._infos[name] for name in self._changed_pods}
             self._snapshot = self._snapshot.with_pods_changed(changes)
+        self._changed_nodes.clear()
+        self._changed_pods.clear()
 
     def _info(self, name: str) -> NodeInfo:
         return self._infos.get(name) or self._absent.get(name) or NodeInfo(Node(name))

@@ -120,4 +120,11 @@ class SchedulerConfiguration(_Part):
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
-    profiles: tuple[ProfileConfiguration, ...] = Field(default=(ProfileConfiguration(),), min_length=1)
+    profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
+
+    @field_validator("profiles")
+    @classmethod
+    def _at_least_one(cls, profiles: tuple[ProfileConfiguration, ...]) -> tuple[ProfileConfiguration, ...]:
+        if not profiles:
+            raise ValueError("at least one profile is needed")
+        return profiles

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.calls import call
+from wharfinger.framework.calls import ask, call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
@@ -59,7 +59,11 @@ class ColumnFilterStep:
     def verdicts(self, state: CycleState, pod: Pod, snapshot: Snapshot, among: BoolColumn | None) -> Verdicts | None:  # noqa: ARG002
         """See FilterStep; answers for every node whatever `among` says."""
         verdicts = call(self.name, "Filter", self.plugin.filter, state, pod, snapshot)
-        if verdicts is not None and len(verdicts.codes) != len(snapshot):
+        if verdicts is None:
+            return None
+        if not isinstance(verdicts, Verdicts):
+            raise PluginError(self.name, "Filter", f"answered {verdicts!r}, not Verdicts")
+        if len(verdicts.codes) != len(snapshot):
             raise PluginError(self.name, "Filter", f"{len(verdicts.codes)} verdicts for {len(snapshot)} nodes")
         return verdicts
 
@@ -76,10 +80,10 @@ class NodeFilterStep:
         rows = range(len(snapshot)) if among is None else np.flatnonzero(among).tolist()
         refused: dict[int, Status] = {}
         for row in rows:
-            status = call(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
-            if not (isinstance(status, Status) and (status.ok or status.rejected)):
-                raise PluginError(self.name, "Filter", f"answered {status!r}, not success or a refusal")
+            status = ask(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
             if not status.ok:
+                if not status.rejected:
+                    raise PluginError(self.name, "Filter", f"answered {status!r}, not success or a refusal")
                 refused[row] = status
         return Verdicts.of(refused, len(snapshot)) if refused else None
 

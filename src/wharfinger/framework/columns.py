@@ -7,7 +7,7 @@ every placement). A change copies the columns it touches and shares the others; 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from wharfinger.model.selectors import Taint
 
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
+RowNumbers = NDArray[np.intp]
 NO_TAINTS: tuple[Taint, ...] = ()
 _LIMIT = 2**61
 """Sums are cut here: twice as much still fits int64, and no cluster comes near."""
@@ -41,8 +42,8 @@ def name_hash(name: str) -> int:
 class NodeNames:
     """Which node stands in which row."""
 
-    def __init__(self, rows: Rows[NodeInfo]) -> None:
-        self.names: tuple[str, ...] = tuple(info.node.name for info in rows)
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names: tuple[str, ...] = tuple(names)
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(self.names)}
         self.zeros: IntColumn = np.zeros(len(self.names), dtype=np.int64)
         self.zeros.flags.writeable = False
@@ -96,7 +97,7 @@ class NodeColumns:
         for node in nodes:
             resources.update(dict.fromkeys(node.allocatable))
         return cls(
-            NodeNames(rows),
+            NodeNames(node.name for node in nodes),
             {
                 resource: np.array([bounded(node.allocatable.get(resource, 0)) for node in nodes], dtype=np.int64)
                 for resource in resources
@@ -120,6 +121,18 @@ class NodeColumns:
             self.labels.replaced(changes, rows),
         )
 
+    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo], rows: Rows[NodeInfo]) -> NodeColumns:
+        """The nodes of the rows in `keep`, then those added; `rows` are all rows after the change."""
+        nodes = [info.node for info in added]
+        names = self.names.array[keep].tolist() + [node.name for node in nodes]
+        return NodeColumns(
+            NodeNames(names),
+            _resized(self.allocatable, keep, [node.allocatable for node in nodes]),
+            np.concatenate([self.unschedulable[keep], np.array([node.unschedulable for node in nodes], np.bool_)]),
+            self.taints.resized(keep, (node.taints for node in nodes)),
+            self.labels.resized(keep, added, rows),
+        )
+
 
 class LabelColumns:
     """Label values by key; a key's column is made when it is first asked for."""
@@ -140,6 +153,14 @@ class LabelColumns:
         """With other nodes in some rows."""
         made = {
             key: column.replaced({row: info.node.labels.get(key) for row, info in changes.items()})
+            for key, column in self._made.items()
+        }
+        return LabelColumns(rows, made)
+
+    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo], rows: Rows[NodeInfo]) -> LabelColumns:
+        """The nodes of the rows in `keep`, then those added."""
+        made = {
+            key: column.resized(keep, (info.node.labels.get(key) for info in added))
             for key, column in self._made.items()
         }
         return LabelColumns(rows, made)
@@ -188,12 +209,21 @@ class PodColumns:
             ports = ports.replaced({row: info.host_ports for row, info in changes.items()})
         return PodColumns(
             _amounts(self.requested, {row: info.requested for row, info in changes.items()}),
-            _amounts(
-                self.scoring,
-                {row: {CPU: info.scoring_cpu, MEMORY: info.scoring_memory} for row, info in changes.items()},
-            ),
+            _amounts(self.scoring, {row: _scoring(info) for row, info in changes.items()}),
             ports,
         )
+
+    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo]) -> PodColumns:
+        """The rows in `keep`, then those added."""
+        return PodColumns(
+            _resized(self.requested, keep, [info.requested for info in added]),
+            _resized(self.scoring, keep, [_scoring(info) for info in added]),
+            self.host_ports.resized(keep, (info.host_ports for info in added)),
+        )
+
+
+def _scoring(info: NodeInfo) -> Mapping[str, int]:
+    return {CPU: info.scoring_cpu, MEMORY: info.scoring_memory}
 
 
 def _amounts(columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str, int]]) -> Mapping[str, IntColumn]:
@@ -211,3 +241,22 @@ def _amounts(columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str
                     result[resource] = column
                 column[row] = amount
     return result
+
+
+def _resized(
+    columns: Mapping[str, IntColumn], keep: RowNumbers, added: Sequence[Mapping[str, int]]
+) -> Mapping[str, IntColumn]:
+    """Columns by resource: the rows in `keep`, then those added; a resource that is new gets a column."""
+    resources = dict.fromkeys(columns)
+    for amounts in added:
+        resources.update(dict.fromkeys(amounts))
+    nothing = np.zeros(len(keep), dtype=np.int64)
+    return {
+        resource: np.concatenate(
+            [
+                columns[resource][keep] if resource in columns else nothing,
+                np.array([bounded(amounts.get(resource, 0)) for amounts in added], dtype=np.int64),
+            ]
+        )
+        for resource in resources
+    }

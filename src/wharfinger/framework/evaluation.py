@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep, selected
+from wharfinger.framework.calls import call
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import RowSelection
@@ -31,6 +34,7 @@ class Evaluation:
         pod: Pod,
         snapshot: Snapshot,
         state: CycleState,
+        *,
         search: Search,
         rows: RowSelection,
         scores: Scores | None,
@@ -91,7 +95,7 @@ class Evaluation:
         counts: dict[str, dict[str, int]] = {}
         for refusal in self._search.refusals:
             reasons = counts.setdefault(refusal.plugin, {})
-            for status, number in refusal.verdicts.counts(refusal.first).items():
+            for status, number in call(refusal.plugin, "Filter", refusal.verdicts.counts, refusal.first).items():
                 for reason in status.reasons:
                     reasons[reason] = reasons.get(reason, 0) + number
         return counts
@@ -180,7 +184,7 @@ def _collect(
     refused: dict[str, dict[str, Status]],
     names: Sequence[str],
     plugin: str,
-    codes: np.ndarray,  # type: ignore[type-arg]
+    codes: NDArray[Any],
     at: Callable[[int], Status],
 ) -> None:
     for row in np.flatnonzero(codes).tolist():

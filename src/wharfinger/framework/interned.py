@@ -43,23 +43,31 @@ class Interned(Generic[T]):
 
     def replaced(self, changes: Mapping[int, T]) -> Interned[T]:
         """The same column with other values in some rows; the column itself when nothing differs."""
-        differing: dict[int, int] = {}
-        for row, item in changes.items():
-            code = self._code_of.setdefault(item, len(self._code_of))
-            if code == len(self.values):
-                self.values.append(item)
-            if code != self.codes[row]:
-                differing[row] = code
+        differing = {row: code for row, item in changes.items() if (code := self._intern(item)) != self.codes[row]}
         if not differing:
             return self
         codes = self.codes.copy()
         codes[list(differing)] = list(differing.values())
-        if len(self.values) > 2 * len(codes) + _SPARE:
-            return Interned.of((self.values[code] for code in codes.tolist()), self.values[0])
-        return Interned(codes, self.values, self._code_of)
+        return self._with_codes(codes)
+
+    def resized(self, keep: NDArray[np.intp], added: Iterable[T]) -> Interned[T]:
+        """The rows in `keep`, then those added."""
+        codes = [self._intern(item) for item in added]
+        return self._with_codes(np.concatenate([self.codes[keep], np.array(codes, dtype=np.int32)]))
 
     def map(self, question: Callable[[T], Any], dtype: type[np.generic] | np.dtype[Any]) -> NDArray[Any]:
         """The answer for every row, asked once for every distinct value."""
         answers = np.array([question(value) for value in self.values], dtype=dtype)
         found: NDArray[Any] = answers[self.codes]
         return found
+
+    def _intern(self, item: T) -> int:
+        code = self._code_of.setdefault(item, len(self._code_of))
+        if code == len(self.values):
+            self.values.append(item)
+        return code
+
+    def _with_codes(self, codes: NDArray[np.int32]) -> Interned[T]:
+        if len(self.values) > 2 * len(codes) + _SPARE:
+            return Interned.of((self.values[code] for code in codes.tolist()), self.values[0])
+        return Interned(codes, self.values, self._code_of)

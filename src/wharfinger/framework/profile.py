@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework import interface
 from wharfinger.framework.adapters import filter_step, score_step, selected
-from wharfinger.framework.calls import call
+from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.hints import HintTable
@@ -111,9 +111,9 @@ class Profile:
     def gate(self, pod: Pod) -> Status:
         """PreEnqueue of all plugins: the first refusal, or success. Raises PluginError."""
         for name, pre_enqueue in self._pre_enqueue:
-            status = call(name, "PreEnqueue", pre_enqueue, pod)
+            status = ask(name, "PreEnqueue", pre_enqueue, pod)
             if not status.ok:
-                return status.by(name)
+                return status
         return SUCCESS
 
     def queue_key(self, pod: Pod, arrival: float) -> Any:
@@ -135,8 +135,8 @@ class Profile:
         scores = None
         count = selected(snapshot, rows)
         if count > 1:
-            scores = score_nodes(state, pod, snapshot, rows, self._pre_scores, self._scores)
-        evaluation = Evaluation(pod, snapshot, state, search, rows, scores, self._filters)
+            scores = score_nodes(state, pod, snapshot, rows, pre_scores=self._pre_scores, steps=self._scores)
+        evaluation = Evaluation(pod, snapshot, state, search=search, rows=rows, scores=scores, filters=self._filters)
         if count == 0 and len(snapshot):
             evaluation.post_filter_messages = self._run_post_filters(state, pod, snapshot)
         return evaluation
@@ -157,7 +157,7 @@ class Profile:
     def _run_post_filters(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
         messages: list[str] = []
         for name, post_filter in self._post_filters:
-            status = call(name, "PostFilter", post_filter, state, pod, snapshot)
+            status = ask(name, "PostFilter", post_filter, state, pod, snapshot)
             messages.extend(status.reasons)
             if status.ok:
                 break
@@ -169,13 +169,13 @@ class Profile:
         """Reserve of all plugins; a refusal has been undone already when it is returned. Raises PluginError."""
         for name, plugin in self._reserve:
             try:
-                status = call(name, "Reserve", plugin.reserve, state, pod, node_name)
+                status = ask(name, "Reserve", plugin.reserve, state, pod, node_name)
             except PluginError:
                 self.unreserve(state, pod, node_name)
                 raise
             if not status.ok:
                 self.unreserve(state, pod, node_name)
-                return status.by(name)
+                return status
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -188,6 +188,8 @@ class Profile:
         waiting: Permission | None = None
         for name, permit in self._permit:
             answer = call(name, "Permit", permit, state, pod, node_name)
+            if not isinstance(answer, Permission):
+                raise PluginError(name, "Permit", f"answered {answer!r}, not a Permission")
             if answer.status.code is Code.WAIT:
                 if waiting is None or answer.timeout > waiting.timeout:
                     waiting = Permission(answer.status.by(name), min(answer.timeout, 900.0))
@@ -198,17 +200,17 @@ class Profile:
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """PreBind of all plugins: the first refusal, or success. Raises PluginError."""
         for name, pre_bind in self._pre_bind:
-            status = call(name, "PreBind", pre_bind, state, pod, node_name)
+            status = ask(name, "PreBind", pre_bind, state, pod, node_name)
             if not status.ok and status.code is not Code.SKIP:
-                return status.by(name)
+                return status
         return SUCCESS
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         """Bind plugins until one does not answer Skip. Success = the transaction may go out. Raises PluginError."""
         for name, bind in self._bind:
-            status = call(name, "Bind", bind, state, pod, node_name)
+            status = ask(name, "Bind", bind, state, pod, node_name)
             if status.code is not Code.SKIP:
-                return status.by(name)
+                return status
         return Status(Code.ERROR, ("every bind plugin skipped the pod",))
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.adapters import ScoreStep, selected
-from wharfinger.framework.calls import call
+from wharfinger.framework.calls import ask
 from wharfinger.framework.columns import IntColumn, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import MAX_NODE_SCORE, RowSelection
@@ -47,12 +47,13 @@ def score_nodes(
     pod: Pod,
     snapshot: Snapshot,
     rows: RowSelection,
+    *,
     pre_scores: Sequence[PreScoreStep],
     steps: Sequence[ScoreStep],
 ) -> Scores:
     """Score the selected rows. Raises PluginError."""
     for name, pre_score in pre_scores:
-        status = call(name, "PreScore", pre_score, state, pod, snapshot, rows)
+        status = ask(name, "PreScore", pre_score, state, pod, snapshot, rows)
         if status.code is Code.SKIP:
             state.skipped_scores.add(name)
         elif not status.ok:

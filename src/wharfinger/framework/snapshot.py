@@ -5,7 +5,9 @@ Immutable; made by `cache`, or from other snapshots. Two snapshots share whateve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns
 from wharfinger.framework.interned import Interned
@@ -111,6 +113,17 @@ class Snapshot:
         rows = self.rows.replaced(changes)
         return Snapshot(
             self.revision, rows, self.node_columns.replaced(changes, rows), self.pod_columns.replaced(changes)
+        )
+
+    def resized(self, gone: Collection[int], added: Sequence[NodeInfo]) -> Snapshot:
+        """Without the nodes of some rows, and with more nodes behind the others."""
+        keep = np.delete(np.arange(len(self.rows), dtype=np.intp), list(gone))
+        rows = Rows([info for row, info in enumerate(self.rows) if row not in gone] + list(added))
+        return Snapshot(
+            self.revision,
+            rows,
+            self.node_columns.resized(keep, added, rows),
+            self.pod_columns.resized(keep, added),
         )
 
     def place(self, pod: Pod, node_name: str) -> Snapshot:

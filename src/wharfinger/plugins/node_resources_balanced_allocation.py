@@ -66,10 +66,7 @@ def balance(capacities: Sequence[IntColumn], uses: Sequence[IntColumn]) -> IntCo
         np.minimum(use / (capacity if everywhere else np.maximum(capacity, 1)), 1.0)
         for capacity, use in zip(capacities, uses, strict=True)
     ]
-    if everywhere:
-        deviation = _deviation(fractions)
-    else:
-        deviation = _deviation_among(fractions, present)
+    deviation = _deviation(fractions) if everywhere else _deviation_among(fractions, present)
     return ((1.0 - deviation) * 100.0).astype(np.int64)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 
 from pydantic import Field, field_validator, model_validator
 
@@ -42,7 +43,7 @@ class RequestedToCapacityRatio(ArgsPart):
     @field_validator("shape")
     @classmethod
     def _increasing(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
-        for before, after in zip(shape, shape[1:], strict=False):
+        for before, after in pairwise(shape):
             if after.utilization <= before.utilization:
                 raise ValueError("utilization values must be strictly increasing")
         return shape

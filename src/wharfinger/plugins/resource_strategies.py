@@ -77,7 +77,8 @@ class RequestedToCapacityRatio:
     def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
         """See Strategy; rounded half up (nothing here is negative)."""
         divisor = np.maximum(weights, 1)
-        return (2 * total + divisor) // (2 * divisor)
+        rounded: IntColumn = (2 * total + divisor) // (2 * divisor)
+        return rounded
 
 
 def score_at(shape: tuple[ShapePoint, ...], percent: int) -> int:
