@@ -1,0 +1,99 @@
+"""An etcd of a test's own, that may be killed, stopped, wiped and compacted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+TOOLS = Path(__file__).parents[2] / ".tools"
+
+
+def free_port() -> int:
+    """A port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EtcdProcess:
+    """One member; alone unless it is told the peers of a cluster."""
+
+    def __init__(self, folder: Path, *, scheme: str = "http", options: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self.scheme = scheme
+        self.options = tuple(options)
+        self.port = free_port()
+        self.name = f"m{self.port}"
+        self.peer = f"http://127.0.0.1:{free_port()}"
+        self.cluster = f"{self.name}={self.peer}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.port}"
+
+    def start(self, *, wait: bool = True) -> EtcdProcess:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(TOOLS / "etcd"), "--name", self.name, "--data-dir", str(self.folder / "data"),
+            "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
+            "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
+            "--initial-cluster", self.cluster, "--watch-progress-notify-interval", "300ms",
+            "--log-level", "warn", "--unsafe-no-fsync", *self.options,
+        ]  # fmt: skip
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds: float = 20.0) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                    pass
+                if self.scheme == "https":
+                    return
+                if self.post("/v3/maintenance/status", {})["leader"]:
+                    return
+            except (OSError, KeyError):
+                pass
+            time.sleep(0.03)
+        raise TimeoutError((self.folder / "log").read_text()[-2000:])
+
+    def post(self, path: str, body: dict[str, Any], context: ssl.SSLContext | None = None) -> Any:
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+            return json.loads(answer.read())
+
+    def compact(self, revision: int) -> None:
+        self.post("/v3/kv/compaction", {"revision": revision, "physical": True})
+
+    def pause(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def wipe(self) -> None:
+        """Forget everything, as a restore of an ancient backup would."""
+        shutil.rmtree(self.folder / "data")
