@@ -262,9 +262,8 @@ async def run_worker(settings: WorkerSettings) -> int:
     stop = stop_on_signals()
     metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics()
-    health = HealthServer(
-        metrics, checks=lambda: {"servers": "etcd and Temporal did not both answer yet"}, sdk_metrics_url=sdk.url
-    )
+    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
+    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
     if settings.health_port >= 0:
         await health.start(settings.bind_address, settings.health_port)
     async with contextlib.AsyncExitStack() as stack:
@@ -274,6 +273,7 @@ async def run_worker(settings: WorkerSettings) -> int:
         if store is None:
             return 0
         stack.push_async_callback(store.close)
+        connected["etcd"] = "ok"
         identity = f"{os.getpid()}@{socket.gethostname()}"
         connecting = connect_temporal(configuration, identity=identity, runtime=sdk.runtime, chance=chance)
         client = await unless_stopped(stop, connecting)

@@ -6,7 +6,7 @@ import logging
 import random
 import socket
 from asyncio import sleep
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 DEFAULT_NAMESPACE = "default"
+FIRST_ANSWER = 2.0
+"""Seconds for etcd's first answer, so that it is soon said what is waited for."""
 LONGEST_PAUSE = 3.0
 """Seconds between two tries, at most."""
 
@@ -87,8 +89,10 @@ async def connect_temporal(
 async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> EtcdStore:
     """A store, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
     said = False
+    impatient = replace(settings, deadline=min(settings.deadline, FIRST_ANSWER))
     for delay in delays(0.2, LONGEST_PAUSE, chance):
         try:
+            await (await EtcdStore.connect(impatient)).close()
             return await EtcdStore.connect(settings)
         except Unavailable as error:
             if not said:
