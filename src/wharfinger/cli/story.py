@@ -1,0 +1,123 @@
+"""An explanation as text for people: the pod's story, attempt by attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import typer
+
+from wharfinger.cli.output import Columns
+from wharfinger.observe.explanation import Explanation
+from wharfinger.observe.history import Attempt, Step
+
+_INDENT = "  "
+_COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
+_STEP_NAMES = {"record_refusal": "recorded"}
+
+
+def tell(explanation: Explanation) -> str:
+    """The whole story, without the last line's end."""
+    parts = ["\n".join(_headline(explanation))]
+    parts += ["\n".join(_attempt(attempt)) for attempt in explanation.attempts]
+    if not explanation.attempts:
+        parts.append("No attempt is recorded.")
+    return "\n\n".join(parts)
+
+
+def _headline(explanation: Explanation) -> Iterator[str]:
+    where = f" to {explanation.node}" if explanation.node and explanation.state == "bound" else ""
+    yield typer.style(f"pod {explanation.pod} is {explanation.state}{where}", bold=True)
+    if explanation.record is not None and explanation.state == "pending":
+        record = explanation.record
+        yield f"Waits since attempt {record.attempt} ({record.time}): {record.message}"
+        if record.plugins:
+            yield f"An event that may help {', '.join(record.plugins)} wakes it."
+    for sentence in explanation.missing:
+        yield f"Not shown: {sentence}."
+
+
+def _attempt(attempt: Attempt) -> Iterator[str]:
+    outcome = typer.style(attempt.outcome, fg=_COLOURS.get(attempt.outcome), bold=True)
+    took = f", took {_seconds((attempt.ended - attempt.started).total_seconds())}" if attempt.ended else ""
+    yield f"Attempt {attempt.attempt}: {outcome}   {_clock(attempt.started)}{took}"
+    yield f"{_INDENT}{attempt.cause[:1].upper()}{attempt.cause[1:]}."
+    yield from _decision(attempt)
+    for note in attempt.notes:
+        yield f"{_INDENT}On the way: {note}."
+    if attempt.steps:
+        yield f"{_INDENT}Steps: " + " → ".join(_step(step) for step in attempt.steps)
+    yield f"{_INDENT}Run {attempt.workflow_id} {attempt.run_id}"
+
+
+def _decision(attempt: Attempt) -> Iterator[str]:
+    computation = attempt.computation
+    if attempt.message:
+        yield _INDENT + attempt.message
+    elif attempt.node:
+        yield f"{_INDENT}{attempt.node}, one of {_nodes(computation.get('feasible', 0))} that fit."
+    if computation:
+        micros = computation.get("micros", 0)
+        yield (
+            f"{_INDENT}{_nodes(computation.get('nodes', 0))} at revision {computation.get('revision', 0)}, "
+            f"decided in {_seconds(micros / 1e6)} by {computation.get('worker') or 'a worker'}"
+        )
+    yield from _table(_refusals(attempt))
+    yield from _table(_ranking(attempt))
+
+
+def _refusals(attempt: Attempt) -> list[list[str]]:
+    rows = [
+        [plugin, str(count), reason]
+        for plugin, reasons in attempt.refusals.items()
+        for reason, count in sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    ]
+    return [["REFUSED BY", "NODES", "REASON"], *rows] if rows else []
+
+
+def _ranking(attempt: Attempt) -> list[list[str]]:
+    ranking = attempt.ranking
+    if not ranking:
+        return []
+    plugins = list(ranking[0].get("plugins", {}))
+    rows = [
+        [one["node"], str(one["total"]), *(str(one.get("plugins", {}).get(plugin, "")) for plugin in plugins)]
+        for one in ranking
+    ]
+    return [["NODE", "SCORE", *plugins], *rows]
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    if rows:
+        for line in Columns(*rows[0]).render(rows[1:]).splitlines():
+            yield _INDENT * 2 + line
+
+
+def _step(step: Step) -> str:
+    name = _STEP_NAMES.get(step.name, step.name)
+    if step.seconds is None:
+        return f"{name} since {_clock(step.started)}"
+    tries = f" in {step.tries} tries" if step.tries > 1 else ""
+    detail = f" ({step.detail})" if step.detail.startswith("failed") else ""
+    return f"{name} {_seconds(step.seconds)}{tries}{detail}"
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node" + ("" if count == 1 else "s")
+
+
+def _clock(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d}Z"
+
+
+def _seconds(seconds: float) -> str:
+    """A duration with two or three telling digits."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
