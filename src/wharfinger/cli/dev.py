@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.options import RUN, variable
+from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
     from wharfinger.dev.tree import running
 
     began = time.monotonic()
-    stop = _Stop()
+    stopping = Stopping()
     status = Status(sys.stdout)
-    with suppress(asyncio.CancelledError), stop, status:
+    with suppress(asyncio.CancelledError), stopping, status:
         async with running(settings, servers, say=status.say) as tree:
-            stop.tree = tree
+            stopping.tree = tree
             status.show(tree)
             status.say(f"Everything is up after {time.monotonic() - began:.1f} s. Data: {tree.folder.root}")
             for line in _what_next(tree, settings):
@@ -114,32 +114,6 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
                 status.hide()
                 status.say("Stopping; once more Ctrl-C does not wait for anything.")
     status.say("Stopped.")
-
-
-class _Stop:
-    """The first SIGINT or SIGTERM stops the tree in order, the second one kills it."""
-
-    def __init__(self) -> None:
-        self.tree: DevTree | None = None
-        self._asked = False
-
-    def __enter__(self) -> None:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-
-        def asked() -> None:
-            if not self._asked:
-                self._asked = True
-                task.cancel()
-            elif self.tree is not None:
-                self.tree.kill()
-
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, asked)
-
-    def __exit__(self, *error: object) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().remove_signal_handler(number)
 
 
 def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:

@@ -1,0 +1,173 @@
+"""What the demo does: fill a real cluster, kill a worker half-way, and wait until every pod has its answer.
+
+::
+
+    nodes ──► pods, in the trace's order ──► half are bound: SIGKILL to the first worker
+          ──► all are bound or refused ──► audit of etcd's history ──► summary
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from wharfinger.demo import openb
+from wharfinger.demo.audit import Audit, Ledger, audit
+from wharfinger.demo.view import View
+from wharfinger.dev.tree import DevTree
+from wharfinger.manifests.documents import to_json
+from wharfinger.registry import keys
+from wharfinger.registry.store import Put, Store
+
+NODES_A_TRANSACTION = 100
+QUIET = 5.0
+"""Seconds without news after which refused pods count as answered: nothing is tried for them any more."""
+PATIENCE = 90.0
+"""Seconds without news after which the demo gives up and lets the audit say what is missing."""
+RATE_OVER = 5.0
+"""Seconds over which the rate shown is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The end of the story, as `--json` prints it."""
+
+    pods: int
+    bound: int
+    refused: dict[str, int]
+    """Reason (without its numbers) to pods that wait for it."""
+    attempts: int
+    """Binds and recorded refusals in etcd's history; an attempt that died with its worker leaves no mark."""
+    seconds: float
+    """From the first pod's put to the last answer, the dead worker's recovery included."""
+    pods_per_s: float
+    lost: int
+    doubled: int
+    overcommitted: int
+
+    @property
+    def sound(self) -> bool:
+        """Nothing lost, doubled or overcommitted."""
+        return not (self.lost or self.doubled or self.overcommitted)
+
+
+@dataclass(slots=True)
+class Story:
+    """One demo on a running tree; `tell` once."""
+
+    tree: DevTree
+    store: Store
+    view: View
+    pods: int
+    ledger: Ledger = field(default_factory=Ledger)
+    """Followed live, for the show; the summary comes from the audit."""
+    _news: float = 0.0
+    """When something was bound or refused last."""
+    _recent: deque[tuple[float, int]] = field(default_factory=deque)
+
+    async def tell(self) -> Summary:
+        """Do it all; answers the summary, judged from etcd's history."""
+        first = (await self.store.get(keys.INSTALLATION)).revision + 1
+        following = asyncio.create_task(self._follow(first))
+        try:
+            await self._put_nodes()
+            self.view.show(self.pods)
+            began = self._news = time.monotonic()
+            putting = asyncio.create_task(self._put_pods())
+            await self._until(lambda: self.ledger.bound >= self.pods // 2 or self._answered())
+            self._kill_a_worker()
+            await self._until(lambda: putting.done() and self._answered())
+            await putting
+            seconds = self._news - began
+        finally:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+        self.view.hide()
+        self.view.say("Reading etcd's revision history from the first revision on ...")
+        return summary(await audit(self.store, first), self.pods, seconds)
+
+    async def _put_nodes(self) -> None:
+        nodes = list(openb.nodes(created=_now()))
+        for batch in _batches(nodes, NODES_A_TRANSACTION):
+            await self.store.txn((), [Put(keys.node(node["metadata"]["name"]), to_json(node)) for node in batch])
+        self.view.say(f"{len(nodes):,} nodes of a production GPU cluster are in etcd.")
+
+    async def _put_pods(self) -> None:
+        self.view.say(f"Putting {self.pods:,} of its pods into etcd, in the trace's order ...")
+        for pod in openb.pods(self.pods, created=_now()):
+            await self.store.put(keys.pod(openb.NAMESPACE, pod["metadata"]["name"]), to_json(pod))
+        self.view.say("All pods are in etcd.")
+
+    def _kill_a_worker(self) -> None:
+        if not self.tree.workers:
+            return
+        victim = self.tree.workers[0]
+        self.view.say(f"{self.ledger.bound:,} pods are bound: SIGKILL to {victim.spec.name} ({victim.pid}).")
+        with suppress(ProcessLookupError):
+            os.kill(victim.pid, signal.SIGKILL)
+
+    def _answered(self) -> bool:
+        """Every pod is bound, or waits with a record and nothing has changed for a while."""
+        if len(self.ledger.pods) < self.pods:
+            return False
+        waiting = self.pods - self.ledger.bound
+        return waiting == 0 or (len(self.ledger.waiting()) == waiting and time.monotonic() - self._news >= QUIET)
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        """Wait, showing how far it is, until it is done or nothing happens any more."""
+        while not done() and time.monotonic() - self._news < PATIENCE:
+            up = sum(worker.up for worker in self.tree.workers)
+            refused = len(self.ledger.waiting())
+            self.view.update(bound=self.ledger.bound, refused=refused, rate=self._rate(), up=up)
+            await asyncio.sleep(0.1)
+
+    def _rate(self) -> float:
+        now = time.monotonic()
+        self._recent.append((now, self.ledger.bound))
+        while now - self._recent[0][0] > RATE_OVER:
+            self._recent.popleft()
+        since, bound = self._recent[0]
+        return (self.ledger.bound - bound) / (now - since) if now > since else 0.0
+
+    async def _follow(self, first: int) -> None:
+        async with self.store.watch(keys.ROOT, first) as batches:
+            async for batch in batches:
+                before = (self.ledger.bound, len(self.ledger.records))
+                self.ledger.apply(batch)
+                if before != (self.ledger.bound, len(self.ledger.records)):
+                    self._news = time.monotonic()
+
+
+def summary(judged: Audit, pods: int, seconds: float) -> Summary:
+    """The summary of an audit; pods that never came to be in etcd are lost too."""
+    return Summary(
+        pods=pods,
+        bound=judged.bound,
+        refused=judged.reasons(),
+        attempts=judged.attempts,
+        seconds=round(seconds, 1),
+        pods_per_s=round(pods / seconds, 1) if seconds > 0 else 0.0,
+        lost=len(judged.lost) + max(0, pods - judged.pods),
+        doubled=len(judged.doubled),
+        overcommitted=len(judged.overcommitted),
+    )
+
+
+def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
