@@ -10,6 +10,7 @@ from wharfinger.framework.status import Code, Status
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_NAMELESS = (Code.SUCCESS, Code.SKIP)
 
 
 def call(plugin: str, point: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -27,4 +28,4 @@ def ask(plugin: str, point: str, function: Callable[P, Status], *args: P.args, *
     status = call(plugin, point, function, *args, **kwargs)
     if not isinstance(status, Status):
         raise PluginError(plugin, point, f"answered {status!r}, not a Status")
-    return status if status.code is Code.SUCCESS else status.by(plugin)
+    return status if status.code in _NAMELESS else status.by(plugin)

@@ -107,11 +107,11 @@ def _run_pre_filters(
         answer = call(name, "PreFilter", pre_filter, state, pod, snapshot)
         if not isinstance(answer, PreFilterResult):
             raise PluginError(name, "PreFilter", f"answered {answer!r}, not a PreFilterResult")
-        status = answer.status.by(name)
+        status = answer.status
         if status.code is Code.SKIP:
             state.skipped_filters.add(name)
         elif status.rejected:
-            search.rejection = status
+            search.rejection = status.by(name)
             if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return
         elif not status.ok:

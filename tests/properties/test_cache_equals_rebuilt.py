@@ -1,0 +1,184 @@
+"""After any sequence of events the cache's snapshot is the one that its facts and assumptions give from nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.properties.clusters import nodes, pods
+from wharfinger.cache.cache import Cache
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+
+NODES = st.sampled_from(["n0", "n1", "n2", "n3"])
+NAMES = st.sampled_from(["p0", "p1", "p2", "p3"])
+EXPIRY = 30.0
+
+
+def same(snapshot: Snapshot, expected: Snapshot) -> None:
+    """Same rows, same columns, whatever was shared or patched to make them."""
+    assert snapshot.names == expected.names
+    assert snapshot.index == expected.index
+    resources = {*snapshot.node_columns.allocatable, *expected.node_columns.allocatable}
+    resources |= {*snapshot.pod_columns.requested, *expected.pod_columns.requested}
+    for resource in resources:
+        assert snapshot.allocatable(resource).tolist() == expected.allocatable(resource).tolist(), resource
+        assert snapshot.requested(resource).tolist() == expected.requested(resource).tolist(), resource
+        assert (
+            snapshot.requested_for_scoring(resource).tolist() == expected.requested_for_scoring(resource).tolist()
+        )
+    for key in ("zone", "disk"):
+        assert decoded(snapshot.label(key)) == decoded(expected.label(key))
+    assert decoded(snapshot.taints) == decoded(expected.taints)
+    assert decoded(snapshot.host_ports) == decoded(expected.host_ports)
+    assert snapshot.unschedulable.tolist() == expected.unschedulable.tolist()
+    assert snapshot.any_unschedulable == expected.any_unschedulable
+    assert [dict(info.pods) for info in snapshot.rows] == [dict(info.pods) for info in expected.rows]
+    assert [info.node for info in snapshot.rows] == [info.node for info in expected.rows]
+
+
+def decoded(column) -> list[object]:  # type: ignore[no-untyped-def]
+    assert column.plain == (not column.codes.any())
+    return [column.values[code] for code in column.codes.tolist()]
+
+
+class CacheEqualsRebuilt(RuleBasedStateMachine):
+    """Events as the informer and the activities make them, against the plainest book-keeping there is."""
+
+    @initialize()
+    def start(self) -> None:
+        self.now = 0.0
+        self.cache = Cache(clock=lambda: self.now, assume_expiry=EXPIRY)
+        self.revision = 0
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[PodKey, Pod] = {}
+        self.assumed: dict[PodIdentity, tuple[Pod, str, float, bool]] = {}
+
+    def advance(self) -> int:
+        self.revision += 1
+        self.cache.progress.advance(self.revision)
+        return self.revision
+
+    @rule(name=NODES, data=st.data())
+    def put_node(self, name: str, data: st.DataObject) -> None:
+        self.nodes[name] = data.draw(nodes(name))
+        self.cache.set_node(self.nodes[name])
+        self.advance()
+
+    @rule(name=NODES)
+    def heart_beat(self, name: str) -> None:
+        if name in self.nodes:
+            self.nodes[name] = replace(self.nodes[name], mod_revision=self.revision, conditions={"Ready": "True"})
+            self.cache.set_node(self.nodes[name])
+            self.advance()
+
+    @rule(name=NODES)
+    def remove_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.cache.remove_node(name)
+        self.advance()
+
+    @rule(name=NAMES, node=st.just("") | NODES, phase=st.sampled_from(["", "", "Succeeded"]), data=st.data())
+    def put_pod(self, name: str, node: str, phase: str, data: st.DataObject) -> None:
+        key = PodKey("default", name)
+        known = self.pods.get(key)
+        revision = self.advance()
+        again = known is not None and data.draw(st.booleans())
+        created = known.create_revision if known is not None and again else revision
+        if known is not None and again and known.node_name:
+            node = known.node_name
+        if known is not None and not again:
+            self.assumed.pop(known.identity, None)
+        pod = replace(data.draw(pods(name)), node_name=node, phase=phase, create_revision=created)
+        self.pods[key] = pod
+        if pod.bound or pod.finished:
+            self.assumed.pop(pod.identity, None)
+        self.cache.set_pod(pod, b"raw")
+
+    @rule(name=NAMES)
+    def remove_pod(self, name: str) -> None:
+        known = self.pods.pop(PodKey("default", name), None)
+        if known is not None:
+            self.assumed.pop(known.identity, None)
+        self.cache.remove_pod(PodKey("default", name))
+        self.advance()
+
+    @rule(name=NAMES, node=NODES)
+    def assume(self, name: str, node: str) -> None:
+        known = self.pods.get(PodKey("default", name))
+        if known is None:
+            return
+        self.cache.assume(known, node)
+        if not known.bound and not known.finished:
+            self.assumed[known.identity] = (known, node, self.now, False)
+
+    @precondition(lambda self: self.assumed)
+    @rule(data=st.data(), what=st.sampled_from(["send", "forget", "forget_unsent", "settle"]))
+    def treat(self, data: st.DataObject, what: str) -> None:
+        identity = data.draw(st.sampled_from(sorted(self.assumed)))
+        pod, node, since, sent = self.assumed[identity]
+        if what == "send":
+            self.cache.mark_sent(identity)
+            self.assumed[identity] = (pod, node, since, True)
+        elif what == "forget":
+            self.cache.forget(identity)
+            del self.assumed[identity]
+        elif what == "forget_unsent":
+            self.cache.forget_unsent(identity)
+            if not sent:
+                del self.assumed[identity]
+        else:
+            self.cache.settle(identity, self.revision)
+            del self.assumed[identity]
+
+    @rule(seconds=st.sampled_from([1.0, 20.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        expired = {assumption.identity for assumption in self.cache.expire()}
+        due = {
+            identity
+            for identity, (_, _, since, sent) in self.assumed.items()
+            if not sent and since < self.now - EXPIRY
+        }
+        assert expired == due
+        for identity in due:
+            del self.assumed[identity]
+
+    def rebuilt(self, *, without: frozenset[PodIdentity] = frozenset()) -> Snapshot:
+        on: dict[str, list[Pod]] = {name: [] for name in self.nodes}
+        for pod in self.pods.values():
+            if pod.bound and not pod.finished:
+                on.setdefault(pod.node_name, []).append(pod)
+        for identity, (pod, node, _, _) in self.assumed.items():
+            if identity not in without:
+                on.setdefault(node, []).append(pod)
+        return Snapshot.of((NodeInfo.of(node, on[name]) for name, node in self.nodes.items()), self.revision)
+
+    @rule()
+    def a_snapshot_equals_one_made_from_nothing(self) -> None:
+        snapshot = self.cache.snapshot()
+        assert snapshot.revision == self.revision
+        same(snapshot, self.rebuilt())
+        same(self.cache.snapshot(without_assumed=True), self.rebuilt(without=frozenset(self.assumed)))
+        for identity in self.assumed:
+            same(self.cache.snapshot(excluding=identity), self.rebuilt(without=frozenset({identity})))
+        same(self.cache.snapshot(), self.rebuilt())
+
+    @rule(name=NODES)
+    def one_node_alone_is_the_same_as_in_the_whole(self, name: str) -> None:
+        same(self.cache.snapshot(only=name), self.rebuilt().only(name))
+
+    @invariant()
+    def the_assumptions_are_those_expected(self) -> None:
+        if hasattr(self, "cache"):
+            found = {each.identity: (each.node, each.sent) for each in self.cache.assumed()}
+            assert found == {identity: (node, sent) for identity, (_, node, _, sent) in self.assumed.items()}
+
+
+CacheEqualsRebuilt.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestCacheEqualsRebuilt = CacheEqualsRebuilt.TestCase
