@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from random import Random
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -108,6 +108,7 @@ class Connection:
         self._gateway = open_gateway(self._session)
         self._gateway.endpoint = self._endpoints[0]
         self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
+        self._streams: set[aiohttp.ClientResponse] = set()
         self._authenticating = asyncio.Lock()
         self._attempt = self._timeout(settings.attempt_timeout)
 
@@ -199,11 +200,21 @@ class Connection:
             self._distrust(token, error)
             raise
 
-    async def open_stream(self, path: str, body: Body, *, idle: float) -> aiohttp.ClientResponse:
-        """Begin a stream at the current endpoint: one try, bounded; `idle` seconds without a byte end it.
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, body: Body, *, idle: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """A stream from the current endpoint: one try, bounded; `idle` seconds without a byte end it.
 
         Raises the four classes above, `AccessDenied`, and what etcd's refusal means.
         """
+        response = await self._open_stream(path, body, idle)
+        self._streams.add(response)
+        try:
+            yield response.content
+        finally:
+            self._streams.discard(response)
+            response.close()
+
+    async def _open_stream(self, path: str, body: Body, idle: float) -> aiohttp.ClientResponse:
         connect = self.settings.connect_timeout
         if self.settings.user and self._gateway.token is None:
             await self._authenticate(self.settings.attempt_timeout)
@@ -251,6 +262,9 @@ class Connection:
     async def close(self) -> None:
         """Close all sockets; streams end."""
         self.closed.set()
+        for response in self._streams:
+            # closing its socket alone would leave the reader waiting for ever
+            response.content.set_exception(aiohttp.ClientConnectionError("closed"))
         await self._session.close()
 
 
@@ -259,9 +273,13 @@ def _checked(endpoint: str) -> str:
 
     A user in a URL would show up in logs and errors.
     """
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ConfigurationError("an etcd endpoint is no URL with a host and a numeric port") from None
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+    if parts.scheme not in {"http", "https"} or not named or parts.path.strip("/") or parts.query:
         raise ConfigurationError(f"etcd endpoint {shown}: expected http://HOST:PORT or https://HOST:PORT")
     if "@" in parts.netloc:
         raise ConfigurationError(f"etcd endpoint {shown}: user and password have settings of their own")

@@ -89,9 +89,12 @@ class Watch:
     async def _messages(self) -> AsyncGenerator[Body, None]:
         """Open the stream once and decode its lines until it breaks or falls silent."""
         request = wire.watch_request(self._prefix, self._next, previous=self._previous)
-        response = await self._connection.open_stream("/watch", request, idle=self._connection.settings.watch_idle)
+        idle = self._connection.settings.watch_idle
         try:
-            async with aclosing(_lines(response.content)) as lines:
+            async with (
+                self._connection.stream("/watch", request, idle=idle) as content,
+                aclosing(_lines(content)) as lines,
+            ):
                 async for line in lines:
                     message: Body = json.loads(line)
                     if "error" in message:
@@ -100,8 +103,6 @@ class Watch:
                     yield message.get("result", {})
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Unanswered(repr(error)) from error
-        finally:
-            response.close()
 
     async def _take(self, message: Body) -> list[WatchBatch]:
         # a refused watch says created and canceled at once: canceled comes first

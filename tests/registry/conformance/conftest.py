@@ -53,7 +53,9 @@ class World:
 
     async def list_all(self, prefix: str | None = None, *, revision: int = 0, page_size: int = 500) -> list[KeyValue]:
         prefix = self.prefix if prefix is None else prefix
-        return [kv async for page in self.store.list(prefix, revision=revision, page_size=page_size) for kv in page.items]
+        return [
+            kv async for page in self.store.list(prefix, revision=revision, page_size=page_size) for kv in page.items
+        ]
 
 
 @pytest.fixture(params=["memory", "etcd"])

@@ -169,9 +169,11 @@ async def test_a_list_at_an_old_revision_shows_the_old_state(world: World) -> No
 
 async def test_a_compaction_in_the_middle_of_a_list_ends_it(world: World) -> None:
     for number in range(4):
-        revision = await world.store.put(world.key(f"{number}"), b"")
+        await world.store.put(world.key(f"{number}"), b"")
+
+    async def read_and_compact() -> None:
+        async for _ in world.store.list(world.prefix, page_size=2):
+            world.compact(await world.store.put(world.key("x"), b""))
 
     with pytest.raises(Compacted):
-        async for _ in world.store.list(world.prefix, page_size=2):
-            revision = await world.store.put(world.key("x"), b"")
-            world.compact(revision)
+        await read_and_compact()

@@ -65,7 +65,9 @@ async def test_one_compare_that_fails_fails_them_all_and_the_other_branch_runs(w
 
 async def test_reads_are_answered_in_their_order_and_see_what_was_written_before_them(world: World) -> None:
     key = world.key("a")
-    result = await world.store.txn((), [Get(key), Put(key, b"1"), Get(key), Delete(world.key("b")), Get(world.key("b"))])
+    result = await world.store.txn(
+        (), [Get(key), Put(key, b"1"), Get(key), Delete(world.key("b")), Get(world.key("b"))]
+    )
 
     written = KeyValue(key, b"1", result.revision, result.revision)
     assert result.reads == (None, written, None)
@@ -122,7 +124,9 @@ async def test_a_compare_of_something_else_is_refused(world: World) -> None:
         await world.store.txn([Compare(world.key("a"), "version", 1)], [])
 
 
-def _some_transaction(chance: random.Random, base: int, known: int) -> tuple[list[Compare], list[Operation], list[Operation]]:
+def _some_transaction(
+    chance: random.Random, base: int, known: int
+) -> tuple[list[Compare], list[Operation], list[Operation]]:
     keys = [f"/alike/{name}" for name in "abcd"]
 
     def operations() -> list[Operation]:
@@ -164,8 +168,8 @@ async def test_both_stores_answer_the_same_to_two_hundred_transactions(steady_et
             known = result.revision - base
             seen.append((result.succeeded, known, [_relative(kv, base) for kv in result.reads]))
         for revision in range(1, known + 1, 7):
-            async for page in store.list("/alike/", revision=base + revision, page_size=3):
-                seen.append([_relative(kv, base) for kv in page.items])
+            pages = store.list("/alike/", revision=base + revision, page_size=3)
+            seen += [[_relative(kv, base) for kv in page.items] async for page in pages]
         async with store.watch("/alike/", base + 1, previous=True) as batches:
             async for batch in batches:
                 seen += [(_relative(e.kv, base), e.deleted, _relative(e.previous, base)) for e in batch.events]

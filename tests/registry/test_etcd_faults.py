@@ -1,0 +1,246 @@
+"""What becomes of calls and watches when etcd dies, hangs, moves or forgets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.registry.conftest import StartEtcd
+from tests.registry.etcd_process import EtcdProcess, free_port
+from wharfinger.errors import RevisionWentBack, Unavailable
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Event, Store, WatchBatch
+from wharfinger.settings import EtcdSettings
+
+
+def hasty(*urls: str, deadline: float = 1.5) -> EtcdSettings:
+    """Settings for servers that will not answer."""
+    return EtcdSettings(endpoints=urls, connect_timeout=0.3, attempt_timeout=0.6, deadline=deadline, watch_idle=1.2)
+
+
+async def put_surely(store: Store, key: str, value: bytes) -> int:
+    """Put, and after a lost answer look whether it happened; answers how often that was."""
+    doubts = 0
+    while True:
+        try:
+            await store.put(key, value)
+        except Unavailable as error:
+            if not error.maybe_applied:
+                continue
+            doubts += 1
+            kv = (await store.get(key)).kv
+            if kv is None or kv.value != value:
+                continue
+        return doubts
+
+
+async def collect(batches: AsyncIterator[WatchBatch], last: bytes) -> list[Event]:
+    """All events until one with the value `last`."""
+    events: list[Event] = []
+    async for batch in batches:
+        assert {event.kv.mod_revision for event in batch.events} <= {batch.revision}
+        events += batch.events
+        if any(event.kv.value == last for event in batch.events):
+            break
+    return events
+
+
+async def test_a_watch_through_two_kills_loses_nothing_and_doubles_nothing(start_etcd: StartEtcd) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+        start = (await store.get("/a")).revision + 1
+
+        async def write() -> None:
+            for number in range(1000):
+                await put_surely(store, f"/{number % 10}", b"%d" % number)
+
+        async def kill_twice() -> None:
+            for number in (250, 600):
+                while (await store.get("/0")).revision < start + number:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(etcd.kill)
+                await asyncio.to_thread(etcd.start)
+
+        async with store.watch("/", start) as batches:
+            writing = asyncio.gather(write(), kill_twice())
+            events = await asyncio.wait_for(collect(batches, b"999"), 60)
+            await writing
+        async with store.watch("/", start) as batches:
+            history = await collect(batches, b"999")
+
+    assert events == history
+    assert [event.kv.mod_revision for event in events] == list(range(start, start + len(events)))
+    assert list(dict.fromkeys(int(event.kv.value) for event in events)) == list(range(1000))
+
+
+async def test_a_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_goes_on_afterwards(start_etcd: StartEtcd) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(hasty(etcd.url)) as store:
+        revision = await store.put("/a", b"1")
+        async with store.watch("/", revision) as batches:
+            await collect(batches, b"1")
+            etcd.pause()
+            began = time.monotonic()
+            with pytest.raises(Unavailable) as write:
+                await store.put("/a", b"2")
+            with pytest.raises(Unavailable) as read:
+                await store.get("/a")
+            took = time.monotonic() - began
+            await asyncio.sleep(0.5)  # the watch has found its stream silent and knocks in vain
+            etcd.resume()
+            await put_surely(store, "/a", b"3")
+            events = await asyncio.wait_for(collect(batches, b"3"), 10)
+
+    assert write.value.maybe_applied
+    assert not read.value.maybe_applied
+    assert took < 0.6 + 1.5 + 0.5
+    assert [event.kv.value for event in events] in ([b"2", b"3"], [b"3"])
+
+
+async def test_an_etcd_restored_to_an_older_state_is_noticed(start_etcd: StartEtcd) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+        for number in range(5):
+            revision = await store.put("/a", b"%d" % number)
+        async with store.watch("/", revision) as batches:
+            await collect(batches, b"4")
+            etcd.kill()
+            etcd.wipe()
+            etcd.start()
+            with pytest.raises(RevisionWentBack):
+                await anext(batches)
+        with pytest.raises(RevisionWentBack):
+            await store.get("/a")
+
+
+async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(steady_etcd: EtcdProcess) -> None:
+    settings = EtcdSettings(endpoints=(f"http://127.0.0.1:{free_port()}", steady_etcd.url))
+    for first in ("write", "watch"):
+        async with EtcdStore(settings) as store:
+            if first == "write":
+                await store.put("/dead-endpoint", b"1")
+            async with store.watch("/dead-endpoint", 0) as batches:
+                waiting = asyncio.ensure_future(collect(batches, b"2"))
+                while not waiting.done():
+                    await store.put("/dead-endpoint", b"2")
+                    await asyncio.wait([waiting], timeout=0.05)
+    async with EtcdStore(settings) as store:
+        lease = await store.grant_lease(2)
+        await asyncio.sleep(2.5)  # renewed at least twice, through a connection that met the dead one first
+        assert not lease.lost
+
+
+async def test_nobody_there_means_that_nothing_was_written(steady_etcd: EtcdProcess) -> None:
+    async with EtcdStore(hasty(f"http://127.0.0.1:{free_port()}", deadline=0.3)) as store:
+        with pytest.raises(Unavailable, match="does not answer at http://127.0.0.1") as refused:
+            await store.put("/a", b"1")
+
+    assert not refused.value.maybe_applied
+
+
+@asynccontextmanager
+async def strange_server(answer: bytes | None) -> AsyncIterator[str]:
+    """Reads a request, answers something (or never), hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
+        if answer is None:
+            await reader.read()
+        else:
+            writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+STRANGE_ANSWERS = {
+    "hangs up": b"",
+    "never answers": None,
+    "is no etcd": b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope",
+    "is a proxy in trouble": b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\n{}",
+    "redirects": b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+    "answers no object": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "breaks off": b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"header":',
+    "has no leader": b'HTTP/1.1 503 Unavailable\r\nContent-Length: 52\r\n\r\n{"code":14,"message":"etcdserver: leader changed"}  ',
+}
+
+
+@pytest.mark.parametrize("answer", STRANGE_ANSWERS.values(), ids=STRANGE_ANSWERS.keys())
+async def test_a_server_that_makes_no_sense_is_left_for_the_next_by_reads_and_doubted_by_writes(
+    steady_etcd: EtcdProcess, answer: bytes | None
+) -> None:
+    async with strange_server(answer) as url:
+        async with EtcdStore(hasty(url, steady_etcd.url, deadline=3.0)) as store:
+            with pytest.raises(Unavailable) as refused:
+                await store.put("/strange", b"1")
+        async with EtcdStore(hasty(url, steady_etcd.url, deadline=3.0)) as store:
+            assert (await store.get("/strange")).kv is None
+        async with EtcdStore(hasty(url, steady_etcd.url)) as store, store.watch("/strange", 0) as batches:
+            assert (await asyncio.wait_for(anext(batches), 5)).events == ()  # progress, from the sound one
+
+    assert refused.value.maybe_applied
+
+
+async def test_proxies_of_the_environment_are_not_obeyed(
+    steady_etcd: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(steady_etcd.url,)))
+
+    assert (await store.get("/proxied")).kv is None
+    await store.close()
+
+
+async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back() -> None:
+    store = EtcdStore(EtcdSettings(endpoints=(f"http://127.0.0.1:{free_port()}",)))
+    call = asyncio.ensure_future(store.get("/a"))
+    await asyncio.sleep(0.3)
+    began = time.monotonic()
+
+    await store.close()
+
+    with pytest.raises(Unavailable):
+        await call
+    assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize("fault", ["kill", "pause"])
+async def test_three_members_carry_on_without_the_one_we_were_talking_to(
+    three_members: list[EtcdProcess], fault: str
+) -> None:
+    settings = EtcdSettings(
+        endpoints=tuple(member.url for member in three_members), attempt_timeout=1.0, watch_idle=1.5, deadline=15.0
+    )
+    async with EtcdStore(settings) as store:
+        start = await store.put("/0", b"-1")
+
+        async def write() -> int:
+            return sum([await put_surely(store, f"/{number % 7}", b"%d" % number) for number in range(300)])
+
+        async with store.watch("/", start) as batches:
+            collecting = asyncio.ensure_future(collect(batches, b"299"))
+            writing = asyncio.ensure_future(write())
+            while (await store.get("/0")).revision < start + 100:
+                await asyncio.sleep(0.005)
+            getattr(three_members[0], fault)()
+            doubts = await asyncio.wait_for(writing, 30)
+            events = await asyncio.wait_for(collecting, 30)
+        async with store.watch("/", start) as batches:
+            history = await collect(batches, b"299")
+        three_members[1].kill()
+        three_members[2].kill()
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(store.put("/a", b"no quorum"), 20)
+
+    assert doubts <= 3
+    assert events == history
+    assert list(dict.fromkeys(int(event.kv.value) for event in events)) == list(range(-1, 300))

@@ -1,0 +1,91 @@
+"""Leases on a real etcd whose owner, or whose etcd, has trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from tests.registry.conftest import StartEtcd
+from tests.registry.etcd_process import EtcdProcess
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings
+
+
+def lease_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("etcd-lease")]
+
+
+async def test_a_lease_that_cannot_be_renewed_is_called_lost_before_etcd_drops_it(start_etcd: StartEtcd) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+        lease = await store.grant_lease(2)
+        etcd.pause()
+        stopped = time.monotonic()
+        reason = await asyncio.wait_for(lease.wait_lost(), 5)
+        took = time.monotonic() - stopped
+        etcd.resume()
+
+    assert "not renewed" in reason
+    assert took < 2.0
+    assert lease.lost
+
+
+async def test_a_lease_outlives_an_outage_shorter_than_its_time(start_etcd: StartEtcd) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
+        lease = await store.grant_lease(5)
+        await store.put("/a", b"", lease=lease.id)
+        etcd.kill()
+        await asyncio.sleep(1.0)
+        await asyncio.to_thread(etcd.start)
+        await asyncio.sleep(5.0)
+
+        assert not lease.lost
+        assert (await store.get("/a")).kv is not None
+
+
+async def test_a_lease_that_somebody_else_revoked_is_noticed_at_the_next_renewal(steady_etcd: EtcdProcess) -> None:
+    async with EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,))) as store:
+        lease = await store.grant_lease(3)
+        steady_etcd.post("/v3/lease/revoke", {"ID": str(lease.id)})
+        reason = await asyncio.wait_for(lease.wait_lost(), 2)
+        await lease.revoke()
+
+    assert "no longer" in reason
+
+
+async def test_a_lease_is_kept_while_the_event_loop_is_busy(steady_etcd: EtcdProcess) -> None:
+    async with EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,))) as store:
+        lease = await store.grant_lease(2)
+        await store.put("/busy", b"", lease=lease.id)
+        time.sleep(3)
+
+        assert not lease.lost
+        assert (await store.get("/busy")).kv is not None
+
+
+async def test_a_question_that_breaks_loses_the_lease_and_says_why(steady_etcd: EtcdProcess) -> None:
+    def broken() -> bool:
+        raise ZeroDivisionError("broken question")
+
+    async with EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,))) as store:
+        lease = await store.grant_lease(2, alive=broken)
+        reason = await asyncio.wait_for(lease.wait_lost(), 3)
+
+    assert "broken question" in reason
+
+
+async def test_threads_end_with_their_leases_and_with_the_store(steady_etcd: EtcdProcess) -> None:
+    before = lease_threads()
+    store = EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,)))
+    first, second = await store.grant_lease(10), await store.grant_lease(10)
+    during = lease_threads()
+    await first.revoke()
+    after_one = lease_threads()
+    await store.close()
+
+    assert len(during) == len(before) + 2
+    assert len(after_one) == len(before) + 1
+    assert lease_threads() == before
+    assert second.lost
