@@ -19,7 +19,6 @@ from typing import Protocol
 from wharfinger.control.changes import Changes
 from wharfinger.control.informer import Informer
 from wharfinger.control.membership import INCARNATION, Membership
-from wharfinger.control.polling import Polling
 from wharfinger.control.reachability import Reachability
 from wharfinger.control.shards import Roster, Shards
 
@@ -27,6 +26,23 @@ log = logging.getLogger(__name__)
 
 AGAIN = 1.0
 """Seconds until polling that failed is started again."""
+
+
+class Pollable(Protocol):
+    """What polls Temporal for this worker; `control.polling.Polling` in a real one."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it polls."""
+
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        """Call `failed` whenever it stops by itself."""
+
+    async def start(self) -> None:
+        """Poll from now on; nothing when it does."""
+
+    async def stop(self) -> None:
+        """Poll no more, once what runs has finished; bounded in time."""
 
 
 class Roll(Protocol):
@@ -46,7 +62,7 @@ class Duty:
         informer: Informer,
         membership: Membership,
         reachability: Reachability,
-        polling: Polling,
+        polling: Pollable,
         shards: Shards,
         serve: Callable[[bool], None],
         roll: Roll,

@@ -71,13 +71,16 @@ def worker_factory(
 class Polling:
     """Whether the Temporal worker runs."""
 
-    def __init__(self, factory: WorkerFactory, *, drain_timeout: float, failed: Callable[[], None]) -> None:
-        """`failed` is called when the worker ended by itself: polling has to be started again."""
+    def __init__(self, factory: WorkerFactory, *, drain_timeout: float) -> None:
         self._factory = factory
         self._drain_timeout = drain_timeout
-        self._failed = failed
+        self._failed: Callable[[], None] = lambda: None
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        """Call `failed` when the worker ends by itself: polling has to be started again."""
+        self._failed = failed
 
     @property
     def running(self) -> bool:

@@ -6,13 +6,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 log = logging.getLogger(__name__)
 
 EVERY = 2.0
 """Seconds between two questions."""
 
+_SILENCE = frozenset(
+    {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}
+)
 Probe = Callable[[], Awaitable[object]]
 
 
@@ -48,11 +51,17 @@ class Reachability:
             async with asyncio.timeout(self._patience / 2):
                 await self._probe()
         except (RPCError, TimeoutError, RuntimeError, OSError) as error:
+            if isinstance(error, RPCError) and error.status not in _SILENCE:
+                self._heard()  # a refusal is an answer
+                return
             silent = self._clock() - self._answered
             if self.reachable and silent >= self._patience:
                 log.warning("Temporal does not answer silent_s=%.1f error=%r", silent, str(error))
                 self._set(False)
             return
+        self._heard()
+
+    def _heard(self) -> None:
         self._answered = self._clock()
         if not self.reachable:
             log.info("Temporal answers again")

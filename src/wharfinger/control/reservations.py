@@ -53,6 +53,11 @@ class Reservations:
         """The pod came to wait again: what it was expected to do, it did not."""
         self._kept.pop(entry, None)
 
+    def next_expiry(self) -> float | None:
+        """When the oldest reservation's patience ends, in clock seconds; None without any."""
+        oldest = next(iter(self._kept.values()), None)  # they were added in the order of time
+        return None if oldest is None else oldest.at + self._patience
+
     def expire(self) -> list[Entry]:
         """Drop what is over; the entries whose pods still wait and gave no answer in time."""
         unanswered: list[Entry] = []

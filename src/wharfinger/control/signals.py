@@ -24,3 +24,10 @@ class Signaller(Protocol):
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
+
+
+class Attempts(Starter, Signaller, Protocol):
+    """Everything the loops ask of Temporal."""
+
+    def workflow_id(self, pod: Pod) -> str:
+        """The id of a pod's chain."""

@@ -117,7 +117,7 @@ class Waker:
     async def _next_round(self) -> None:
         while not self._kicked.is_set():
             now = self._clock()
-            due = self._sweep_at if self._again_at is None else min(self._sweep_at, self._again_at)
+            due = min(at for at in (self._sweep_at, self._again_at, self._reserved.next_expiry()) if at is not None)
             if due <= now and self._queue.waiting:
                 return
             with contextlib.suppress(TimeoutError):
