@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import contextlib
 import http.client
 import json
 import urllib.parse
@@ -20,7 +21,7 @@ NODES = "/registry/nodes/"
 
 
 def _b64(data: str | bytes) -> str:
-    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
+    return base64.b64encode(data.encode(errors="surrogateescape") if isinstance(data, str) else data).decode()
 
 
 def _range_end(prefix: str) -> str:
@@ -78,13 +79,13 @@ class Gateway:
         }
 
     def objects(self, prefix: str) -> dict[str, Any]:
-        """Key to decoded object of everything under the prefix that is JSON."""
+        """Key to decoded object of everything under the prefix that is a JSON object."""
         found = {}
         for key, value in self.values(prefix).items():
-            try:
-                found[key] = json.loads(value)
-            except ValueError:
-                continue
+            with contextlib.suppress(ValueError):
+                decoded = json.loads(value)
+                if isinstance(decoded, dict):
+                    found[key] = decoded
         return found
 
     def history(self, prefix: str, first: int, last: int) -> Iterable[tuple[int, str, bytes | None]]:
