@@ -31,6 +31,10 @@ AT_A_TIME = 8
 TRIES = 20
 """With delays up to 10 s, about three minutes; what is left then is found when lists are read."""
 
+Ending = Callable[[], Coroutine[Any, Any, None]]
+Closing = tuple[PodKey, int, bool]
+"""A pod, the revision of its record, and whether that goes too."""
+
 
 class Closer:
     """A few workers over a list of endings."""
@@ -40,10 +44,15 @@ class Closer:
         self._signaller = signaller
         self._view = view
         self._chance = chance
-        self._work: asyncio.Queue[Callable[[], Coroutine[Any, Any, None]]] = asyncio.Queue()
+        self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
+        self._closing: set[Closing] = set()
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
-        """End the chain of a pod that needs it no more, soon."""
+        """End the chain of a pod that needs it no more, soon; told again meanwhile, it is done once."""
+        closing = (key, refusal.record_revision, remove_record)
+        if closing in self._closing:
+            return
+        self._closing.add(closing)
 
         async def ending() -> None:
             if refusal.workflow_id:
@@ -51,7 +60,7 @@ class Closer:
             if remove_record:
                 await self._delete(keys.attempt(*key), refusal.record_revision)
 
-        self._work.put_nowait(ending)
+        self._work.put_nowait((ending, closing))
 
     def apply(self, changes: Changes) -> None:
         """After a list: remove binding keys without a node (nothing refers to them any more)."""
@@ -59,7 +68,7 @@ class Closer:
             return
         for name, revision in self._view.bindings.items():
             if name not in self._view.cache.nodes:
-                self._work.put_nowait(self._binding_ending(name, revision))
+                self._work.put_nowait((self._binding_ending(name, revision), None))
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -69,7 +78,7 @@ class Closer:
 
     async def _loop(self) -> None:
         while True:
-            ending = await self._work.get()
+            ending, closing = await self._work.get()
             pauses = delays(0.2, 10.0, self._chance)
             for _ in range(TRIES):
                 try:
@@ -78,8 +87,10 @@ class Closer:
                 except (RPCError, StoreError) as error:
                     log.debug("ending a chain failed, trying again error=%r", str(error))
                     await asyncio.sleep(next(pauses))
+            if closing is not None:
+                self._closing.discard(closing)
 
-    def _binding_ending(self, name: str, revision: int) -> Callable[[], Coroutine[Any, Any, None]]:
+    def _binding_ending(self, name: str, revision: int) -> Ending:
         async def ending() -> None:
             await self._delete(keys.binding(name), revision, unless=keys.node(name))
 

@@ -1,0 +1,256 @@
+"""All loops of a worker on a store in memory, with a Temporal that only writes down what it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.loops import Loops
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.profiles import load_profiles
+from wharfinger.queue.entry import Part
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Delete, Operation, Put
+from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
+from wharfinger.telemetry import Metrics
+
+PROFILES = load_profiles()
+
+
+class Clock:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class RecordedAttempts:
+    """Starts and signals, as they were asked for."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, str, bool]] = []
+        """Pod's name, cause, whether the task queue was to be checked."""
+        self.woken: list[tuple[str, Wake]] = []
+        """Pod's name and the signal."""
+        self.closed: set[str] = set()
+        """Names of pods without an open chain."""
+        self.failing: set[str] = set()
+        """Names of pods whose start and signal fail."""
+        self.tries = 0
+
+    def workflow_id(self, pod: Pod) -> str:
+        return pod_workflow_id("wharfinger", pod.namespace, pod.name, pod.uid)
+
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+        self.tries += 1
+        self._fail(pod.name)
+        self.started.append((pod.name, cause, check_queue))
+
+    async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        name = workflow_id.split("/")[3]
+        self._fail(name)
+        if name in self.closed:
+            return False
+        self.woken.append((name, wake))
+        return True
+
+    def _fail(self, name: str) -> None:
+        if name in self.failing or "*" in self.failing:
+            raise RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.started]
+
+    @property
+    def woken_names(self) -> list[str]:
+        return [name for name, _ in self.woken]
+
+
+class RecordedPolling:
+    """Whether it would poll."""
+
+    def __init__(self) -> None:
+        self.running = False
+
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        self.failed = failed
+
+    async def start(self) -> None:
+        self.running = True
+
+    async def stop(self) -> None:
+        self.running = False
+
+
+class Stage:
+    """One worker's loops, and a hand on the store that other clients would have."""
+
+    def __init__(self, store: MemoryStore | None = None, *, clock: Clock | None = None, **settings: Any) -> None:
+        self.store = store if store is not None else MemoryStore()
+        self.clock = clock if clock is not None else Clock()
+        self.attempts = RecordedAttempts()
+        self.polling = RecordedPolling()
+        self.metrics = Metrics()
+        self.cache = Cache(clock=self.clock)
+        settings.setdefault("dispatching", DispatchSettings(hold=0.0))
+        settings.setdefault("lease", LeaseSettings(loop_stall=1e9))
+        self.settings = WorkerSettings(**settings)
+        self.reachable = True
+        self.loops = Loops(
+            self.settings,
+            store=self.store.client(),
+            cache=self.cache,
+            profiles=PROFILES,
+            ownership=Ownership(frozenset(PROFILES), self.settings.tenant),
+            attempts=self.attempts,
+            polling=self.polling,
+            probe=self._probe,
+            metrics=self.metrics,
+            clock=self.clock,
+            chance=random.Random(1),
+        )
+        self.queue = self.loops.queue
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Stage:
+        self._task = asyncio.create_task(self.loops.run(self._stop))
+        await self.until(lambda: self.loops.shards.me is not None or not self.settings.dispatch == "sharded")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.drain()
+
+    async def drain(self) -> None:
+        self._stop.set()
+        assert self._task is not None
+        await self._task
+
+    async def _probe(self) -> None:
+        if not self.reachable:
+            raise RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+
+    # --- what other clients do --------------------------------------------------------------------
+
+    async def put_node(self, name: str, *, cpu: str = "4", pods: str = "110", **spec: Any) -> int:
+        return await self.store.put(keys.node(name), node_bytes(name, cpu=cpu, pods=pods, **spec))
+
+    async def put_pod(self, name: str, **fields: Any) -> int:
+        return await self.store.put(keys.pod("default", name), pod_bytes(name, **fields))
+
+    async def bind(self, name: str, node: str, **fields: Any) -> int:
+        """As `bind` does it: pod, binding version and record in one transaction."""
+        operations: list[Operation] = [
+            Put(keys.pod("default", name), pod_bytes(name, node=node, **fields)),
+            Put(keys.binding(node), b"{}"),
+            Delete(keys.attempt("default", name)),
+        ]
+        return (await self.store.txn([], operations)).revision
+
+    async def refuse(
+        self, name: str, *, plugins: tuple[str, ...] = ("NodeResourcesFit",), snapshot: int | None = None, **fields: Any
+    ) -> int:
+        """As `record_refusal` does it; `snapshot`: the refusing snapshot's revision, None = now."""
+        found = await self.store.get(keys.pod("default", name))
+        assert found.kv is not None
+        record = AttemptRecord(
+            attempt=1,
+            plugins=plugins,
+            revision=found.revision if snapshot is None else snapshot,
+            workflow_id=f"wharfinger/pod/default/{name}/rev-{found.kv.create_revision}",
+            create_revision=found.kv.create_revision,
+            **fields,
+        )
+        return await self.store.put(keys.attempt("default", name), record.to_bytes())
+
+    async def waiting(self, name: str, **refusal: Any) -> None:
+        """A pod that was refused and waits."""
+        pod = {key: refusal.pop(key) for key in ("cpu", "priority", "labels") if key in refusal}
+        await self.put_pod(name, **pod)
+        await self.refuse(name, **refusal)
+        await self.until(lambda: self.part(name) is Part.WAITING)
+
+    # --- what became of it ------------------------------------------------------------------------
+
+    def part(self, name: str) -> Part | None:
+        entry = self.queue.get(PodKey("default", name))
+        return entry.part if entry is not None else None
+
+    async def until(self, holds: Callable[[], Any], seconds: float = 5.0) -> None:
+        """Wait until it holds; fails when it does not in time."""
+        async with asyncio.timeout(seconds):
+            while not holds():
+                await asyncio.sleep(0.002)
+
+    async def caught_up(self) -> None:
+        """Everything written so far was taken in, and nobody has a decision left to make."""
+        revision = (await self.store.get(keys.INSTALLATION)).revision
+        await self.until(lambda: self.cache.progress.revision >= revision)
+        await asyncio.sleep(0.05)  # the waker gathers for 0.02 s before it decides
+        await self.loops.signals.settle()
+
+    def later(self, seconds: float) -> None:
+        """Time passes, and the loops look at it."""
+        self.clock.advance(seconds)
+        self.loops.dispatcher.kick()
+
+
+def node_bytes(name: str, *, cpu: str = "4", pods: str = "110", **spec: Any) -> bytes:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": pods}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name},
+            "spec": spec,
+            "status": {"allocatable": allocatable},
+        }
+    ).encode()
+
+
+def pod_bytes(
+    name: str,
+    *,
+    cpu: str = "1",
+    node: str = "",
+    priority: int = 0,
+    labels: dict[str, str] | None = None,
+    gates: tuple[str, ...] = (),
+    phase: str = "",
+    deleted: str = "",
+    scheduler: str = "",
+) -> bytes:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
+    if deleted:
+        metadata["deletionTimestamp"] = deleted
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+        "priority": priority,
+    }
+    if node:
+        spec["nodeName"] = node
+    if scheduler:
+        spec["schedulerName"] = scheduler
+    if gates:
+        spec["schedulingGates"] = [{"name": gate} for gate in gates]
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase or "Pending"}}
+    ).encode()

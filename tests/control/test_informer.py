@@ -1,0 +1,173 @@
+"""Lists and watches: nothing is lost, nothing stops, and a revision is never seen by halves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.control.stage import Stage, node_bytes, pod_bytes
+from wharfinger.control.changes import Changes
+from wharfinger.errors import RevisionWentBack
+from wharfinger.model.pod import PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import Delete, Put
+
+
+def invalid(stage: Stage, kind: str) -> float:
+    return stage.metrics.invalid_objects.labels(kind)._value.get()  # type: ignore[no-any-return]
+
+
+async def test_what_is_listed_and_what_is_watched_is_in_the_cache() -> None:
+    stage = Stage()
+    await stage.put_node("before")
+    async with stage:
+        await stage.put_node("after")
+        await stage.bind("p", "after")
+        await stage.caught_up()
+
+        assert set(stage.cache.nodes) == {"before", "after"}
+        assert stage.cache.pods[PodKey("default", "p")].node_name == "after"
+        assert stage.cache.binding_revision("after") == stage.cache.progress.revision
+
+
+async def test_the_events_of_one_revision_arrive_together() -> None:
+    seen: list[Changes] = []
+
+    class Witness:
+        def apply(self, changes: Changes) -> None:
+            assert stage.cache.progress.revision < changes.revision
+            seen.append(changes)
+
+    async with Stage() as stage:
+        stage.loops.informer._subscribers.append(Witness())  # type: ignore[attr-defined]
+        await stage.store.txn(
+            [],
+            [
+                Put(keys.pod("default", "p"), pod_bytes("p", node="n")),
+                Put(keys.binding("n"), b"{}"),
+                Put(keys.node("n"), node_bytes("n")),
+            ],
+        )
+        await stage.caught_up()
+
+        assert [(len(one.pods), len(one.nodes)) for one in seen if one.pods or one.nodes] == [(1, 1)]
+
+
+async def test_an_invalid_object_is_reported_once_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    stage = Stage()
+    await stage.store.put(keys.pod("default", "bad"), b"no json at all")
+    await stage.store.put(keys.pod("default", "other-name"), pod_bytes("p"))
+    await stage.store.put(keys.PODS + "no-namespace", b"{}")
+    await stage.store.put(keys.node("list"), b"[1, 2]")
+    async with stage:
+        await stage.store.put(keys.pod("default", "bad"), b"no json at all")
+        await stage.put_pod("good")
+        await stage.until(lambda: stage.attempts.names == ["good"])
+
+        assert invalid(stage, "pod") == 3
+        assert invalid(stage, "node") == 1
+        assert len([r for r in caplog.records if "default/bad" in r.getMessage()]) == 1
+
+        await stage.put_pod("bad")
+        await stage.caught_up()
+
+        assert invalid(stage, "pod") == 2
+        assert "bad" in stage.attempts.names
+
+
+async def test_a_bound_pod_that_turns_unreadable_still_counts_on_its_node() -> None:
+    async with Stage() as stage:
+        await stage.bind("p", "n")
+        await stage.store.put(keys.pod("default", "p"), b"{")
+        await stage.caught_up()
+
+        assert stage.cache.pods[PodKey("default", "p")].node_name == "n"
+
+        await stage.store.delete(keys.pod("default", "p"))
+        await stage.caught_up()
+
+        assert PodKey("default", "p") not in stage.cache.pods
+        assert invalid(stage, "pod") == 0
+
+
+async def test_a_pending_pod_that_turns_unreadable_is_absent() -> None:
+    async with Stage() as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.part("p"))
+        await stage.store.put(keys.pod("default", "p"), b"{")
+        await stage.caught_up()
+
+        assert stage.part("p") is None
+        assert PodKey("default", "p") not in stage.cache.pods
+
+
+async def test_after_a_compaction_the_difference_becomes_ordinary_events() -> None:
+    async with Stage() as stage:
+        await stage.put_node("stays")
+        await stage.put_node("goes")
+        await stage.waiting("deleted")
+        await stage.put_pod("recreated")
+        await stage.caught_up()
+        old = stage.cache.pods[PodKey("default", "recreated")].create_revision
+        stage.loops.informer._store.pause_watches()  # type: ignore[attr-defined]
+        await stage.store.delete(keys.node("goes"))
+        await stage.store.delete(keys.pod("default", "deleted"))
+        await stage.store.delete(keys.pod("default", "recreated"))
+        await stage.put_pod("recreated")
+        await stage.put_pod("new")
+        stage.store.compact(stage.store.revision)
+        stage.loops.informer._store.resume_watches()  # type: ignore[attr-defined]
+        await stage.caught_up()
+
+        assert set(stage.cache.nodes) == {"stays"}
+        assert set(stage.queue.keys()) == {PodKey("default", "recreated"), PodKey("default", "new")}
+        assert stage.cache.pods[PodKey("default", "recreated")].create_revision > old
+        assert stage.attempts.woken_names == ["deleted"]
+        assert stage.metrics.relists.labels("compacted")._value.get() == 1
+
+
+async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
+    """What we know never was, as the store has it now: no worker may go on with it."""
+    stage = Stage()
+    await stage.put_node("a")
+    running = asyncio.create_task(stage.loops.run(asyncio.Event()))
+    for number in range(5):
+        await stage.put_node(f"n{number}")
+    await stage.until(lambda: len(stage.cache.nodes) == 6)
+    stage.store.restore(2)
+
+    with pytest.raises(RevisionWentBack):
+        await asyncio.wait_for(running, 5)
+
+
+async def test_records_and_bindings_without_an_object_are_removed_when_listed() -> None:
+    stage = Stage()
+    await stage.put_node("n")
+    await stage.store.put(keys.binding("n"), b"{}")
+    await stage.store.put(keys.binding("gone"), b"{}")
+    await stage.put_pod("p")
+    await stage.refuse("p")
+    await stage.put_pod("gone")
+    await stage.refuse("gone")
+    await stage.store.delete(keys.pod("default", "gone"))
+    async with stage:
+        await stage.until(lambda: keys_of(stage) == {keys.binding("n"), keys.attempt("default", "p")})
+
+        assert "gone" in stage.attempts.woken_names
+
+
+def keys_of(stage: Stage) -> set[str]:
+    found = [keys.attempt(*key) for key in stage.loops.view.records]
+    return {*found, *(keys.binding(name) for name in stage.loops.view.bindings)}
+
+
+async def test_a_key_deleted_in_the_same_revision_as_another_is_put_is_one_change() -> None:
+    async with Stage() as stage:
+        await stage.put_node("a")
+        await stage.store.txn([], [Delete(keys.node("a")), Put(keys.node("b"), node_bytes("b"))])
+        await stage.caught_up()
+
+        assert set(stage.cache.nodes) == {"b"}
