@@ -202,10 +202,14 @@ class Stage:
 
     async def caught_up(self) -> None:
         """Everything written so far was taken in, and nobody has a decision left to make."""
+        await self.caught_up_without_signals()
+        await self.loops.signals.settle()
+
+    async def caught_up_without_signals(self) -> None:
+        """The same, with signals perhaps still on their way."""
         revision = (await self.store.get(keys.INSTALLATION)).revision
         await self.until(lambda: self.cache.progress.revision >= revision)
         await asyncio.sleep(0.05)  # the waker gathers for 0.02 s before it decides
-        await self.loops.signals.settle()
 
     def later(self, seconds: float) -> None:
         """Time passes, and the loops look at it."""

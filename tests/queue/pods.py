@@ -33,7 +33,9 @@ def pod(name: str, *, create: int = 1, mod: int = 0, gates: tuple[str, ...] = ()
     )
 
 
-def refusal(*, record: int, create: int = 1, rejectors: tuple[str, ...] = ("NodeResourcesFit",), **fields: Any) -> Refusal:
+def refusal(
+    *, record: int, create: int = 1, rejectors: tuple[str, ...] = ("NodeResourcesFit",), **fields: Any
+) -> Refusal:
     return Refusal(
         attempt=fields.pop("attempt", 1),
         reason=fields.pop("reason", "Unschedulable"),

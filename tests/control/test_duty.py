@@ -1,0 +1,110 @@
+"""On duty and off: registrations under a lease, and two workers that share."""
+
+from __future__ import annotations
+
+from tests.control.stage import Clock, Stage
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.settings import LeaseSettings
+
+
+async def registrations(store: MemoryStore) -> dict[str, str]:
+    found = {}
+    async for page in store.list(keys.INSTANCES):
+        for kv in page.items:
+            found[kv.key.removeprefix(keys.INSTANCES)] = InstanceRecord.model_validate_json(kv.value).state
+    return found
+
+
+async def test_a_worker_is_registered_as_ready_under_its_lease_and_gone_when_drained() -> None:
+    async with Stage(slot="0") as stage:
+        assert await registrations(stage.store) == {"common/0/1": "ready"}
+        assert stage.polling.running
+        assert set(stage.loops.checks().values()) == {"ok"}
+
+        await stage.drain()
+        assert await registrations(stage.store) == {}
+        assert not stage.polling.running
+        assert "ok" not in (stage.loops.checks()["lease"], stage.loops.checks()["serving"])
+
+
+async def test_a_worker_started_by_hand_is_named_after_host_and_lease() -> None:
+    async with Stage() as stage:
+        (name,) = await registrations(stage.store)
+
+        assert name.startswith("common/hand-")
+        assert name.endswith("/1")
+
+
+async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another() -> None:
+    async with Stage() as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.part("p"))
+        first = stage.loops.shards.me
+        (key,) = await registrations(stage.store)
+        lease = (await stage.store.get(keys.INSTANCES + key)).kv
+        assert lease is not None
+        stage.store.drop_lease(lease.lease)
+        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+
+        assert stage.polling.running
+        assert len(await registrations(stage.store)) == 1
+        await stage.until(lambda: len(stage.attempts.names) == 2)  # taken over from itself
+
+
+async def test_a_worker_that_cannot_reach_temporal_withdraws_until_it_can() -> None:
+    async with Stage(slot="0", lease=LeaseSettings(loop_stall=1e9, temporal_unreachable=0.03)) as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.part("p"))
+        stage.reachable = False
+        stage.clock.advance(1)
+        await stage.until(lambda: not stage.polling.running)
+        await stage.until(lambda: not len(stage.queue))
+        await stage.until(lambda: stage.loops.shards.members == frozenset())
+        assert await registrations(stage.store) == {"common/0/1": "withdrawn"}
+        assert stage.loops.checks()["temporal"] != "ok"
+
+        stage.reachable = True
+        await stage.until(lambda: stage.part("p"))
+        assert stage.polling.running
+
+
+async def test_polling_that_fails_is_started_again() -> None:
+    async with Stage() as stage:
+        stage.polling.running = False
+        stage.polling.failed()
+        await stage.until(lambda: stage.polling.running)
+
+
+async def test_two_workers_share_the_pods_and_one_takes_over_when_the_other_drains() -> None:
+    store, clock = MemoryStore(), Clock()
+    async with Stage(store, clock=clock, slot="0") as one, Stage(store, clock=clock, slot="1") as other:
+        await one.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
+        for number in range(40):
+            await one.put_pod(f"p{number}")
+        await one.until(lambda: len(one.queue) + len(other.queue) == 40)
+        assert len(one.queue) > 5
+        assert len(other.queue) > 5
+        assert not set(one.queue.keys()) & set(other.queue.keys())
+
+        await other.drain()
+        await one.until(lambda: len(one.queue) == 40)
+
+
+async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None:
+    """[Its chain may sit on a queue nobody polls]: a pod that changes its pool has its queue checked."""
+    store, clock = MemoryStore(), Clock()
+    async with Stage(store, clock=clock) as common, Stage(store, clock=clock, tenant="blue") as blue:
+        await common.put_pod("b", labels={"wharfinger.dev/tenant": "blue"})
+        await common.until(lambda: common.attempts.started)
+        await store.put(keys.tenant("blue"), b"{}")
+        await blue.until(lambda: blue.attempts.started)
+
+        assert blue.attempts.started == [("b", "take-over", True)]
+        assert len(common.queue) == 0
+
+        await store.delete(keys.tenant("blue"))
+        await common.until(lambda: len(common.attempts.started) == 2)
+        assert common.attempts.started[1] == ("b", "take-over", True)
+        assert len(blue.queue) == 0
