@@ -1,0 +1,233 @@
+"""Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`.
+
+Runs each ending of an attempt against a real Temporal server (the one of the set-up), with scripted
+activities, and writes the run's history to `histories/<ending>.json`. Record new endings from the code
+that is released, never over old files to make a failing replay pass: those runs exist out there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+from tests.conftest import start_temporal
+from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, refused, sandbox
+from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Rejected, Wake
+from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+
+HISTORIES = Path(__file__).parent / "histories"
+
+Scene = Callable[[Stage], Awaitable[tuple[str, int]]]
+"""Plays an ending; answers the workflow id, and which run of its chain is the one to keep."""
+
+WAKE = Wake(revision=15, event="NodeAdd", object="node-1", plugin="NodeResourcesFit")
+
+
+async def bound(stage: Stage) -> tuple[str, int]:
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def parked_and_woken(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [refused(), placed(revision=20)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake(revision=7))
+    await handle.signal("wake", WAKE)
+    await handle.result()
+    return handle.id, 0
+
+
+async def bound_after_waiting(stage: Stage) -> tuple[str, int]:
+    workflow_id, _ = await parked_and_woken(stage)
+    return workflow_id, 1
+
+
+async def safety_timer(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [refused(), placed()]
+    handle = await stage.start(timings=QUICK.model_copy(update={"park": 0.2}))
+    await handle.result()
+    return handle.id, 0
+
+
+async def refused_by_assumed_only(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [refused(only_assumed=True), placed()]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def rejected(stage: Stage) -> tuple[str, int]:
+    stage.activities.binds = [Rejected(plugin="DefaultBinder", message="too large"), Bound(node="node-1", revision=9)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake())
+    await handle.result()
+    return handle.id, 0
+
+
+async def held_and_permitted(stage: Stage) -> tuple[str, int]:
+    hold = PermitWait(plugin="Quota", seconds=60)
+    stage.activities.places = [placed().model_copy(update={"permit": hold})]
+    handle = await stage.start()
+    await handle.signal("permit")
+    await handle.result()
+    return handle.id, 0
+
+
+async def contended(stage: Stage) -> tuple[str, int]:
+    stage.activities.binds = [Contended(message="node-1 was taken"), Bound(node="node-2", revision=14)]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def gone_before_placing(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [gone("bound", "node-9")]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def gone_while_binding(stage: Stage) -> tuple[str, int]:
+    stage.activities.binds = [gone("deleted")]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def cancelled_while_parked(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [refused()]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.cancel()
+    return await ended(handle)
+
+
+async def cancelled_while_binding(stage: Stage) -> tuple[str, int]:
+    stage.activities.binds = [Contended(message="taken")]
+
+    async def cancel() -> None:
+        await stage.client.get_workflow_handle(stage.workflow_id("web-1")).cancel()
+
+    stage.activities.on_bind = cancel
+    return await ended(await stage.start(name="web-1"))
+
+
+async def error_recorded(stage: Stage) -> tuple[str, int]:
+    error = ApplicationError("plugin Fussy failed in Filter: boom", type="SchedulerError", non_retryable=True)
+    stage.activities.places = [error, placed()]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def behind(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [ApplicationError("this worker is behind", type="Behind"), placed()]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def wrong_id(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [ApplicationError("the right id is ...", type="WrongWorkflowId", non_retryable=True)]
+    return await ended(await stage.start())
+
+
+async def invalid_input(stage: Stage) -> tuple[str, int]:
+    return await ended(
+        await stage.client.start_workflow(
+            "ScheduleAttempt", {"namespace": "default"}, id=stage.workflow_id("bad"), task_queue=stage.queue
+        )
+    )
+
+
+async def continued_with_policy(stage: Stage) -> tuple[str, int]:
+    handle = await stage.client.start_workflow(
+        "ScheduleAttempt",
+        {"namespace": "default", "name": "web-1"},
+        id=stage.workflow_id("web-1"),
+        task_queue=stage.queue,
+    )
+    await handle.result()
+    return handle.id, 0
+
+
+SCENES: dict[str, Scene] = {
+    scene.__name__: scene
+    for scene in (
+        bound,
+        parked_and_woken,
+        bound_after_waiting,
+        safety_timer,
+        refused_by_assumed_only,
+        rejected,
+        held_and_permitted,
+        contended,
+        gone_before_placing,
+        gone_while_binding,
+        cancelled_while_parked,
+        cancelled_while_binding,
+        error_recorded,
+        behind,
+        wrong_id,
+        invalid_input,
+        continued_with_policy,
+    )
+}
+
+
+async def ended(handle: Any) -> tuple[str, int]:
+    try:
+        await handle.result()
+    except WorkflowFailureError:
+        return handle.id, 0
+    raise AssertionError(f"{handle.id} should have failed")
+
+
+def without_traces(value: Any) -> Any:
+    """The history without stack traces: they name the paths of the machine that recorded it."""
+    if isinstance(value, dict):
+        return {key: without_traces(child) for key, child in value.items() if key != "stackTrace"}
+    return [without_traces(child) for child in value] if isinstance(value, list) else value
+
+
+async def record(address: str, endings: list[str]) -> None:
+    client = await Client.connect(address, data_converter=pydantic_data_converter, identity="recorder")
+    for ending in endings:
+        activities = ScriptedScheduling()
+        stage = Stage(client, activities, cluster=f"record-{ending.replace('_', '-')}")
+        async with Worker(
+            client,
+            task_queue=stage.queue,
+            workflows=[ScheduleAttempt],
+            activities=[activities.place, activities.bind, activities.record_refusal],
+            workflow_runner=sandbox(),
+        ):
+            workflow_id, run = await SCENES[ending](stage)
+            run_id = (await stage.runs(workflow_id))[run]
+            history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        text = json.dumps(without_traces(history.to_json_dict()), indent=1)
+        (HISTORIES / f"{ending}.json").write_text(text + "\n")
+        print(f"{ending}: {len(history.events)} events")
+
+
+def main() -> None:
+    HISTORIES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
+        asyncio.run(record(server.address, sys.argv[1:] or list(SCENES)))
+
+
+if __name__ == "__main__":
+    main()
