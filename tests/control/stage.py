@@ -133,7 +133,7 @@ class Stage:
 
     async def __aenter__(self) -> Stage:
         self._task = asyncio.create_task(self.loops.run(self._stop))
-        await self.until(lambda: self.loops.shards.me is not None or not self.settings.dispatch == "sharded")
+        await self.until(lambda: self.loops.shards.me is not None or self.settings.dispatch != "sharded")
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -43,10 +43,11 @@ class Reachability:
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            await self._ask()
+            await self.ask()
             await asyncio.sleep(self._every)
 
-    async def _ask(self) -> None:
+    async def ask(self) -> None:
+        """Ask once."""
         try:
             async with asyncio.timeout(self._patience / 2):
                 await self._probe()

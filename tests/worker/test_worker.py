@@ -1,0 +1,152 @@
+"""One worker, two workers, none: on real servers, as others see it in etcd and Temporal."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from tests.worker.conftest import Site
+from wharfinger.client import start_attempt
+from wharfinger.errors import InstallationMismatch
+from wharfinger.model.pod import PodKey
+from wharfinger.queue.entry import Part
+from wharfinger.registry import keys
+from wharfinger.settings import DispatchSettings
+
+
+def names(number: int) -> list[str]:
+    return [f"web-{index}" for index in range(number)]
+
+
+async def test_pods_put_by_another_client_are_bound(site: Site) -> None:
+    for number in range(3):
+        await site.node(f"node-{number}")
+    worker = await site.worker()
+    for name in names(20):
+        await site.pod(name)
+    bound = await site.all_bound(names(20))
+
+    assert set(bound.values()) <= {"node-0", "node-1", "node-2"}
+    pod = await site.stored("web-0")
+    assert pod["metadata"]["annotations"]["wharfinger.dev/attempt"].startswith(
+        f"wharfinger/pod/{site.namespace}/web-0/"
+    )
+    await site.until(lambda: len(worker.queue) == 0)
+
+
+async def test_a_pod_that_fits_nowhere_waits_and_is_bound_when_a_node_comes(site: Site) -> None:
+    await site.node("small", cpu="1")
+    worker = await site.worker()
+    await site.pod("big", cpu="3")
+    await site.until(lambda: len(worker.queue.waiting) == 1)
+    conditions = (await site.stored("big"))["status"]["conditions"]
+    assert [(one["type"], one["status"]) for one in conditions] == [("PodScheduled", "False")]
+
+    await site.node("large", cpu="4")
+
+    assert await site.all_bound(["big"]) == {"big": "large"}
+    await site.until(lambda: len(worker.queue) == 0)
+    assert (await site.store.get(keys.attempt(site.namespace, "big"))).kv is None
+
+
+async def test_two_workers_share_the_pods_and_fill_the_nodes_exactly(site: Site) -> None:
+    for number in range(4):
+        await site.node(f"node-{number}", cpu="1")
+    one, other = await site.worker(), await site.worker()
+    await site.until(
+        lambda: one.loops.shards.members == other.loops.shards.members and len(one.loops.shards.members) == 2
+    )
+    for name in names(44):
+        await site.pod(name)
+    await site.until(lambda: len(one.queue.waiting) + len(other.queue.waiting) == 4, seconds=30)
+    placed = [await site.node_of(name) for name in names(44)]
+
+    assert sorted(placed.count(f"node-{number}") for number in range(4)) == [10, 10, 10, 10]
+    assert len([name for name in placed if not name]) == 4
+    for worker in (one, other):
+        assert worker.metrics.attempt_starts.labels("seen")._value.get() > 5
+
+
+async def test_draining_gives_the_lease_back_and_the_other_worker_goes_on(site: Site) -> None:
+    await site.node("node", cpu="8")
+    one, other = await site.worker(), await site.worker()
+    await site.until(lambda: len(other.loops.shards.members) == 2)
+    for name in names(20):
+        await site.pod(name)
+    seconds = await site.drain(one)
+
+    assert seconds < 5
+    await site.all_bound(names(20))
+    await site.until(lambda: len(other.loops.shards.members) == 1)
+
+
+async def test_a_worker_that_does_not_dispatch_runs_only_what_others_start(site: Site) -> None:
+    await site.node("node")
+    worker = await site.worker(dispatch="none")
+    await site.pod("started")
+    await site.pod("left-alone")
+    await site.until(lambda: len(worker.cache.pods) == 2)
+    uid = worker.cache.pods[PodKey(site.namespace, "started")].uid
+    handle = await start_attempt(
+        site.client, cluster="wharfinger", namespace=site.namespace, name="started", uid=uid, eager=False
+    )
+    result = await asyncio.wait_for(handle.result(), 15)
+
+    assert (result.outcome, result.node) == ("bound", "node")
+    assert await site.node_of("left-alone") == ""
+
+
+async def test_a_chain_on_a_task_queue_that_nobody_polls_is_terminated_when_taken_over(site: Site) -> None:
+    """[Its chain may sit on a queue nobody polls]: joining it would wait for ever."""
+    await site.node("node")
+    await site.pod("p", labels={"wharfinger.dev/tenant": "gone"})
+    put = (await site.store.get(keys.pod(site.namespace, "p"))).kv
+    assert put is not None
+    stuck = await start_attempt(
+        site.client,
+        cluster="wharfinger",
+        namespace=site.namespace,
+        name="p",
+        uid=f"rev-{put.create_revision}",
+        tenant="gone",
+        eager=False,
+    )
+    await site.worker()
+    await site.all_bound(["p"])
+
+    description = await site.client.get_workflow_handle(stuck.id, run_id=stuck.first_execution_run_id).describe()
+    assert description.status is WorkflowExecutionStatus.TERMINATED
+
+
+async def test_a_chain_terminated_by_a_person_is_started_again(site: Site) -> None:
+    await site.node("small", cpu="1")
+    worker = await site.worker(dispatching=DispatchSettings(hold=0.1, restart_every=1.0))
+    await site.pod("p", cpu="3")
+    await site.until(lambda: len(worker.queue.waiting) == 1)
+    record = worker.loops.view.records[PodKey(site.namespace, "p")]
+    await site.client.get_workflow_handle(record.workflow_id).terminate("by hand")
+    await site.until(lambda: worker.loops.view.records[PodKey(site.namespace, "p")].run_id != record.run_id, seconds=20)
+
+    assert worker.queue.get(PodKey(site.namespace, "p")).part in (Part.WAITING, Part.IN_FLIGHT)  # type: ignore[union-attr]
+
+
+async def test_a_deleted_waiting_pod_completes_its_chain_as_gone(site: Site) -> None:
+    worker = await site.worker()
+    await site.node("small", cpu="1")
+    await site.pod("p", cpu="3")
+    await site.until(lambda: len(worker.queue.waiting) == 1)
+    record = worker.loops.view.records[PodKey(site.namespace, "p")]
+    await site.store.delete(keys.pod(site.namespace, "p"))
+    result = await asyncio.wait_for(site.client.get_workflow_handle(record.workflow_id).result(), 15)
+
+    assert result["outcome"] == "gone"
+    await site.until(lambda: not worker.loops.view.records)
+
+
+async def test_a_worker_of_another_cluster_refuses_this_etcd(site: Site) -> None:
+    await site.worker()
+
+    with pytest.raises(InstallationMismatch, match="belongs to cluster 'wharfinger'"):
+        await site.worker(cluster="another")
