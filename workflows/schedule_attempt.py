@@ -108,13 +108,14 @@ class ScheduleAttempt:
                 search_attributes=with_pod(workflow.info().typed_search_attributes, pod),
             )
         try:
-            return await self._attempt(pod)
+            result = await self._attempt(pod)
         except (Exception, asyncio.CancelledError) as failure:
             if is_cancelled_exception(failure):
                 self._outcome = "cancelled"
-            raise
-        finally:
             self._publish(pod)
+            raise
+        self._publish(pod)
+        return result
 
     async def _attempt(self, pod: AttemptInput) -> AttemptResult:
         match await self._place(pod):

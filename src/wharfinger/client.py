@@ -112,6 +112,17 @@ async def start_attempt(
     )
 
 
+async def outcome_of(handle: AttemptHandle, pod: str, timeout: float | None = None) -> AttemptResult:
+    """How a pod's chain of attempts ends; raises as `Wharfinger.schedule` does."""
+    try:
+        async with asyncio.timeout(timeout):
+            return await handle.result()
+    except WorkflowFailureError as error:
+        raise WharfingerError(f"the attempts of pod {pod} ended: {error.cause or error}") from error
+    except RPCError as error:
+        raise ServerError(f"Temporal did not tell the outcome of pod {pod}: {error}") from error
+
+
 def attributes(namespace: str, name: str, tenant: str = COMMON) -> TypedSearchAttributes:
     """What an attempt can be found by from its start on."""
     pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(POD_KEY, f"{namespace}/{name}")]
@@ -174,15 +185,7 @@ class Wharfinger:
         Raises `UsageError` when there is no such pod, `WharfingerError` when its attempts ended without
         an outcome (cancelled, terminated, started with a wrong id), `ServerError` when Temporal is away.
         """
-        handle = await self.start(namespace, name)
-        try:
-            async with asyncio.timeout(timeout):
-                return await handle.result()
-        except WorkflowFailureError as error:
-            cause = error.cause
-            raise WharfingerError(f"the attempts of pod {namespace}/{name} ended: {cause or error}") from error
-        except RPCError as error:
-            raise ServerError(f"Temporal did not tell the outcome of pod {namespace}/{name}: {error}") from error
+        return await outcome_of(await self.start(namespace, name), f"{namespace}/{name}", timeout)
 
     async def start(self, namespace: str, name: str) -> AttemptHandle:
         """Start the pod's attempts, or join those that run, without waiting; raises as `schedule` does."""

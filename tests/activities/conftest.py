@@ -143,7 +143,12 @@ class World:
     hands: list[Hand] = field(default_factory=list)
 
     async def hand(
-        self, *, settings: BindSettings = QUICK, profiles: Mapping[str, Profile] = PROFILES, tenant: str = "common"
+        self,
+        *,
+        settings: BindSettings = QUICK,
+        profiles: Mapping[str, Profile] = PROFILES,
+        tenant: str = "common",
+        cluster: str = CLUSTER,
     ) -> Hand:
         """One more worker, synced."""
         clock = [0.0]
@@ -156,7 +161,7 @@ class World:
             cache=cache,
             profiles=profiles,
             ownership=Ownership(frozenset(profiles), tenant),
-            cluster=CLUSTER,
+            cluster=cluster,
             identity=name,
             settings=settings,
             metrics=metrics,

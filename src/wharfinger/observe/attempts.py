@@ -45,7 +45,7 @@ async def fetch_attempts(
 ) -> list[Attempt]:
     """The newest `limit` recorded attempts of a pod, oldest first; raises `ServerError`."""
     try:
-        runs = await find_runs(client, key, limit)
+        runs = await find_runs(client, cluster, key, limit)
         if uid:
             newest = await _newest(client, pod_workflow_id(cluster, key.namespace, key.name, uid))
             runs += [newest] if newest and newest not in runs else []
@@ -56,10 +56,10 @@ async def fetch_attempts(
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
 
-async def find_runs(client: Client, key: PodKey, limit: int) -> list[Run]:
-    """Runs that name the pod, newest first."""
+async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
+    """Runs that name the pod, newest first; other clusters may share the Temporal namespace."""
     quoted = str(key).replace("\\", "\\\\").replace('"', '\\"')
-    query = f'WorkflowType="{SCHEDULE_ATTEMPT}" AND {SEARCH_POD}="{quoted}"'
+    query = f'{SEARCH_POD}="{quoted}" AND WorkflowType="{SCHEDULE_ATTEMPT}" AND WorkflowId STARTS_WITH "{cluster}/pod/"'
     return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
 
 

@@ -28,7 +28,7 @@ class Step:
     """Something that an attempt did, and how long it took."""
 
     name: str
-    """`place`, `bind`, `record_refusal`, or `waited`."""
+    """`backed off`, `place`, `bind`, `record_refusal` or `waited`."""
     started: datetime
     seconds: float | None
     """None while it goes on."""
@@ -105,6 +105,9 @@ class _Reader:
             started=_time(event),
             cause=_cause(event),
         )
+        backoff = started.first_workflow_task_backoff.ToTimedelta().total_seconds()
+        if backoff:
+            self.attempt.steps.append(Step("backed off", self.attempt.started, backoff))
         self._scheduled: dict[int, tuple[str, datetime]] = {}
         self._tries: dict[int, int] = {}
         self._parked_at: datetime | None = None

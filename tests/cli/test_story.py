@@ -1,0 +1,39 @@
+"""An explanation told to people."""
+
+from __future__ import annotations
+
+from tests.observe.test_explanation import POD, RECORD, explained
+from tests.observe.test_history import read
+from wharfinger.cli.story import tell
+
+
+def test_the_story_reads_from_the_headline_to_the_steps() -> None:
+    found = explained(
+        POD.on("node-1"), bound_by="workflow@run", attempts=[read("parked_and_woken"), read("bound_after_waiting")]
+    )
+    story = tell(found)
+
+    assert story.splitlines()[0].endswith("pod default/web-1 is bound to node-1\x1b[0m")
+    for line in (
+        "  0/3 nodes are available: 3 Insufficient cpu.",
+        "    REFUSED BY         NODES   REASON",
+        "    NodeResourcesFit   3       Insufficient cpu",
+        "  Woken by NodeAdd node-1 (NodeResourcesFit says it may help).",
+        "  node-1, one of 2 nodes that fit.",
+        "    node-1   180",
+    ):
+        assert line in story.splitlines()
+    assert "  Steps: backed off " in story
+
+
+def test_a_waiting_pods_story_begins_with_what_it_waits_for() -> None:
+    story = tell(explained(record=RECORD, attempts=[read("parked_and_woken")]))
+
+    assert story.splitlines()[1:3] == [
+        "Waits since attempt 1 (2026-03-01T12:00:00Z): 0/3 nodes are available.",
+        "An event that may help NodeResourcesFit wakes it.",
+    ]
+
+
+def test_a_pod_without_attempts_says_so() -> None:
+    assert tell(explained(attempts=[])).endswith("No attempt is recorded.")

@@ -1,0 +1,159 @@
+"""The typed client against the real Temporal server, with the real activities on a store in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+from tests.activities.conftest import Hand, World, world
+from tests.conftest import TemporalServer
+from tests.workflows.conftest import sandbox
+from wharfinger.client import Wharfinger, outcome_of
+from wharfinger.contracts.names import pod_workflow_id, task_queue
+from wharfinger.contracts.scheduling import AttemptResult
+from wharfinger.errors import UsageError, WharfingerError
+from wharfinger.registry import keys
+from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+
+__all__ = ["world"]
+
+
+@dataclass
+class Cluster:
+    """A client, a worker and their store."""
+
+    wharfinger: Wharfinger
+    client: Client
+    world: World
+    hand: Hand
+    name: str
+
+
+@pytest.fixture
+async def cluster(temporal_server: TemporalServer, world: World) -> AsyncIterator[Cluster]:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
+    hand = await world.hand(cluster=name)
+    async with Worker(
+        client,
+        task_queue=task_queue(name),
+        workflows=[ScheduleAttempt],
+        activities=hand.activities.all,
+        workflow_runner=sandbox(),
+    ):
+        yield Cluster(Wharfinger(client, world.store, cluster=name), client, world, hand, name)
+    gc.collect()
+
+
+async def test_a_pod_is_scheduled_and_its_outcome_awaited(cluster: Cluster) -> None:
+    await cluster.world.put_node("node-1")
+    await cluster.world.put_pod("web")
+
+    result = await cluster.wharfinger.schedule("default", "web", timeout=20)
+
+    assert result == AttemptResult(outcome="bound", node="node-1", attempt=1)
+    assert await cluster.world.node_of("web") == "node-1"
+
+
+async def test_the_real_activities_stay_within_fourteen_events_and_their_payloads_are_small(cluster: Cluster) -> None:
+    for number in range(6):
+        await cluster.world.put_node(f"node-{number}")
+    await cluster.world.put_pod("web")
+    handle = await cluster.wharfinger.start("default", "web")
+    await handle.result()
+
+    history = await cluster.client.get_workflow_handle(handle.id).fetch_history()
+    assert len(history.events) <= 14
+    assert sum(event.ByteSize() for event in history.events) < 12_000
+
+
+async def test_a_pod_that_fits_nowhere_waits_and_can_be_asked_about(cluster: Cluster) -> None:
+    await cluster.world.put_node("small", cpu="500m")
+    await cluster.world.put_pod("web")
+    with pytest.raises(TimeoutError):
+        await cluster.wharfinger.schedule("default", "web", timeout=0.5)
+    while await cluster.world.record_of("web") is None:
+        await asyncio.sleep(0.02)
+
+    found = await cluster.wharfinger.explain("default", "web")
+
+    assert (found.state, found.node, found.missing) == ("pending", None, ())
+    assert found.record is not None
+    assert found.record.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    [attempt] = found.attempts
+    assert attempt.cause == "started: asked for by a client"
+    assert attempt.refusals == {"NodeResourcesFit": {"Insufficient cpu": 1}}
+
+
+async def test_attempts_of_a_pod_that_waited_and_was_woken_are_told_in_order(cluster: Cluster) -> None:
+    await cluster.world.put_pod("web")
+    handle = await cluster.wharfinger.start("default", "web")
+    while await cluster.world.record_of("web") is None:
+        await asyncio.sleep(0.02)
+    revision = await cluster.world.put_node("node-1")
+    await handle.signal("wake", {"revision": revision, "event": "NodeAdd", "object": "node-1"})
+    await handle.result()
+
+    attempts: list[Any] = []
+    while len(attempts) < 2:  # visibility is a little late
+        attempts = await cluster.wharfinger.attempts("default", "web")
+    assert [(one.attempt, one.outcome) for one in attempts] == [(1, "refused"), (2, "bound")]
+    assert attempts[1].cause == "woken by NodeAdd node-1"
+    assert attempts[1].node == "node-1"
+
+
+async def test_an_attempt_of_a_pod_bound_already_is_gone_and_says_where(cluster: Cluster) -> None:
+    await cluster.world.put_pod("web", spec={"nodeName": "node-9"})
+
+    result = await cluster.wharfinger.schedule("default", "web", timeout=20)
+    assert (result.outcome, result.node) == ("gone", "node-9")
+
+
+async def test_a_run_under_another_id_fails_and_names_the_right_one(cluster: Cluster) -> None:
+    await cluster.world.put_node("node-1")
+    await cluster.world.put_pod("web")
+    handle = await cluster.client.start_workflow(
+        "ScheduleAttempt",
+        {"namespace": "default", "name": "web"},
+        id=f"{cluster.name}-my-own",
+        task_queue=task_queue(cluster.name),
+    )
+
+    with pytest.raises(Exception, match="failed") as raised:
+        await handle.result()
+    assert pod_workflow_id(cluster.name, "default", "web", "uid-web") in str(raised.value.__cause__)
+    assert await cluster.world.node_of("web") == ""
+
+
+async def test_a_pod_that_does_not_exist_cannot_be_scheduled(cluster: Cluster) -> None:
+    with pytest.raises(UsageError, match="there is no pod default/web"):
+        await cluster.wharfinger.schedule("default", "web")
+
+
+async def test_a_chain_that_is_cancelled_raises(cluster: Cluster) -> None:
+    await cluster.world.put_pod("web")
+    handle = await cluster.wharfinger.start("default", "web")
+    while await cluster.world.record_of("web") is None:
+        await asyncio.sleep(0.02)
+    await handle.cancel()
+
+    with pytest.raises(WharfingerError, match="the attempts of pod default/web ended"):
+        await outcome_of(handle, "default/web", 20)
+
+
+async def test_a_tenants_pod_goes_to_the_tenants_queue(cluster: Cluster) -> None:
+    await cluster.world.store.put(keys.tenant("blue"), b"{}")
+    await cluster.world.put_pod("web", labels={"wharfinger.dev/tenant": "blue"})
+    handle = await cluster.wharfinger.start("default", "web")
+
+    assert (await handle.describe()).task_queue == f"{cluster.name}/blue"
+    await handle.terminate()
