@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from wharfinger.registry.store import Store
     from wharfinger.settings import TemporalSettings
 
+FIRST_ANSWER = 5.0
+"""Seconds within which etcd must answer for the first time: a person waits."""
 DEFAULT_TEMPORAL = "127.0.0.1:7233"
 DEFAULT_NAMESPACE = "default"
 
@@ -40,22 +42,24 @@ async def open_store(connection: Connection) -> AsyncIterator[Store]:
     from wharfinger.registry import keys
     from wharfinger.registry.etcd import EtcdStore
 
-    addresses = ", ".join(connection.etcd.endpoints)
     try:
-        store = await EtcdStore.connect(connection.etcd)
-    except Unavailable as error:
-        raise _no_etcd(addresses) from error
+        async with asyncio.timeout(FIRST_ANSWER):
+            store = await EtcdStore.connect(connection.etcd)
+    except (Unavailable, TimeoutError) as error:
+        raise _no_etcd(connection) from error
     try:
         try:
-            await store.get(keys.INSTALLATION)
-        except Unavailable as error:
-            raise _no_etcd(addresses) from error
+            async with asyncio.timeout(FIRST_ANSWER):
+                await store.get(keys.INSTALLATION)
+        except (Unavailable, TimeoutError) as error:
+            raise _no_etcd(connection) from error
         yield store
     finally:
         await store.close()
 
 
-def _no_etcd(addresses: str) -> Unavailable:
+def _no_etcd(connection: Connection) -> Unavailable:
+    addresses = ", ".join(connection.etcd.endpoints)
     return Unavailable(
         f"cannot reach etcd at {addresses}: is it running? (`wharfinger dev` starts one; --etcd names it)"
     )

@@ -21,8 +21,8 @@ def register(app: typer.Typer) -> None:
 
 @connected
 def delete(
-    kind: Annotated[str, typer.Argument(help="pod, node, or any other kind.", metavar="[KIND]")] = "",
-    names: Annotated[list[str] | None, typer.Argument(help="Names of the objects.", metavar="[NAME]...")] = None,
+    kind: Annotated[str, typer.Argument(help="pod, node, or any other kind.", metavar="KIND")] = "",
+    names: Annotated[list[str] | None, typer.Argument(help="Names of the objects.", metavar="NAME")] = None,
     *,
     files: Annotated[
         list[str] | None,

@@ -12,7 +12,7 @@ from wharfinger.cli import rows
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.cli.rows import Usage
-from wharfinger.cli.stored import Stored, every, one
+from wharfinger.cli.stored import Stored, every, one, pod_key
 from wharfinger.errors import UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import NODE, POD, Kind
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 @connected
 def get(
     kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
-    name: Annotated[str, typer.Argument(help="One object only.", metavar="[NAME]")] = "",
+    name: Annotated[str, typer.Argument(help="One object only.", metavar="NAME")] = "",
     *,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace to look in.", show_default="default", metavar="NAME")
@@ -48,6 +48,8 @@ def get(
     found = kinds.by_word(kind)
     scope = "" if all_namespaces or (invalid and not name) else "default"
     scope = (namespace or scope) if found.namespaced else ""
+    if found.namespaced and "/" in name:
+        scope, name = pod_key(name, scope)
     if invalid:
         connect.run(_get_invalid(connection, found, scope, name, output))
     elif watch:
@@ -68,8 +70,10 @@ async def _get(connection: Connection, kind: Kind, namespace: str, name: str, ou
             _, found = await every(store, kind, namespace)
         usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
     if output is not Output.TABLE:
-        items = [entry.mapping() for entry in found]
-        show(items[0] if name else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+        items = [obj for entry in found if (obj := entry.mapping())]
+        show(items[0] if name and items else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+        if len(items) < len(found):
+            typer.echo(f"{len(found) - len(items)} stored under these keys are no objects; see --invalid", err=True)
     elif not found:
         typer.echo(f"no {kind.plural} found" + (f" in namespace {namespace}" if namespace else ""), err=True)
     else:

@@ -63,12 +63,7 @@ def root(
 
 def _register() -> None:
     for name in COMMANDS:
-        module = f"wharfinger.cli.{name}"
-        try:
-            importlib.import_module(module).register(app)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
+        importlib.import_module(f"wharfinger.cli.{name}").register(app)
 
 
 _register()

@@ -90,5 +90,5 @@ def pod_key(text: str, namespace: str) -> PodKey:
     """`NS/NAME`, or `NAME` in the namespace that `-n` says. Raises `UsageError`."""
     parts = text.split("/")
     if not all(parts) or len(parts) > 2:
-        raise UsageError(f"{text!r} names no pod: NAMESPACE/NAME is meant, or NAME with -n NAMESPACE")
+        raise UsageError(f"{text!r} is no name: NAMESPACE/NAME is meant, or NAME with -n NAMESPACE")
     return PodKey(*parts) if len(parts) == 2 else PodKey(namespace, text)

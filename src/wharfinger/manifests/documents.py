@@ -96,7 +96,7 @@ def _opened(document: Any) -> Iterator[Mapping[str, Any]]:
             return
         items = [_with_kind(item, kind.removesuffix("List"), document) for item in document["items"]]
     else:
-        raise InvalidObject(f"a document is {_kind_of(document)}, not an object")
+        raise InvalidObject("one of its documents is no object")
     for item in items:
         yield from _opened(item)
 
@@ -121,10 +121,6 @@ def _decoded(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise InvalidObject(f"is no UTF-8 text (byte {error.start})") from None
-
-
-def _kind_of(value: object) -> str:
-    return {bool: "a truth value", str: "a text", int: "a number", float: "a number"}.get(type(value), "something")
 
 
 def _one_line(error: Exception) -> str:

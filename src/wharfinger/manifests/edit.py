@@ -55,7 +55,7 @@ def refuse_pod(
 def _object(raw: bytes) -> dict[str, Any]:
     obj = documents.parse(raw)
     if not isinstance(obj, dict):
-        raise InvalidObject("is no mapping")
+        raise InvalidObject("is no object")
     return obj
 
 

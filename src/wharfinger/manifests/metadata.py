@@ -22,11 +22,17 @@ def check_kind(obj: Mapping[str, Any], kind: str) -> None:
         raise InvalidObject(f"apiVersion is {version[:40]!r}, not 'v1'")
 
 
+def checked_object(obj: object) -> Mapping[str, Any]:
+    """The mapping that every object is; refuses anything else."""
+    if isinstance(obj, Mapping):
+        return obj
+    shape = {type(None): "null", bool: "a truth value", str: "a text", int: "a number", float: "a number"}
+    raise InvalidObject(f"is {shape.get(type(obj), 'a list')}, not an object")
+
+
 def check_key(obj: object, *, namespace: str, name: str) -> None:
     """Refuse an object whose name or namespace differs from its key's (empty = not asked)."""
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no mapping")
-    metadata = mapping(obj, "metadata")
+    metadata = mapping(checked_object(obj), "metadata")
     found = text(metadata, "name", METADATA)
     if name and found != name:
         raise InvalidObject(f"metadata.name is {found[:300]!r}, its key says {name!r}")

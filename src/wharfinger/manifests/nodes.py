@@ -7,17 +7,16 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map, texts
-from wharfinger.manifests.metadata import METADATA, check_kind, object_name, object_uid
+from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_uid
 from wharfinger.manifests.selectors import taints
 from wharfinger.model.node import Node
 from wharfinger.model.quantities import LIMIT
 from wharfinger.model.resources import node_allocatable
 
 
-def node(obj: object, *, create_revision: int, mod_revision: int) -> Node:
+def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
     """Read a node; raises `InvalidObject`."""
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no mapping")
+    obj = checked_object(given)
     check_kind(obj, "Node")
     metadata = mapping(obj, "metadata")
     spec = mapping(obj, "spec")

@@ -7,7 +7,14 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import integer, mapping, mappings, quantities, text, text_map
-from wharfinger.manifests.metadata import METADATA, check_kind, object_name, object_namespace, object_uid
+from wharfinger.manifests.metadata import (
+    METADATA,
+    check_kind,
+    checked_object,
+    object_name,
+    object_namespace,
+    object_uid,
+)
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
 from wharfinger.manifests.unsupported import hard_terms_across_nodes, unsupported_features
 from wharfinger.model.node import PODS
@@ -22,10 +29,9 @@ _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 """The classes that every Kubernetes cluster has."""
 
 
-def pod(obj: object, *, create_revision: int, mod_revision: int, default_namespace: str) -> Pod:
+def pod(given: object, *, create_revision: int, mod_revision: int, default_namespace: str) -> Pod:
     """Read a pod; raises `InvalidObject`."""
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no mapping")
+    obj = checked_object(given)
     check_kind(obj, "Pod")
     metadata = mapping(obj, "metadata")
     spec = mapping(obj, "spec")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -32,7 +33,8 @@ _Dumper.add_representer(str, _text)
 
 # On top of YAML 1.1's, which PyYAML brings: what YAML 1.2 reads as numbers.
 for _tag, _pattern in (("int", INTEGER), ("float", FLOAT)):
-    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, list("-+.0123456789"))
+    _whole = re.compile(rf"(?:{_pattern.pattern})\Z", re.ASCII)
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _whole, list("-+.0123456789"))
 
 
 def to_yaml(value: Any) -> str:

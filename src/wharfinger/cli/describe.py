@@ -1,0 +1,222 @@
+"""`wharfinger describe`: all that scheduling knows of one pod or node, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli import rows
+from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.output import Columns
+from wharfinger.cli.stored import Stored, every, one, pod_key
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests import kinds
+from wharfinger.manifests.kinds import NODE, POD
+from wharfinger.model.node import CPU, MEMORY, Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+_INDENT = 18
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("describe", rich_help_panel=OBJECTS)(describe)
+
+
+@connected
+def describe(
+    kind: Annotated[str, typer.Argument(help="pod or node.", metavar="pod|node")],
+    name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the pod.", metavar="NAME")
+    ] = "default",
+    connection: Connection,
+) -> None:
+    """Tell all that scheduling knows of a pod or node."""
+    from wharfinger.cli import connect
+
+    found = kinds.by_word(kind)
+    if found not in (POD, NODE):
+        raise UsageError(f"pods and nodes are described, not {found.plural}")
+    typer.echo(connect.run(_describe(connection, found is POD, name, namespace)))
+
+
+async def _describe(connection: Connection, is_pod: bool, name: str, namespace: str) -> str:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        if is_pod:
+            key = pod_key(name, namespace)
+            found = await one(store, POD, key.namespace, key.name)
+            return describe_pod(found, await _record(store, found), connection.cluster, datetime.now(UTC))
+        found = await one(store, NODE, "", name)
+        _, pods = await every(store, POD)
+        here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
+        return describe_node(found, here, datetime.now(UTC))
+
+
+async def _record(store: Store, found: Stored) -> AttemptRecord | None:
+    """The record of the pod's last refused attempt, when it is about this life of the pod."""
+    kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
+    if kv is None:
+        return None
+    try:
+        record = AttemptRecord.model_validate_json(kv.value)
+    except ValueError:
+        return None
+    return record if record.create_revision == found.kv.create_revision else None
+
+
+def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now: datetime) -> str:
+    """The text about a pod. Raises `InvalidObject` for one that cannot be read."""
+    pod = found.pod
+    if pod is None:
+        raise InvalidObject(f"pod {found.namespace}/{found.name} cannot be read: {found.invalid}")
+    lines = [
+        *_fields(
+            ("Name", pod.name),
+            ("Namespace", pod.namespace),
+            ("UID", pod.uid),
+            ("Created", _when(pod.creation_timestamp, now)),
+            ("Status", rows.pod_status(pod)),
+            ("Node", pod.node_name or "<none>"),
+            ("Nominated node", pod.nominated_node_name),
+            ("Scheduler", pod.scheduler_name),
+            ("Priority", str(pod.priority)),
+            ("Group", pod.group),
+        ),
+        *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
+        *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),
+        *_block("Host ports", [f"{port.protocol} {port.ip}:{port.port}" for port in pod.host_ports]),
+        *_block("Node selector", [f"{key}={value}" for key, value in pod.node_selector.items()]),
+        *_block("Required nodes", [_term(term) for term in pod.required_node_terms or ()]),
+        *_block("Preferred nodes", [f"{term.weight}: {_term(term.term)}" for term in pod.preferred_node_terms]),
+        *_block("Tolerations", [_toleration(toleration) for toleration in pod.tolerations]),
+        *_block("Gates", pod.scheduling_gates),
+        *_block("Not supported", pod.unsupported),
+        *_scheduling(pod, found, record, now),
+        *_fields(("Workflow id", pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid))),
+    ]
+    return "\n".join(lines)
+
+
+def describe_node(found: Stored, pods: Iterable[Pod], now: datetime) -> str:
+    """The text about a node and the pods on it. Raises `InvalidObject` for one that cannot be read."""
+    node = found.node
+    if node is None:
+        raise InvalidObject(f"node {found.name} cannot be read: {found.invalid}")
+    here = sorted((pod for pod in pods if not pod.finished), key=lambda pod: pod.key)
+    lines = [
+        *_fields(
+            ("Name", node.name),
+            ("UID", node.uid),
+            ("Created", _when(rows.created(found), now)),
+            ("Status", rows.node_status(node)),
+        ),
+        *_block("Labels", [f"{key}={value}" for key, value in node.labels.items()]),
+        *_block("Taints", [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints]),
+        *_block("Conditions", [f"{name} {status}" for name, status in node.conditions.items()]),
+        "",
+        _room(node, rows.Usage.of(here).on(node.name)),
+        "",
+        _pods_on(here, now),
+    ]
+    return "\n".join(lines)
+
+
+def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: datetime) -> list[str]:
+    """What became of the attempts so far."""
+    lines: list[str] = []
+    if pod.condition is not None:
+        status, reason, message = pod.condition
+        lines += _fields(("PodScheduled", " ".join(word for word in (status, reason) if word)), ("Message", message))
+    if record is not None and not pod.bound:
+        refused = f"{record.attempt} ({record.reason}, {_when(record.time, now)})"
+        lines += _fields(("Last attempt", refused), ("Refused by", ", ".join(record.plugins)))
+    lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
+    return lines
+
+
+def _annotation(found: Stored, name: str) -> str:
+    metadata = found.mapping().get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    value = annotations.get(name) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _room(node: Node, used: Mapping[str, int]) -> str:
+    table = Columns("RESOURCE", "USED", "ALLOCATABLE", "FREE")
+    names = dict.fromkeys((*node.allocatable, *used))
+    cells = []
+    for name in names:
+        taken, room = used.get(name, 0), node.allocatable.get(name, 0)
+        cells.append((name, _shown(name, taken), _shown(name, room), _shown(name, room - taken)))
+    return table.render(cells)
+
+
+def _pods_on(pods: list[Pod], now: datetime) -> str:
+    if not pods:
+        return "No pods."
+    table = Columns("NAMESPACE", "NAME", "CPU", "MEMORY", "AGE")
+    return table.render(
+        [
+            (
+                pod.namespace,
+                pod.name,
+                _shown(CPU, pod.requests.get(CPU, 0)),
+                _shown(MEMORY, pod.requests.get(MEMORY, 0)),
+                rows.age(pod.creation_timestamp, now),
+            )
+            for pod in pods
+        ]
+    )
+
+
+def _fields(*pairs: tuple[str, str]) -> list[str]:
+    """Aligned `Name:  value` lines; empty values are left out."""
+    return [f"{name + ':':<{_INDENT}}{value}" for name, value in pairs if value]
+
+
+def _block(name: str, values: Iterable[str]) -> list[str]:
+    """One field of several lines; nothing when there are none."""
+    lines = [f"{'':<{_INDENT}}{value}" for value in values]
+    return [f"{name + ':':<{_INDENT}}{lines[0].lstrip()}", *lines[1:]] if lines else []
+
+
+def _when(stamp: str, now: datetime) -> str:
+    return f"{stamp} ({rows.age(stamp, now)} ago)" if stamp else ""
+
+
+def _amount(name: str, amount: int) -> str:
+    return f"{name}: {_shown(name, amount)}"
+
+
+def _shown(name: str, amount: int) -> str:
+    if name == CPU:
+        return format_cpu(amount)
+    binary = name == MEMORY or name.endswith("storage") or name.startswith("hugepages-")
+    return format_bytes(amount) if binary else str(amount)
+
+
+def _term(term: NodeSelectorTerm) -> str:
+    parts = [
+        f"{requirement.key} {requirement.operator} {','.join(requirement.values)}".rstrip()
+        for requirement in (*term.expressions, *term.fields)
+    ]
+    return " and ".join(parts) or "<nothing>"
+
+
+def _toleration(toleration: Toleration) -> str:
+    what = toleration.key or "<every taint>"
+    value = f"={toleration.value}" if toleration.operator == "Equal" else ""
+    return f"{what}{value}:{toleration.effect or '*'}"

@@ -1,0 +1,115 @@
+"""`wharfinger pending`: the pods that wait, grouped by why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli import rows
+from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.stored import every
+from wharfinger.manifests.kinds import POD
+from wharfinger.model.pod import Pod
+
+EXAMPLES = 3
+"""Names shown of each group."""
+NOT_TRIED = "NotTried"
+GATED = "SchedulingGated"
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods that wait for the same reason."""
+
+    reason: str
+    message: str
+    pods: list[Pod] = field(default_factory=list)
+
+    def oldest(self, now: datetime) -> float | None:
+        """Seconds since the first of them was created; None when none tells."""
+        ages = [rows.seconds_since(pod.creation_timestamp, now) for pod in self.pods]
+        return max((age for age in ages if age is not None), default=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("pending", rich_help_panel=UNDERSTAND)(pending)
+
+
+@connected
+def pending(
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Only this namespace.", show_default="all", metavar="NAME")
+    ] = "",
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Show the pods that wait for a node, grouped by reason."""
+    from wharfinger.cli import connect
+
+    groups = group(connect.run(_pods(connection, namespace)))
+    now = datetime.now(UTC)
+    if output is not Output.TABLE:
+        show([_mapping(entry, now) for entry in groups], output)
+    elif groups:
+        typer.echo("\n".join(_text(entry, now) for entry in groups))
+    else:
+        typer.echo("no pod waits for a node", err=True)
+
+
+async def _pods(connection: Connection, namespace: str) -> list[Pod]:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        _, found = await every(store, POD, namespace)
+    return [entry.pod for entry in found if entry.pod is not None]
+
+
+def group(pods: Iterable[Pod]) -> list[Group]:
+    """The pending ones of these pods by reason and message, the largest group first."""
+    groups: dict[tuple[str, str], Group] = {}
+    for pod in pods:
+        if pod.pending:
+            why = _why(pod)
+            groups.setdefault(why, Group(*why)).pods.append(pod)
+    return sorted(groups.values(), key=lambda entry: (-len(entry.pods), entry.reason, entry.message))
+
+
+def _why(pod: Pod) -> tuple[str, str]:
+    """Reason and message: of the pod's gates, else of its condition, else that nothing has tried yet."""
+    if pod.scheduling_gates:
+        return GATED, f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}"
+    if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:
+        return pod.condition[1], pod.condition[2]
+    return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"
+
+
+def _text(entry: Group, now: datetime) -> str:
+    age = entry.oldest(now)
+    since = f", the oldest since {rows.duration(age)}" if age is not None else ""
+    names = ", ".join(str(pod.key) for pod in entry.pods[:EXAMPLES])
+    more = len(entry.pods) - EXAMPLES
+    return "\n".join(
+        [
+            f"{len(entry.pods)} {entry.reason}{since}",
+            f"  {entry.message}",
+            f"  {names}" + (f" and {more} more" if more > 0 else ""),
+        ]
+    )
+
+
+def _mapping(entry: Group, now: datetime) -> dict[str, object]:
+    age = entry.oldest(now)
+    return {
+        "reason": entry.reason,
+        "message": entry.message,
+        "count": len(entry.pods),
+        "oldestSeconds": None if age is None else round(age, 3),
+        "pods": [str(pod.key) for pod in entry.pods],
+    }
