@@ -1,0 +1,192 @@
+"""How much a scheduling attempt costs beyond the workflow that it is.
+
+In one run, on the same server with the same worker options: (bare) a workflow with one trivial local and one
+trivial ordinary activity, and `ScheduleAttempt`, from a pod's put in etcd until etcd shows it bound. Prints one
+JSON object: `bare_per_s`, `attempt_per_s`, `ratio` (of the two), `bare_p50_ms`, `lone_p50_ms`, `latency_ratio`.
+
+    python benchmarks/attempts.py --nodes 1000 --pods 2000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from wharfinger.demo.audit import audit
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.progress import progress_for
+from wharfinger.dev.tree import DevSettings, Servers, prepare, running
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Put, WatchBatch
+from wharfinger.settings import EtcdSettings
+
+ROUNDS = 2
+"""Turns of bare workflows and attempts; each does its share."""
+LONE = 100
+"""Lone pods and workflows, one after another, of which the median is taken."""
+PUTS_AT_ONCE = 16
+SILENCE = 60.0
+"""Seconds without a bind after which the measurement is given up."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One turn: seconds for many at once, and seconds of each lone one."""
+
+    seconds: float
+    lone: list[float]
+
+
+def say(line: str) -> None:
+    """Tell a person; the result alone goes to standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def node(name: str) -> bytes:
+    """A node with room for its share."""
+    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    status = {"allocatable": allocatable, "capacity": allocatable}
+    labels = {"kubernetes.io/hostname": name}
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+    ).encode()
+
+
+def pod(name: str) -> bytes:
+    """A pod as they come: one container with requests."""
+    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}}
+    spec = {"containers": [{"name": "main", "image": "bench", "resources": resources}]}
+    metadata = {"namespace": "bench", "name": name, "uid": f"uid-{name}"}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
+
+
+class Binds:
+    """Follows the watch: which pods are bound."""
+
+    def __init__(self, batches: AsyncIterator[WatchBatch]) -> None:
+        self._batches = batches
+
+    async def wait_for(self, names: set[str]) -> None:
+        """Until all of these are bound; raises TimeoutError after a minute without one."""
+        missing = set(names)
+        while missing:
+            async with asyncio.timeout(SILENCE):
+                batch = await anext(self._batches)
+            for event in batch.events:
+                if not event.deleted and b'"nodeName"' in event.kv.value:
+                    missing.discard(event.kv.key.rpartition("/")[2])
+
+
+class Attempts:
+    """Measures attempts on one etcd."""
+
+    def __init__(self, store: EtcdStore, binds: Binds) -> None:
+        self._store = store
+        self._binds = binds
+
+    async def measure(self, name: str, pods: int, lone: int) -> Measured:
+        """Warm up, then time lone pods and many at once, from put to bound."""
+        await self._many(f"{name}-warm", max(20, pods // 10))
+        taken = [await self._many(f"{name}-lone-{index}", 1) for index in range(lone)]
+        return Measured(await self._many(f"{name}-many", pods), taken)
+
+    async def _many(self, name: str, count: int) -> float:
+        """Seconds from the first put to the last bind."""
+        names = [f"{name}-{index}" for index in range(count)]
+        putting = asyncio.Semaphore(PUTS_AT_ONCE)
+
+        async def put(pod_name: str) -> None:
+            async with putting:
+                await self._store.put(keys.pod("bench", pod_name), pod(pod_name))
+
+        began = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._binds.wait_for(set(names)))
+            for pod_name in names:
+                group.create_task(put(pod_name))
+        return time.perf_counter() - began
+
+
+async def bare(temporal: str, workflows: int, lone: int) -> Measured:
+    """The same of the bare workflow, measured in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("bare.py")), "--temporal", temporal]
+    process = await asyncio.create_subprocess_exec(
+        *command, "--workflows", str(workflows), "--lone", str(lone), stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    if process.returncode:
+        raise SystemExit(f"the bare workflow's process failed: {process.returncode}")
+    return Measured(**json.loads(said))
+
+
+async def measure(servers: Servers, folder: Path, nodes: int, pods: int) -> dict[str, Any]:
+    """Both in turn on one server, so that what else the machine does falls on both."""
+    settings = DevSettings(folder, 1, free_port(), free_port(), free_port(), free_port())
+    plain, ours, share = [], [], -(-pods // ROUNDS)
+    async with (
+        running(settings, servers, say=say) as tree,
+        EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
+    ):
+        first = (await store.get(keys.INSTALLATION)).revision + 1
+        for at in range(0, nodes, 100):
+            names = [f"node-{index:05}" for index in range(at, min(at + 100, nodes))]
+            await store.txn((), [Put(keys.node(name), node(name)) for name in names])
+        async with store.watch(keys.PODS, first) as batches:
+            attempts = Attempts(store, Binds(batches))
+            for turn in range(ROUNDS):
+                plain.append(await bare(tree.temporal.address, share, LONE // ROUNDS))
+                say(f"bare workflows: {share} in {plain[-1].seconds:.1f} s")
+                ours.append(await attempts.measure(f"round-{turn}", share, LONE // ROUNDS))
+                say(f"attempts: {share} in {ours[-1].seconds:.1f} s")
+        judged = await audit(store, first)
+        if not judged.sound:
+            raise SystemExit(f"not sound: {judged}")
+    return result(share * ROUNDS, plain, ours)
+
+
+def result(count: int, plain: list[Measured], ours: list[Measured]) -> dict[str, float]:
+    """The figures that are printed."""
+    bare_per_s, attempt_per_s = (count / sum(turn.seconds for turn in turns) for turns in (plain, ours))
+    bare_p50, lone_p50 = (statistics.median(s for turn in turns for s in turn.lone) * 1000 for turns in (plain, ours))
+    return {
+        "bare_per_s": round(bare_per_s, 1),
+        "attempt_per_s": round(attempt_per_s, 1),
+        "ratio": round(attempt_per_s / bare_per_s, 3),
+        "bare_p50_ms": round(bare_p50, 1),
+        "lone_p50_ms": round(lone_p50, 1),
+        "latency_ratio": round(lone_p50 / bare_p50, 3),
+    }
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=1000, help="nodes in the cluster (1000)")
+    parser.add_argument("--pods", type=int, default=2000, help="pods, and bare workflows (2000)")
+    given = parser.parse_args()
+    servers = prepare(progress_for(sys.stderr))
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+    try:
+        figures = uvloop.run(measure(servers, folder, given.nodes, given.pods))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(json.dumps(figures), flush=True)
+    os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
+
+
+if __name__ == "__main__":
+    main()

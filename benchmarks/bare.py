@@ -1,0 +1,151 @@
+"""The measure that attempts are held against: a workflow of one trivial local and one trivial ordinary activity.
+
+A process of its own, as a worker is. Same worker options, start options, data converter and number in flight as
+the real worker's; prints
+`{"seconds": ..., "lone": [...]}`: of all of them, and of each lone one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import uvloop
+from pydantic import BaseModel
+from temporalio import activity, workflow
+from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+
+from wharfinger.client import TASK_TIMEOUT
+from wharfinger.contracts.scheduling import AttemptTimings, chain_retry
+from wharfinger.control.connecting import connect_temporal, sdk_metrics, temporal_configuration
+from wharfinger.control.polling import worker_factory
+from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
+
+QUEUE = "bare"
+TIMEOUT = timedelta(seconds=3)
+
+
+class Item(BaseModel):
+    """What goes in and out."""
+
+    number: str
+
+
+@workflow.defn
+class Bare:
+    """One trivial local activity, then one trivial ordinary one."""
+
+    @workflow.run
+    async def run(self, item: Item) -> Item:
+        """Pass the item through both."""
+        decided = await workflow.execute_local_activity("decide", item, start_to_close_timeout=TIMEOUT)
+        return Item(**await workflow.execute_activity("commit", decided, start_to_close_timeout=TIMEOUT))
+
+
+class Activities:
+    """Trivial ones; who waits for an item learns when it was committed, as the watch tells a dispatcher."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, asyncio.Future[None]] = {}
+
+    @activity.defn(name="decide")
+    async def decide(self, item: Item) -> Item:
+        """Nothing."""
+        return item
+
+    @activity.defn(name="commit")
+    async def commit(self, item: Item) -> Item:
+        """Nothing, and say so."""
+        future = self.waiting.get(item.number)
+        if future is not None and not future.done():
+            future.set_result(None)
+        return item
+
+
+async def start(client: Client, number: str) -> WorkflowHandle[Any, Any]:
+    """Start one as the dispatcher starts attempts."""
+    return await client.start_workflow(
+        Bare.run,
+        Item(number=number),
+        id=f"bare/{number}",
+        task_queue=QUEUE,
+        id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        retry_policy=chain_retry(AttemptTimings()),
+        task_timeout=TASK_TIMEOUT,
+        request_eager_start=True,
+    )
+
+
+async def throughput(client: Client, activities: Activities, name: str, count: int) -> float:
+    """Seconds for all, as many in flight as the dispatcher has; each counts until its commit."""
+    in_flight = asyncio.Semaphore(DispatchSettings().in_flight)
+
+    async def one(number: str) -> None:
+        committed = activities.waiting[number] = asyncio.get_running_loop().create_future()
+        async with in_flight:
+            await start(client, number)
+            await committed
+        del activities.waiting[number]
+
+    began = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for index in range(count):
+            group.create_task(one(f"{name}-{index}"))
+    return time.perf_counter() - began
+
+
+async def latency(client: Client, name: str, count: int) -> list[float]:
+    """Seconds from a lone workflow's start to its result, one after another."""
+    taken = []
+    for index in range(count):
+        began = time.perf_counter()
+        await (await start(client, f"{name}-{index}")).result()
+        taken.append(time.perf_counter() - began)
+    return taken
+
+
+async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
+    """Run a worker, warm up, and measure."""
+    settings = WorkerSettings()
+    activities = Activities()
+    client = await connect_temporal(
+        temporal_configuration(TemporalSettings(address=address, namespace="default")),
+        identity=f"{os.getpid()}@bare",
+        runtime=sdk_metrics().runtime,
+        chance=random.Random(),
+    )
+    make = worker_factory(
+        client,
+        task_queue=QUEUE,
+        workflows=[Bare],
+        activities=[activities.decide, activities.commit],
+        identity=f"{os.getpid()}@bare",
+        build_id="bare",
+        max_cached_workflows=settings.max_cached_workflows,
+        drain_timeout=settings.drain_timeout,
+    )
+    async with make():
+        name = f"{os.getpid()}"
+        await throughput(client, activities, f"{name}-warm", max(20, workflows // 10))
+        taken = await latency(client, f"{name}-lone", lone)
+        return {"seconds": await throughput(client, activities, f"{name}-many", workflows), "lone": taken}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--temporal", required=True)
+    parser.add_argument("--workflows", type=int, required=True)
+    parser.add_argument("--lone", type=int, required=True)
+    given = parser.parse_args()
+    print(json.dumps(uvloop.run(measure(given.temporal, given.workflows, given.lone))))
+    sys.stdout.flush()
+    os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
