@@ -136,7 +136,9 @@ async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(steady
 
 async def test_nobody_there_means_that_nothing_was_written(steady_etcd: EtcdProcess) -> None:
     async with EtcdStore(hasty(f"http://127.0.0.1:{free_port()}", deadline=0.3)) as store:
-        with pytest.raises(Unavailable, match="does not answer at http://127.0.0.1") as refused:
+        with pytest.raises(
+            Unavailable, match=r"does not answer at http://127\.0\.0\.1:\d+: Connection refused"
+        ) as refused:
             await store.put("/a", b"1")
 
     assert not refused.value.maybe_applied
@@ -169,7 +171,8 @@ STRANGE_ANSWERS = {
     "redirects": b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
     "answers no object": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
     "breaks off": b'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"header":',
-    "has no leader": b'HTTP/1.1 503 Unavailable\r\nContent-Length: 52\r\n\r\n{"code":14,"message":"etcdserver: leader changed"}  ',
+    "changes its leader": b"HTTP/1.1 503 Unavailable\r\nContent-Length: 50\r\n\r\n"
+    b'{"code":14,"message":"etcdserver: leader changed"}',
 }
 
 
@@ -237,7 +240,6 @@ async def test_three_members_carry_on_without_the_one_we_were_talking_to(
         async with store.watch("/", start) as batches:
             history = await collect(batches, b"299")
         three_members[1].kill()
-        three_members[2].kill()
         with pytest.raises(Unavailable):
             await asyncio.wait_for(store.put("/a", b"no quorum"), 20)
 

@@ -34,12 +34,12 @@ async def test_a_lease_that_cannot_be_renewed_is_called_lost_before_etcd_drops_i
 async def test_a_lease_outlives_an_outage_shorter_than_its_time(start_etcd: StartEtcd) -> None:
     etcd = start_etcd()
     async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
-        lease = await store.grant_lease(5)
+        lease = await store.grant_lease(3)
         await store.put("/a", b"", lease=lease.id)
         etcd.kill()
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.5)
         await asyncio.to_thread(etcd.start)
-        await asyncio.sleep(5.0)
+        await asyncio.sleep(2.8)
 
         assert not lease.lost
         assert (await store.get("/a")).kv is not None
@@ -59,7 +59,7 @@ async def test_a_lease_is_kept_while_the_event_loop_is_busy(steady_etcd: EtcdPro
     async with EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,))) as store:
         lease = await store.grant_lease(2)
         await store.put("/busy", b"", lease=lease.id)
-        time.sleep(3)
+        time.sleep(2.4)
 
         assert not lease.lost
         assert (await store.get("/busy")).kv is not None

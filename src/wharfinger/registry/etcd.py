@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,7 +41,7 @@ from wharfinger.registry.etcd_connection import CertificateRefused, Connection, 
 from wharfinger.registry.etcd_lease import EtcdLease
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Body
-from wharfinger.registry.store import Compare, Get, Lease, Operation, Page, Read, TxnResult, WatchBatch
+from wharfinger.registry.store import Compare, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 SPOKEN_VERSION = "3.6.0"
@@ -151,14 +152,25 @@ def _failure(error: Exception) -> Exception:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
         return CertificateRefused(str(error))
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-        return NotSent(str(error) or type(error).__name__)
+        return NotSent(_reason(error))
+    unwritten = error.__cause__ or error
+    if isinstance(unwritten, aiohttp.ClientConnectionResetError) and "closing transport" in str(unwritten):
+        # the connection was gone before the body was complete: no server acts on half a request
+        return NotSent(str(unwritten))
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
         # TLS 1.3: the server looks at our certificate only after the handshake
         return CertificateRefused(str(error))
     return Unanswered(str(error) or "no answer in time" if isinstance(error, TimeoutError) else repr(error))
 
 
-class EtcdStore:
+def _reason(error: OSError) -> str:
+    """Why there is no connection, in the system's words rather than the HTTP library's."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or "no connection in time"
+
+
+class EtcdStore(Store):
     """A `Store` on etcd. Use `async with EtcdStore(settings)`, or `await EtcdStore.connect(settings)`.
 
     The first connects when first used, the second asks etcd something first and raises what is

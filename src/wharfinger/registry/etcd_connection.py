@@ -128,17 +128,21 @@ class Connection:
             following = (self._endpoints.index(endpoint) + 1) % len(self._endpoints)
             self._gateway.endpoint = self._endpoints[following]
 
-    async def call(self, path: str, body: Body, *, repeatable: bool, within: float = 0.0, attempt: float = 0.0) -> Body:
-        """One unary call with all its tries, within a deadline (`within` seconds, else the settings').
+    async def call(
+        self, path: str, body: Body, *, repeatable: bool, within: float | None = None, attempt: float | None = None
+    ) -> Body:
+        """One unary call with all its tries.
 
+        `within` (seconds for all of it) and `attempt` (for one try) stand in for the settings'.
         `repeatable` calls are tried again when an answer got lost. Raises `Unavailable` (with
         `maybe_applied` for the others), `AccessDenied`, and what etcd's refusal means.
         """
         clock = asyncio.get_running_loop().time
-        ends = clock() + (within or self.settings.deadline)
+        ends = clock() + (self.settings.deadline if within is None else within)
         await self._take_slot(ends - clock())
         try:
-            return await self._try_until(ends, path, body, repeatable, attempt or self.settings.attempt_timeout)
+            each = self.settings.attempt_timeout if attempt is None else attempt
+            return await self._try_until(ends, path, body, repeatable, each)
         finally:
             self._slots.release()
 
@@ -191,7 +195,10 @@ class Connection:
 
     async def _once(self, path: str, body: Body, seconds: float) -> Body:
         if self.settings.user and self._gateway.token is None:
+            clock = asyncio.get_running_loop().time
+            began = clock()
             await self._authenticate(seconds)
+            seconds -= clock() - began
         token = self._gateway.token
         timeout = self._attempt if seconds == self.settings.attempt_timeout else self._timeout(seconds)
         try:
@@ -244,16 +251,18 @@ class Connection:
             self._gateway.token = None
 
     async def _authenticate(self, seconds: float) -> None:
-        async with self._authenticating:
-            if self._gateway.token is not None:
-                return
-            body = {"name": self.settings.user, "password": _password(self.settings)}
-            try:
+        """Log in, unless another call did meanwhile. Whatever goes wrong, the call itself was not sent."""
+        try:
+            async with asyncio.timeout(seconds), self._authenticating:
+                if self._gateway.token is not None:
+                    return
+                body = {"name": self.settings.user, "password": _password(self.settings)}
                 answer = await self._gateway.exchange("/auth/authenticate", body, self._timeout(seconds))
-            except (Unanswered, TokenRefused) as error:
-                # whatever became of the login, the call itself has not gone out
-                raise NotSent(f"no login: {error}") from error
-            self._gateway.token = answer["token"]
+                self._gateway.token = str(answer["token"])
+        except TimeoutError as error:
+            raise NotSent("no login in time") from error
+        except (Unanswered, TokenRefused, KeyError) as error:
+            raise NotSent(f"no login: {error}") from error
 
     def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
         connect = min(self.settings.connect_timeout, seconds)

@@ -19,8 +19,9 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 
-from wharfinger.errors import LeaseLost, StoreError, Unavailable
+from wharfinger.errors import LeaseLost, Unavailable, WharfingerError
 from wharfinger.registry.etcd_connection import Connection
+from wharfinger.registry.store import Lease
 
 LOST_AT = 0.95
 """Share of the TTL after which an unrenewed lease is called lost."""
@@ -28,7 +29,7 @@ LOST_AT = 0.95
 _log = logging.getLogger(__name__)
 
 
-class EtcdLease:
+class EtcdLease(Lease):
     """A granted lease. Made by `EtcdStore.grant_lease`, on the event loop of its owner."""
 
     def __init__(
@@ -146,7 +147,7 @@ class EtcdLease:
         except LeaseLost as error:
             self._lose(str(error))
             return
-        except StoreError as error:  # denied, say: it may be put right before the lease runs out
+        except WharfingerError as error:  # denied, say: it may be put right before the lease runs out
             _log.warning("lease %x is not renewed: %s", self._id, error)
             self._renew_at = self._clock() + self._ttl / 12
             return

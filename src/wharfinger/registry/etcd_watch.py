@@ -112,6 +112,7 @@ class Watch:
         if message.get("created"):
             await self._begin(revision)
             return []
+        self._backoff.reset()  # not before: a member may open watches only to end them
         events = message.get("events")
         if events:
             return list(self._complete([wire.event(raw) for raw in events], more=bool(message.get("fragment"))))
@@ -134,7 +135,6 @@ class Watch:
 
     async def _begin(self, revision: int) -> None:
         """The stream stands. A member that lags is fine, a cluster that went back is not: ask it."""
-        self._backoff.reset()
         self._untrusted = self._tokens = 0
         if self._next == 0:
             self._next = revision + 1

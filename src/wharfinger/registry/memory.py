@@ -6,7 +6,7 @@ own for what may go wrong on the way to a store:
 
     store.fail_next(applied=True)       the next write happens, but its answer gets lost
     store.fail_reads(2)                 the next two reads find nobody
-    store.before_txn = hook             runs before each transaction is looked at, say to be faster
+    store.before_txn = hook             runs before each write is looked at, say to be faster
     store.after_txn = hook              runs after it happened and before its caller knows
     store.pause_watches()               events wait until `resume_watches()`
 
@@ -33,12 +33,16 @@ from wharfinger.registry.store import (
     Page,
     Put,
     Read,
+    Store,
     TxnResult,
     WatchBatch,
 )
 
 TxnHook = Callable[[Sequence[Compare], Sequence[Operation]], Awaitable[None] | None]
-"""Given a transaction's compares and the operations of its success; may be a coroutine function."""
+"""Given a transaction's compares and the operations of its success; may be a coroutine function.
+
+`put` and `delete` are transactions too, without compares.
+"""
 
 
 class _Shared:
@@ -55,7 +59,7 @@ class _Shared:
         changed.set()
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """One client of a store in memory; all its clients live on one event loop.
 
     `max_txn_ops` holds for each list of a transaction, as etcd's `--max-txn-ops`; `clock` is in

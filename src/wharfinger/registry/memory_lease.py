@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Callable
 
 from wharfinger.registry.memory_history import History
+from wharfinger.registry.store import Lease
 
 _ALIVE: Callable[[], bool] = lambda: True  # noqa: E731  # a constant function with a type
 
 
-class MemoryLease:
+class MemoryLease(Lease):
     """A lease as its owner holds it."""
 
     def __init__(

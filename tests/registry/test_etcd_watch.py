@@ -1,0 +1,181 @@
+"""Streams that no healthy etcd sends on demand, from a server that plays them line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings
+
+Message = dict[str, Any]
+
+
+def created(revision: int) -> Message:
+    return {"result": {"header": {"revision": str(revision)}, "created": True}}
+
+
+def changes(revision: int, *events: tuple[str, int], fragment: bool = False) -> Message:
+    """Events as (key, mod revision) in a message whose header says `revision`."""
+    kvs = [{"kv": {"key": base64.b64encode(key.encode()).decode(), "mod_revision": str(at)}} for key, at in events]
+    return {
+        "result": {"header": {"revision": str(revision)}, "events": kvs, **({"fragment": True} if fragment else {})}
+    }
+
+
+def progress(revision: int) -> Message:
+    return {"result": {"header": {"revision": str(revision)}}}
+
+
+@dataclass
+class Script:
+    """What each connection gets, message by message; `None` = the stream stays open, else it breaks."""
+
+    streams: Sequence[Sequence[Message | None]]
+    current: int = 100
+    """The revision a linearizable read tells."""
+    piece: int = 10_000
+    """Bytes a chunk."""
+    starts: list[int] = field(default_factory=list)
+    """The start revisions that were asked for."""
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        self.starts.append(asked["create_request"]["start_revision"])
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for message in self.streams[min(len(self.starts), len(self.streams)) - 1]:
+            if message is None:
+                await asyncio.sleep(30)
+                break
+            line = json.dumps(message).encode() + b"\n"
+            for begin in range(0, len(line), self.piece):
+                await response.write(line[begin : begin + self.piece])
+                await asyncio.sleep(0)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    async def range(self, request: web.Request) -> web.Response:
+        return web.json_response({"header": {"revision": str(self.current)}})
+
+
+@asynccontextmanager
+async def played(script: Script) -> AsyncIterator[EtcdStore]:
+    application = web.Application()
+    application.router.add_post("/v3/watch", script.watch)
+    application.router.add_post("/v3/kv/range", script.range)
+    runner = web.AppRunner(application, shutdown_timeout=0.01)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with EtcdStore(EtcdSettings(endpoints=(url,), watch_idle=0.5)) as store:
+            yield store
+    finally:
+        await runner.cleanup()
+
+
+async def seen(script: Script, start: int, count: int) -> list[tuple[int, list[str]]]:
+    """The first `count` batches as (revision, keys)."""
+    batches = []
+    async with played(script) as store, store.watch("", start) as watch:
+        async for batch in watch:
+            batches.append((batch.revision, [event.kv.key for event in batch.events]))
+            if len(batches) == count:
+                break
+    return batches
+
+
+@pytest.mark.parametrize("piece", [1, 7, 10_000])
+async def test_lines_are_found_however_they_are_cut(piece: int) -> None:
+    script = Script([[created(9), changes(9, ("a", 5), ("b", 5), ("c", 9)), progress(12), None]], piece=piece)
+
+    assert await seen(script, 5, 3) == [(5, ["a", "b"]), (9, ["c"]), (12, [])]
+
+
+async def test_it_resumes_behind_the_last_event_not_behind_the_header() -> None:
+    """etcd's header tells the newest revision of the store; events below it may still be on their way."""
+    script = Script([[created(50), changes(50, ("a", 6))], [created(50), changes(50, ("b", 7), ("c", 8)), None]])
+
+    assert await seen(script, 5, 3) == [(6, ["a"]), (7, ["b"]), (8, ["c"])]
+    assert script.starts == [5, 7]
+
+
+async def test_it_resumes_behind_a_progress_notice() -> None:
+    script = Script([[created(20), progress(20)], [created(20), changes(21, ("a", 21)), None]])
+
+    assert await seen(script, 5, 2) == [(20, []), (21, ["a"])]
+    assert script.starts == [5, 21]
+
+
+async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
+    pieces = [changes(9, ("a", 5), ("b", 6), fragment=True), changes(9, ("c", 6), fragment=True), changes(9, ("d", 6))]
+    script = Script([[created(9), *pieces[:2]], [created(9), *pieces, None]])
+
+    assert await seen(script, 5, 2) == [(5, ["a"]), (6, ["b", "c", "d"])]
+    assert script.starts == [5, 5]
+
+
+async def test_a_silent_stream_is_left() -> None:
+    script = Script([[created(9), None], [created(9), changes(9, ("a", 9)), None]])
+
+    assert await seen(script, 9, 1) == [(9, ["a"])]
+
+
+async def test_a_member_that_lags_is_believed_when_the_cluster_has_not_gone_back() -> None:
+    script = Script([[created(40), changes(60, ("a", 60)), None]], current=60)
+
+    assert await seen(script, 60, 1) == [(60, ["a"])]
+
+
+async def test_a_cluster_that_has_gone_back_is_not() -> None:
+    script = Script([[created(40), None]], current=41)
+
+    with pytest.raises(RevisionWentBack):
+        await seen(script, 60, 1)
+
+
+async def test_a_cancellation_is_read_before_anything_else_of_the_message() -> None:
+    refused = {"created": True, "canceled": True, "watch_id": "-1"}
+    reason = "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
+    script = Script([[{"result": {**refused, "cancel_reason": reason}}, None]])
+
+    with pytest.raises(AccessDenied):
+        await seen(script, 5, 1)
+
+
+async def test_compaction_is_told_with_its_revision() -> None:
+    script = Script([[created(90), {"result": {"header": {}, "canceled": True, "compact_revision": "77"}}, None]])
+
+    with pytest.raises(Compacted) as refused:
+        await seen(script, 5, 1)
+
+    assert refused.value.compact_revision == 77
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"result": {"canceled": True, "cancel_reason": "etcdserver: no leader"}},
+        {"result": {"canceled": True}},
+        {"error": {"code": 14, "message": "rpc error: code = Unavailable desc = etcdserver: no leader"}},
+        {"error": {"code": 13, "message": "transport is closing"}},
+    ],
+    ids=["no leader", "no reason", "no leader as an error", "an internal error"],
+)
+async def test_other_troubles_are_outlived(trouble: Message) -> None:
+    script = Script([[created(9), trouble, None], [created(9), changes(9, ("a", 9)), None]])
+
+    assert await seen(script, 9, 1) == [(9, ["a"])]
+    assert script.starts == [9, 9]

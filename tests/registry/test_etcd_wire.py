@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from binascii import a2b_base64
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wharfinger.registry import etcd_wire as wire
+from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put
+
+
+@given(st.binary(max_size=12))
+def test_every_key_survives_being_text(raw: bytes) -> None:
+    assert wire.key_bytes(wire.key_text(raw)) == raw
+
+
+@given(st.binary(min_size=1, max_size=5), st.binary(max_size=5))
+def test_a_prefix_range_holds_exactly_the_keys_with_the_prefix(prefix: bytes, key: bytes) -> None:
+    end = wire.prefix_end(prefix)
+
+    for candidate in (key, prefix + key):
+        inside = prefix <= candidate and (end == b"\0" or candidate < end)
+        assert inside == candidate.startswith(prefix)
+
+
+def test_the_range_of_the_empty_prefix_goes_to_the_very_end() -> None:
+    assert wire.prefix_end(b"") == b"\0"
+    assert wire.prefix_end(b"\xff\xff") == b"\0"
+
+
+def test_a_transaction_is_spelled_as_etcd_reads_it() -> None:
+    body = wire.txn_request(
+        [Compare("k", "mod", 0), Compare("k", "create", 7)], [Put("k", b"v", 5), Put("k", b"")], [Delete("k"), Get("k")]
+    )
+
+    assert body == {
+        "compare": [
+            {"key": "aw==", "target": "MOD", "result": "EQUAL", "mod_revision": 0},
+            {"key": "aw==", "target": "CREATE", "result": "EQUAL", "create_revision": 7},
+        ],
+        "success": [
+            {"request_put": {"key": "aw==", "value": "dg==", "lease": 5}},
+            {"request_put": {"key": "aw==", "value": ""}},
+        ],
+        "failure": [{"request_delete_range": {"key": "aw=="}}, {"request_range": {"key": "aw=="}}],
+    }
+    assert a2b_base64(body["compare"][0]["key"]) == b"k"
+
+
+def test_fields_that_answers_leave_out_are_zero_empty_and_false() -> None:
+    event = wire.event({"kv": {"key": "aw==", "mod_revision": "9"}})
+    result = wire.txn_result({"header": {"revision": "9"}}, [Put("k", b"")], [])
+
+    assert event == Event(KeyValue("k", b"", 0, 9))
+    assert (result.succeeded, result.revision, result.reads) == (False, 9, ())
+    assert wire.header_revision({}) == 0
+
+
+def test_events_are_cut_into_a_batch_a_revision() -> None:
+    events = [Event(KeyValue(name, b"", 1, revision)) for name, revision in [("a", 3), ("b", 3), ("a", 5)]]
+
+    batches = list(wire.batches(events))
+
+    assert [(batch.revision, len(batch.events)) for batch in batches] == [(3, 2), (5, 1)]
