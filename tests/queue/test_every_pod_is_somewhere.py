@@ -119,7 +119,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_waiting_pod_has_its_record_and_is_indexed(self) -> None:
-        indexed = [entry for _, entries in self.queue.waiting.candidates.groups() for entry in entries]
+        index = self.queue.waiting.candidates
+        indexed = [entry for names in index.rejectors() for equals in index.refused_by(names) for entry in equals]
         assert {entry.key for entry in indexed} == {entry.key for entry in self.queue.waiting}
         assert all(entry.refusal == self.records[entry.pod.name] for entry in self.queue.waiting)
 

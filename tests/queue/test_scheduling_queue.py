@@ -209,20 +209,24 @@ def test_waiting_pods_are_found_by_the_plugins_that_refused_them(queue: Scheduli
     queue.put(pod("both"), refusal(record=8, rejectors=("NodeAffinity", "NodeResourcesFit")))
     queue.put(pod("taint"), refusal(record=9, rejectors=("TaintToleration",)))
 
+    index = queue.waiting.candidates
     found = {
-        entry.pod.name
-        for _, entries in queue.waiting.candidates.groups_refused_by(frozenset({"NodeResourcesFit"}))
-        for entry in entries
+        rejectors: [entry.pod.name for equals in index.refused_by(rejectors) for entry in equals]
+        for rejectors in index.rejectors()
     }
 
-    assert found == {"fit", "both"}
+    assert found == {
+        ("NodeResourcesFit",): ["fit"],
+        ("NodeAffinity", "NodeResourcesFit"): ["both"],
+        ("TaintToleration",): ["taint"],
+    }
 
 
-def test_equal_waiting_pods_are_one_group(queue: SchedulingQueue) -> None:
+def test_equal_waiting_pods_are_one_class(queue: SchedulingQueue) -> None:
     for number in range(5):
         queue.put(pod(f"web-{number}", requests={"cpu": 100}), refusal(record=7 + number))
     queue.put(pod("big", requests={"cpu": 9000}), refusal(record=20))
 
-    groups = sorted(len(entries) for _, entries in queue.waiting.candidates.groups())
+    groups = sorted(len(equals) for equals in queue.waiting.candidates.refused_by(("NodeResourcesFit",)))
 
     assert groups == [1, 5]

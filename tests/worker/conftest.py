@@ -47,7 +47,9 @@ class Site:
         task = asyncio.create_task(worker.run(stop))
         self._workers.append((worker, stop, task, store))
         await self.until(lambda: task.done() or set(worker.checks().values()) == {"ok"})
-        if task.done():
+        if task.done():  # it could not even begin
+            self._workers.pop()
+            await store.close()
             await task
         return worker
 

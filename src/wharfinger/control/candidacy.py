@@ -104,23 +104,29 @@ class Candidacy:
                 return
 
     def event(self, event: ClusterEvent) -> None:
-        """Ask the hints which waiting pods an event may help; once a group of equal pods."""
+        """Ask the hints which waiting pods an event may help; once a class of equal pods."""
         if event.resource is Resource.UNSCHEDULED_POD:
             self._own_update(event)
             return
-        for _, entries in self._queue.waiting.candidates.groups():
-            plugin = self._helped_by(event, entries[0])
-            if plugin is None:
-                continue
-            reason = _reason(event, plugin)
-            for entry in entries:
-                if entry.refusal is not None and entry.refusal.revision < event.revision:
-                    self._found.setdefault(entry, reason)
+        index = self._queue.waiting.candidates
+        for rejectors in index.rejectors():
+            if any(profile.concerns(event, rejectors) for profile in self._profiles.values()):
+                for equals in index.refused_by(rejectors):
+                    self._ask_for(equals, event)
 
     def take(self) -> list[tuple[Entry, Reason]]:
         """The candidates, by priority, then arrival; none are left."""
         found, self._found = self._found, {}
         return sorted(found.items(), key=lambda item: (-item[0].pod.priority, item[0].since))
+
+    def _ask_for(self, equals: list[Entry], event: ClusterEvent) -> None:
+        plugin = self._helped_by(event, equals[0])
+        if plugin is None:
+            return
+        reason = _reason(event, plugin)
+        for entry in equals:
+            if entry.refusal is not None and entry.refusal.revision < event.revision:
+                self._found.setdefault(entry, reason)
 
     def _own_update(self, event: ClusterEvent) -> None:
         if not isinstance(event.new, Pod):

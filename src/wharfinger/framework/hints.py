@@ -43,6 +43,20 @@ class HintTable:
                     return name
         return self._unknown(rejectors)
 
+    def concerns(self, event: ClusterEvent, rejectors: Sequence[str]) -> bool:
+        """Whether an event of this kind may help anything that these plugins refused; asks no hint, so it is cheap.
+
+        False is final: `may_help` answers None for every such pod.
+        """
+        if event.resource is Resource.ANY or _changed_specification(event) or self._unknown(rejectors):
+            return True
+        return any(
+            _matches(hint, event)
+            for name, hints in self._hints.items()
+            if not rejectors or name in rejectors
+            for hint in hints
+        )
+
     def _unknown(self, rejectors: Sequence[str]) -> str | None:
         # Refused by a plugin of an earlier configuration: nobody can tell what helps, so everything may.
         return next((name for name in rejectors if name not in self._hints), None)

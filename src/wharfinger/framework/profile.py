@@ -125,6 +125,10 @@ class Profile:
         """The plugin whose queueing hint says that the event may help the refused pod; None when none does."""
         return self._hints.may_help(event, pod, rejectors)
 
+    def concerns(self, event: ClusterEvent, rejectors: Sequence[str]) -> bool:
+        """Whether an event of this kind may help pods that these plugins refused at all: cheaper than `may_help`."""
+        return self._hints.concerns(event, rejectors)
+
     # --- deciding -----------------------------------------------------------------------------
 
     def evaluate(self, pod: Pod, snapshot: Snapshot) -> Evaluation:

@@ -15,6 +15,9 @@ from wharfinger.queue.entry import Entry
 PodClass = tuple[Any, ...]
 """What a decision reads of a pod; equal classes get equal answers on the same snapshot."""
 
+Rejectors = tuple[str, ...]
+"""Names of the plugins that refused a pod, sorted."""
+
 
 def pod_class(pod: Pod) -> PodClass:
     """The class of a pod: everything but name, uid and revisions."""
@@ -43,55 +46,39 @@ class Candidates:
     """Index of waiting pods: rejecting plugins -> class -> pods, in order of arrival."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[tuple[str, ...], PodClass], dict[PodKey, Entry]] = {}
-        self._group_of: dict[PodKey, tuple[tuple[str, ...], PodClass]] = {}
-        self._by_plugin: dict[str, dict[tuple[tuple[str, ...], PodClass], None]] = {}
+        self._index: dict[Rejectors, dict[PodClass, dict[PodKey, Entry]]] = {}
+        self._where: dict[PodKey, tuple[Rejectors, PodClass]] = {}
 
     def add(self, entry: Entry) -> None:
         """Index a waiting pod by its refusal (replacing what was indexed for it)."""
         self.discard(entry.key)
         rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
-        group = (rejectors, pod_class(entry.pod))
-        self._group_of[entry.key] = group
-        members = self._groups.setdefault(group, {})
-        if not members:
-            for plugin in rejectors:
-                self._by_plugin.setdefault(plugin, {})[group] = None
-        members[entry.key] = entry
+        group = pod_class(entry.pod)
+        self._where[entry.key] = rejectors, group
+        self._index.setdefault(rejectors, {}).setdefault(group, {})[entry.key] = entry
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out of the index, if it is in."""
-        group = self._group_of.pop(key, None)
-        if group is None:
+        where = self._where.pop(key, None)
+        if where is None:
             return
-        members = self._groups[group]
-        del members[key]
-        if members:
-            return
-        del self._groups[group]
-        for plugin in group[0]:
-            del self._by_plugin[plugin][group]
-            if not self._by_plugin[plugin]:
-                del self._by_plugin[plugin]
+        rejectors, group = where
+        groups = self._index[rejectors]
+        del groups[group][key]
+        if not groups[group]:
+            del groups[group]
+        if not groups:
+            del self._index[rejectors]
 
     def class_of(self, key: PodKey) -> PodClass:
         """The class a waiting pod was indexed under."""
-        return self._group_of[key][1]
+        return self._where[key][1]
 
-    def plugins(self) -> Iterator[tuple[str, int]]:
-        """Each plugin that keeps pods waiting, with their number."""
-        for plugin, groups in self._by_plugin.items():
-            yield plugin, sum(len(self._groups[group]) for group in groups)
+    def rejectors(self) -> list[Rejectors]:
+        """The different sets of plugins that keep pods waiting; there are few, however many pods."""
+        return list(self._index)
 
-    def groups(self) -> Iterator[tuple[tuple[str, ...], list[Entry]]]:
-        """Each group of equal waiting pods: the plugins that refused it, and its pods."""
-        for group, members in list(self._groups.items()):
-            yield group[0], list(members.values())
-
-    def groups_refused_by(self, plugins: frozenset[str]) -> Iterator[tuple[tuple[str, ...], list[Entry]]]:
-        """The groups that at least one of the plugins refused."""
-        found: dict[tuple[tuple[str, ...], PodClass], None] = {}
-        for plugin in plugins:
-            found.update(self._by_plugin.get(plugin, {}))
-        for group in found:
-            yield group[0], list(self._groups[group].values())
+    def refused_by(self, rejectors: Rejectors) -> Iterator[list[Entry]]:
+        """The pods that exactly these plugins refused, class by class."""
+        for members in list(self._index.get(rejectors, {}).values()):
+            yield list(members.values())
