@@ -44,7 +44,7 @@ from wharfinger.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 BINDER = "DefaultBinder"
-TOO_LARGE = "pod is too large for etcd to hold it bound: {size} bytes, and a request may have 1.5 MiB"
+TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
 
 
 @dataclass(slots=True)
