@@ -3,7 +3,8 @@
 Of that package four things are used, for the rest of it does not fit servers and libraries of today:
 `AioClient.call_rpc` with raw answers, its URL prefix, its token header, and its error classes.
 `GatewayClient` mends what stands in the way of these. Tries and deadlines belong to
-`etcd_connection`, streams to `etcd_watch`, keep-alives to `etcd_lease`, spelling to `etcd_wire`.
+`etcd_connection`, trust to `etcd_tls`, streams to `etcd_watch`, keep-alives to `etcd_lease`,
+spelling to `etcd_wire`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from wharfinger.errors import (
 )
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
-from wharfinger.registry.etcd_connection import CertificateRefused, Connection, NotSent, TokenRefused, Unanswered
+from wharfinger.registry.etcd_connection import Connection
+from wharfinger.registry.etcd_gateway import CertificateRefused, Dropped, NotSent, TokenRefused, Unanswered
 from wharfinger.registry.etcd_lease import EtcdLease
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Body
@@ -92,7 +94,7 @@ class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no type
         raise refusals.get_client_error(message, code if 0 <= code <= 16 else 2, response.status)
 
     async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
-        """One call, one answer; raises what `etcd_connection` tells apart, or a `StoreError`."""
+        """One call, one answer; raises what `etcd_gateway` tells apart, or a `StoreError`."""
         try:
             call = self.call_rpc(path, body, encode=False, raw=True, timeout=timeout, headers={}, allow_redirects=False)
             async with call as response:
@@ -156,7 +158,7 @@ def _failure(error: Exception) -> Exception:
     unwritten = error.__cause__ or error
     if isinstance(unwritten, aiohttp.ClientConnectionResetError) and "closing transport" in str(unwritten):
         # the connection was gone before the body was complete: no server acts on half a request
-        return NotSent(str(unwritten))
+        return Dropped(str(unwritten))
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
         # TLS 1.3: the server looks at our certificate only after the handshake
         return CertificateRefused(str(error))

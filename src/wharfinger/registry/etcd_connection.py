@@ -1,29 +1,30 @@
-"""One event loop's way to etcd: endpoints, deadlines, tries, the user's token, TLS.
+"""One event loop's way to etcd: endpoints, deadlines, tries, the user's token.
 
 `Connection` takes a path of the gateway and a body and answers the decoded JSON, or raises one of
 `wharfinger.errors`. The store has one; every lease has its own on its own thread. What sends the
-bytes is a `Gateway` (`wharfinger.registry.etcd` makes it of the etcd client), which says *how* a try
-failed with the four classes below; what that means for the call is decided here, in one place:
-
-    NotSent              nothing reached etcd: next endpoint, whatever the call
-    Unanswered           it may have: next endpoint for what can be repeated, else "perhaps applied"
-    TokenRefused         nothing was done: ask for a new token, then again
-    CertificateRefused   the two sides do not trust each other: next endpoint, in the end denied
+bytes is a `Gateway`, which says *how* a try failed (`etcd_gateway`); what that means for the call is
+decided here, in one place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncIterator, Callable
 from random import Random
-from typing import Protocol
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
+from wharfinger.registry import etcd_tls as tls
+from wharfinger.registry.etcd_gateway import (
+    CertificateRefused,
+    Dropped,
+    Gateway,
+    NotSent,
+    TokenRefused,
+    Unanswered,
+)
 from wharfinger.registry.etcd_wire import Body
 from wharfinger.settings import EtcdSettings
 
@@ -32,38 +33,6 @@ CONCURRENT_CALLS = 64
 
 TOKENS_PER_CALL = 3
 """How often one call asks for a new token before it calls itself denied."""
-
-
-class NotSent(Exception):
-    """Nothing reached etcd."""
-
-
-class Unanswered(Exception):
-    """The request went out and no usable answer came back."""
-
-
-class TokenRefused(Exception):
-    """etcd wants a token, or another one than we sent; it did nothing."""
-
-
-class CertificateRefused(Exception):
-    """Our side refuses etcd's certificate, or etcd ours; it did nothing."""
-
-
-class Gateway(Protocol):
-    """What sends bytes to one endpoint at a time."""
-
-    endpoint: str
-    token: str | None
-
-    async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
-        """One call, one answer."""
-
-    async def open_stream(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """One call whose answer goes on; the caller closes it."""
-
-    def refusal(self, message: str, code: int) -> Exception:
-        """What etcd's words mean: a `StoreError`, or one of the classes above."""
 
 
 class Backoff:
@@ -95,12 +64,13 @@ class Connection:
         self.settings = settings
         self.random = random
         self.closed = asyncio.Event()
-        self._endpoints = tuple(_checked(endpoint) for endpoint in settings.endpoints)
+        self._endpoints = tuple(tls.checked(endpoint) for endpoint in settings.endpoints)
         if not self._endpoints:
             raise ConfigurationError("no etcd endpoint is configured")
         secure = any(endpoint.startswith("https:") for endpoint in self._endpoints)
+        self._context = tls.context(settings) if secure else None
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_tls(settings) if secure else True),
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._context or True),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             read_bufsize=1 << 18,
@@ -108,6 +78,8 @@ class Connection:
         self._gateway = open_gateway(self._session)
         self._gateway.endpoint = self._endpoints[0]
         self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
+        self._proven: set[str] = set()
+        """Endpoints that have answered: they accept our certificate."""
         self._streams: set[aiohttp.ClientResponse] = set()
         self._authenticating = asyncio.Lock()
         self._attempt = self._timeout(settings.attempt_timeout)
@@ -199,10 +171,15 @@ class Connection:
             began = clock()
             await self._authenticate(seconds)
             seconds -= clock() - began
-        token = self._gateway.token
+        token, endpoint = self._gateway.token, self.endpoint
         timeout = self._attempt if seconds == self.settings.attempt_timeout else self._timeout(seconds)
         try:
-            return await self._gateway.exchange(path, body, timeout)
+            answer = await self._gateway.exchange(path, body, timeout)
+            self._proven.add(endpoint)
+            return answer
+        except Dropped as error:
+            await self._explain(endpoint, error)
+            raise
         except TokenRefused as error:
             self._distrust(token, error)
             raise
@@ -225,7 +202,7 @@ class Connection:
         connect = self.settings.connect_timeout
         if self.settings.user and self._gateway.token is None:
             await self._authenticate(self.settings.attempt_timeout)
-        token = self._gateway.token
+        token, endpoint = self._gateway.token, self.endpoint
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
         try:
             # etcd sends the headers with the first message, so a stalled server shows only by the clock
@@ -233,9 +210,20 @@ class Connection:
                 return await self._gateway.open_stream(path, body, timeout)
         except TimeoutError as error:
             raise Unanswered("no answer in time") from error
+        except Dropped as error:
+            await self._explain(endpoint, error)
+            raise
         except TokenRefused as error:
             self._distrust(token, error)
             raise
+
+    async def _explain(self, endpoint: str, error: Dropped) -> None:
+        """Raise `CertificateRefused` if that is why a server that never answered us dropped the connection."""
+        if self._context is None or endpoint in self._proven or not endpoint.startswith("https:"):
+            return
+        reason = await asyncio.to_thread(tls.refusal, endpoint, self._context, 0.5)
+        if reason is not None:
+            raise CertificateRefused(reason) from error
 
     def refusal(self, message: str, code: int) -> Exception:
         """What etcd's words inside a stream mean."""
@@ -275,36 +263,6 @@ class Connection:
             # closing its socket alone would leave the reader waiting for ever
             response.content.set_exception(aiohttp.ClientConnectionError("closed"))
         await self._session.close()
-
-
-def _checked(endpoint: str) -> str:
-    """An endpoint without its trailing slash; anything but scheme, host and port is refused.
-
-    A user in a URL would show up in logs and errors.
-    """
-    try:
-        parts = urlsplit(endpoint)
-        named = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ConfigurationError("an etcd endpoint is no URL with a host and a numeric port") from None
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    if parts.scheme not in {"http", "https"} or not named or parts.path.strip("/") or parts.query:
-        raise ConfigurationError(f"etcd endpoint {shown}: expected http://HOST:PORT or https://HOST:PORT")
-    if "@" in parts.netloc:
-        raise ConfigurationError(f"etcd endpoint {shown}: user and password have settings of their own")
-    return shown
-
-
-def _tls(settings: EtcdSettings) -> ssl.SSLContext:
-    """Certificates and host names are always verified."""
-    try:
-        context = ssl.create_default_context(cafile=str(settings.ca) if settings.ca else None)
-        if settings.cert:
-            context.load_cert_chain(settings.cert, settings.key)
-    except (OSError, ValueError) as error:
-        names = ", ".join(str(path) for path in (settings.ca, settings.cert, settings.key) if path)
-        raise ConfigurationError(f"cannot use the certificates for etcd ({names}): {error}") from error
-    return context
 
 
 def _password(settings: EtcdSettings) -> str:

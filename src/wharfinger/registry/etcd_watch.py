@@ -17,14 +17,8 @@ import aiohttp
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
 from wharfinger.registry import etcd_wire as wire
-from wharfinger.registry.etcd_connection import (
-    Backoff,
-    CertificateRefused,
-    Connection,
-    NotSent,
-    TokenRefused,
-    Unanswered,
-)
+from wharfinger.registry.etcd_connection import Backoff, Connection
+from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
 from wharfinger.registry.etcd_wire import Body
 from wharfinger.registry.store import Event, WatchBatch
 
