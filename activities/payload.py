@@ -7,6 +7,7 @@ decision can be computed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts.scheduling import Assumed, NodeScore, Placed, PluginRefusal, Refused
@@ -47,15 +48,18 @@ def refusals(counts: Mapping[str, Mapping[str, int]], limit: int = REASONS_LIMIT
 
 def overlay(assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
     """The assumed pods by name, and whether they are too many to be told."""
-    told = tuple(
+    first = list(islice(assumed, OVERLAY_LIMIT + 1))
+    if len(first) > OVERLAY_LIMIT:
+        return (), True
+    told = (
         Assumed(
             pod=f"{one.identity.namespace}/{one.identity.name}",
             create_revision=one.identity.create_revision,
             node=one.node,
         )
-        for one in assumed
+        for one in first
     )
-    return ((), True) if len(told) > OVERLAY_LIMIT else (told, False)
+    return tuple(told), False
 
 
 def fitted(outcome: Outcome) -> Outcome:

@@ -62,7 +62,11 @@ class Placements:
         pod = await self._look_up(request)
         if isinstance(pod, Gone):
             return pod
-        return payload.fitted(self._decide(pod))
+        try:
+            return payload.fitted(self._decide(pod))
+        except Exception:
+            self._metrics.schedule_attempts.labels(result="error", profile=pod.scheduler_name).inc()
+            raise
 
     # --- which pod ----------------------------------------------------------------------------
 
@@ -93,7 +97,8 @@ class Placements:
 
     def _sent(self, found: StoredPod) -> bool:
         """Whether a bind of this very pod is out and unanswered: only etcd knows then."""
-        return any(one.sent and one.identity == found.pod.identity for one in self._cache.assumed())
+        identity = found.pod.identity
+        return any(one.sent and one.identity == identity for one in self._cache.assumed())
 
     def _right_id(self, pod: Pod) -> str:
         return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)
@@ -186,7 +191,8 @@ class Placements:
 
     def _fits_without_assumed(self, pod: Pod, profile: Profile) -> bool:
         """Whether only pods that this worker assumes are in the way: then no event may ever come."""
-        if all(one.identity == pod.identity for one in self._cache.assumed()):
+        identity = pod.identity
+        if all(one.identity == identity for one in self._cache.assumed()):
             return False
         return profile.evaluate(pod, self._cache.snapshot(without_assumed=True)).node is not None
 
@@ -194,7 +200,8 @@ class Placements:
         self, pod: Pod, profile: Profile, snapshot: Snapshot, began: float, feasible: int = 0
     ) -> Computation:
         """What is needed to decide the same again, and what it took."""
-        assumed, approximate = payload.overlay(one for one in self._cache.assumed() if one.identity != pod.identity)
+        identity = pod.identity
+        assumed, approximate = payload.overlay(one for one in self._cache.assumed() if one.identity != identity)
         return Computation(
             revision=snapshot.revision,
             profile=profile.digest,

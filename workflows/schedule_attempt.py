@@ -32,8 +32,9 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
-    from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
+    from wharfinger.contracts.chain import backoff, has_chain_policy
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
@@ -314,15 +315,6 @@ def parse(request: Any) -> AttemptInput:
         ) from None
 
 
-def has_chain_policy(policy: RetryPolicy | None) -> bool:
-    """Whether failures of this run lead to the next attempt for ever, as those of `chain_retry` do."""
-    return (
-        policy is not None
-        and policy.maximum_attempts == 0
-        and FailureType.WRONG_ID in (policy.non_retryable_error_types or ())
-    )
-
-
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
     """The run's search attributes, and the pod's name among them."""
     return present.updated(SearchAttributePair(POD_KEY, title(pod)))
@@ -364,15 +356,6 @@ def rejection(placed: Placed, rejected: Rejected) -> Refused:
         rejectors=(rejected.plugin,),
         computation=placed.computation,
     )
-
-
-def backoff(policy: RetryPolicy | None, attempt: int) -> float:
-    """Seconds between this attempt and the next by the policy: doubling, up to its maximum."""
-    if policy is None:
-        return 0.0
-    first = policy.initial_interval.total_seconds()
-    last = (policy.maximum_interval or policy.initial_interval * 100).total_seconds()
-    return min(first * policy.backoff_coefficient ** min(attempt - 1, 32), last)
 
 
 def title(pod: AttemptInput) -> str:

@@ -1,0 +1,27 @@
+"""Records in etcd: read by the release before and after this one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from wharfinger.contracts.records import AttemptRecord
+
+
+def test_a_record_is_compact_json_and_reads_back_equal() -> None:
+    record = AttemptRecord(attempt=2, plugins=("A", "B"), revision=7, message="no", create_revision=3)
+
+    assert AttemptRecord.model_validate(json.loads(record.to_bytes())) == record
+    assert b" " not in record.to_bytes()
+
+
+def test_fields_of_a_newer_release_are_ignored_and_missing_ones_have_defaults() -> None:
+    assert AttemptRecord.model_validate({"attempt": 1, "mood": "bad"}) == AttemptRecord(attempt=1)
+
+
+@pytest.mark.parametrize("stored", [b"", b"null", b"[]", b"{}", b'{"attempt": "many"}', b"\xff"], ids=str)
+def test_bytes_that_are_no_record_are_refused(stored: bytes) -> None:
+    with pytest.raises(ValidationError):
+        AttemptRecord.model_validate_json(stored)
