@@ -64,9 +64,7 @@ def pods(draw: st.DrawFn, name: str = "p") -> Pod:
         host_ports=draw(st.lists(host_ports, max_size=2).map(tuple)),
         node_selector=draw(st.dictionaries(label_keys, label_values, max_size=1)),
         required_node_terms=draw(st.none() | st.lists(terms, max_size=2).map(tuple)),
-        preferred_node_terms=draw(
-            st.lists(st.builds(PreferredTerm, st.integers(0, 50), terms), max_size=2).map(tuple)
-        ),
+        preferred_node_terms=draw(st.lists(st.builds(PreferredTerm, st.integers(0, 50), terms), max_size=2).map(tuple)),
         tolerations=draw(st.lists(tolerations, max_size=2).map(tuple)),
         node_name=draw(st.sampled_from(["", "", "", "n1"])),
     )

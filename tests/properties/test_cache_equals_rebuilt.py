@@ -29,9 +29,7 @@ def same(snapshot: Snapshot, expected: Snapshot) -> None:
     for resource in resources:
         assert snapshot.allocatable(resource).tolist() == expected.allocatable(resource).tolist(), resource
         assert snapshot.requested(resource).tolist() == expected.requested(resource).tolist(), resource
-        assert (
-            snapshot.requested_for_scoring(resource).tolist() == expected.requested_for_scoring(resource).tolist()
-        )
+        assert snapshot.requested_for_scoring(resource).tolist() == expected.requested_for_scoring(resource).tolist()
     for key in ("zone", "disk"):
         assert decoded(snapshot.label(key)) == decoded(expected.label(key))
     assert decoded(snapshot.taints) == decoded(expected.taints)
@@ -50,14 +48,20 @@ def decoded(column) -> list[object]:  # type: ignore[no-untyped-def]
 class CacheEqualsRebuilt(RuleBasedStateMachine):
     """Events as the informer and the activities make them, against the plainest book-keeping there is."""
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(every_step=st.booleans(), data=st.data())
+    def start(self, every_step: bool, data: st.DataObject) -> None:
+        """`every_step`: a snapshot is taken after each event; else only now and then, so that events pile up."""
+        self.every_step = every_step
         self.now = 0.0
         self.cache = Cache(clock=lambda: self.now, assume_expiry=EXPIRY)
         self.revision = 0
         self.nodes: dict[str, Node] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.assumed: dict[PodIdentity, tuple[Pod, str, float, bool]] = {}
+        for name in ("n0", "n1"):
+            self.put_node(name, data)
+        for name in ("p0", "p1"):
+            self.put_pod(name, "", "", data)
 
     def advance(self) -> int:
         self.revision += 1
@@ -65,6 +69,9 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         return self.revision
 
     @rule(name=NODES, data=st.data())
+    def node_is_put(self, name: str, data: st.DataObject) -> None:
+        self.put_node(name, data)
+
     def put_node(self, name: str, data: st.DataObject) -> None:
         self.nodes[name] = data.draw(nodes(name))
         self.cache.set_node(self.nodes[name])
@@ -84,6 +91,9 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         self.advance()
 
     @rule(name=NAMES, node=st.just("") | NODES, phase=st.sampled_from(["", "", "Succeeded"]), data=st.data())
+    def pod_is_put(self, name: str, node: str, phase: str, data: st.DataObject) -> None:
+        self.put_pod(name, node, phase, data)
+
     def put_pod(self, name: str, node: str, phase: str, data: st.DataObject) -> None:
         key = PodKey("default", name)
         known = self.pods.get(key)
@@ -141,9 +151,7 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         self.now += seconds
         expired = {assumption.identity for assumption in self.cache.expire()}
         due = {
-            identity
-            for identity, (_, _, since, sent) in self.assumed.items()
-            if not sent and since < self.now - EXPIRY
+            identity for identity, (_, _, since, sent) in self.assumed.items() if not sent and since < self.now - EXPIRY
         }
         assert expired == due
         for identity in due:
@@ -160,6 +168,9 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         return Snapshot.of((NodeInfo.of(node, on[name]) for name, node in self.nodes.items()), self.revision)
 
     @rule()
+    def a_snapshot_is_taken(self) -> None:
+        self.a_snapshot_equals_one_made_from_nothing()
+
     def a_snapshot_equals_one_made_from_nothing(self) -> None:
         snapshot = self.cache.snapshot()
         assert snapshot.revision == self.revision
@@ -175,9 +186,10 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
 
     @invariant()
     def the_assumptions_are_those_expected(self) -> None:
-        if hasattr(self, "cache"):
-            found = {each.identity: (each.node, each.sent) for each in self.cache.assumed()}
-            assert found == {identity: (node, sent) for identity, (_, node, _, sent) in self.assumed.items()}
+        found = {each.identity: (each.node, each.sent) for each in self.cache.assumed()}
+        assert found == {identity: (node, sent) for identity, (_, node, _, sent) in self.assumed.items()}
+        if self.every_step:
+            self.a_snapshot_equals_one_made_from_nothing()
 
 
 CacheEqualsRebuilt.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,25 @@
+"""A profile made of plugins written for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from wharfinger.framework.interface import Plugin
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.plugins.default_binder import DefaultBinder
+from wharfinger.plugins.priority_sort import PrioritySort
+
+MakeProfile = Callable[..., Profile]
+
+
+@pytest.fixture
+def profile_of() -> MakeProfile:
+    """The given plugins, and the two that every profile needs."""
+
+    def make(*plugins: Plugin, weights: dict[str, int] | None = None) -> Profile:
+        everyone: Sequence[Plugin] = (PrioritySort(), *plugins, DefaultBinder())
+        return Profile("default-scheduler", Enabled.everywhere(everyone, weights or {}))
+
+    return make

@@ -1,0 +1,96 @@
+"""Small plugins that answer what a test tells them to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import Permission, PreFilterResult, RowSelection
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.model.pod import Pod
+
+
+@dataclass
+class Gatekeeper:
+    """PreFilter with a fixed answer."""
+
+    name: str
+    answer: PreFilterResult = PreFilterResult()
+    asked: int = 0
+
+    def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
+        self.asked += 1
+        return self.answer
+
+
+@dataclass
+class Refuser:
+    """One-node Filter that refuses some nodes."""
+
+    name: str
+    refused: Mapping[str, Status] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        self.asked.append(node.node.name)
+        return self.refused.get(node.node.name, SUCCESS)
+
+
+@dataclass
+class Scorer:
+    """One-node Score with a fixed score per node."""
+
+    name: str
+    scores: Mapping[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        self.asked.append(node.node.name)
+        return self.scores.get(node.node.name, 0)
+
+
+@dataclass
+class ColumnScorer:
+    """Score by columns, always the same array."""
+
+    name: str
+    column: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def score(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        return self.column
+
+
+@dataclass
+class Bookkeeper:
+    """Reserve and Permit that note what happens to them."""
+
+    name: str
+    diary: list[str]
+    answer: Status = SUCCESS
+    permission: Permission = Permission()
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        self.diary.append(f"{self.name} reserve")
+        return self.answer
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.diary.append(f"{self.name} unreserve")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
+        return self.permission
+
+
+@dataclass
+class Broken:
+    """Raises at whatever point it is asked."""
+
+    name: str = "Broken"
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        raise ZeroDivisionError("oh")
