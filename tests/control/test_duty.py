@@ -53,6 +53,20 @@ async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another(
         await stage.until(lambda: len(stage.attempts.names) == 2)  # taken over from itself
 
 
+async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
+    """etcd renews all leases when it starts, so the one given up for lost may live on for a while."""
+    async with Stage() as stage:
+        (old,) = await registrations(stage.store)
+        first = stage.loops.shards.me
+        lease = stage.loops.membership._lease
+        assert lease is not None
+        lease.lose("no answer for a while")  # type: ignore[attr-defined]
+        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+
+        assert old not in await registrations(stage.store)
+        assert len(stage.loops.shards.members) == 1
+
+
 async def test_a_worker_that_cannot_reach_temporal_withdraws_until_it_can() -> None:
     async with Stage(slot="0", lease=LeaseSettings(loop_stall=1e9, temporal_unreachable=0.03)) as stage:
         await stage.put_pod("p")

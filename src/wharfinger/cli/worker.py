@@ -80,9 +80,11 @@ def worker(
     """
     import uvloop
 
+    from wharfinger.observe.logs import quiet_sdk, write_lines
     from wharfinger.worker import run_worker
 
-    _log_lines(log_level)
+    write_lines(log_level.value)
+    quiet_sdk()
     settings = WorkerSettings(
         etcd=connection.etcd,
         temporal=connection.temporal,
@@ -95,17 +97,3 @@ def worker(
     code = uvloop.run(run_worker(settings))
     if code:
         raise typer.Exit(code)
-
-
-def _log_lines(level: Level) -> None:
-    """One line a message on standard error: time, level, room, then the text with its key=value pairs."""
-    import logging
-
-    logging.basicConfig(
-        level=level.value.upper(),
-        format="%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s",
-        datefmt="%Y-%m-%dT%H:%M:%S",
-        force=True,
-    )
-    for chatty in ("asyncio", "aiohttp"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)

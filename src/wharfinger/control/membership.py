@@ -17,7 +17,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.backoff import delays
 from wharfinger.errors import LeaseLost, StoreError
 from wharfinger.registry import keys
-from wharfinger.registry.store import Lease, Store
+from wharfinger.registry.store import Delete, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,9 @@ class Membership:
         self._changed = changed
         self._lease: Lease | None = None
         self._slot = ""
+        self._stale = ""
+        """The key of an earlier registration: etcd may keep its lost lease for a while (it renews leases when it
+        starts), and a member that is gone would keep its share of the pods."""
         self._wanted: State = "starting"
         self._written: State | None = None
         self._news = asyncio.Event()
@@ -79,6 +82,10 @@ class Membership:
     def slot(self) -> str:
         """The slot registered under; empty without a lease."""
         return self._slot if self.held else ""
+
+    @property
+    def _key(self) -> str:
+        return keys.instance(self._place.tenant, self._slot, INCARNATION) if self._slot else ""
 
     def want(self, state: State) -> None:
         """Be registered in this state from now on."""
@@ -126,7 +133,7 @@ class Membership:
                 log.debug("no lease yet error=%r", str(error))
                 await asyncio.sleep(delay)
                 continue
-            self._slot = self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
+            self._stale, self._slot = self._key, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
             self._lease, self._written = lease, None
             return
 
@@ -155,15 +162,16 @@ class Membership:
         record = InstanceRecord(
             state=wanted, host=place.host, pid=place.pid, health=place.health, dispatches=place.dispatches
         )
+        operations: list[Operation] = [Put(self._key, record.to_bytes(), lease=lease.id)]
+        if self._stale not in ("", self._key):
+            operations.append(Delete(self._stale))
         try:
-            await self._store.put(
-                keys.instance(place.tenant, self._slot, INCARNATION), record.to_bytes(), lease=lease.id
-            )
+            await self._store.txn([], operations)
         except LeaseLost:
             return 0.2  # the lease's thread will say so in a moment
         except StoreError as error:
             log.debug("not registered yet state=%s error=%r", wanted, str(error))
             return 0.5
-        self._written = wanted
+        self._written, self._stale = wanted, ""
         log.info("registered slot=%s state=%s", self._slot, wanted)
         return None

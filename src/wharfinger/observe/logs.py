@@ -1,0 +1,63 @@
+"""Log lines of a process: one line a message, with key=value pairs, and no traceback unless asked for.
+
+``2026-01-31T12:00:00.123 WARNING wharfinger.control.duty withdrawn checks=...``
+"""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Any
+
+FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s"
+TIME = "%Y-%m-%dT%H:%M:%S"
+
+_ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class OneLine(logging.Formatter):
+    """Formats each record as one line; an exception is named by type and text, with `tracebacks` in full."""
+
+    def __init__(self, *, tracebacks: bool = False) -> None:
+        super().__init__(FORMAT, TIME)
+        self._tracebacks = tracebacks
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's line."""
+        if self._tracebacks:
+            return super().format(record)
+        return " ".join((super().format(record) + _attempt(record)).split())
+
+    def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - logging's name
+        """The exception in short."""
+        if self._tracebacks:
+            return super().formatException(ei)
+        kind, error, _ = ei
+        return "" if kind is None else f"error={f'{kind.__name__}: {error}'!r}"
+
+
+def _attempt(record: logging.LogRecord) -> str:
+    """Which attempt a line of the Temporal SDK is about."""
+    about: dict[str, Any] | None = getattr(record, "temporal_activity", None)
+    if about is None:
+        return ""
+    names = ("workflow_id", "activity_type", "attempt")
+    return "".join(f" {name}={about[name]}" for name in names if name in about)
+
+
+def write_lines(level: str) -> None:
+    """Write the process's log to standard error from now on; at `debug` with tracebacks."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine(tracebacks=level.lower() == "debug"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+    for chatty in ("asyncio", "aiohttp"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def quiet_sdk() -> None:
+    """Leave out of the SDK's messages what our lines say shorter."""
+    from temporalio import activity, workflow
+
+    activity.logger.activity_info_on_message = False
+    workflow.logger.workflow_info_on_message = False
