@@ -1,5 +1,5 @@
 // Pins the etcd that `wharfinger dev` runs when no good one is on PATH.
-// Built by src/wharfinger/servers; see docs/decisions for why from source.
+// Built by src/wharfinger/dev; see docs/decisions for why from source.
 module wharfinger.dev/tools/etcd
 
 go 1.26.0

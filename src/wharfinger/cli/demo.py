@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from wharfinger.demo.view import View
     from wharfinger.dev.tree import DevSettings, DevTree, Servers
 
-PODS = 3000
+PODS = 2500
 """By default: ends within two minutes on two cores."""
 MOST = 8152
 """Pods in the trace."""

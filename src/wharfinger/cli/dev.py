@@ -15,6 +15,7 @@ import typer
 from wharfinger.cli.options import RUN, variable
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
+from wharfinger.errors import UsageError
 
 if TYPE_CHECKING:
     from wharfinger.dev.tree import DevSettings, DevTree, Servers
@@ -74,6 +75,8 @@ def dev(
 
     A process that dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
     """
+    if ready_file is not None and not ready_file.parent.is_dir():
+        raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
     from wharfinger.dev import durations, tree
     from wharfinger.dev.progress import progress_for
 

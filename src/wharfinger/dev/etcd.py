@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 
 from wharfinger.dev.ports import free_port
@@ -67,5 +67,5 @@ class EtcdServer:
         try:
             with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:  # noqa: S310 - http, ours
                 return bool(json.load(answer).get("health") == "true")
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):
             return False

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.client import HTTPException
 from pathlib import Path
 
 from wharfinger.contracts.names import DEFAULT_CLUSTER
@@ -28,8 +29,8 @@ ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
 UI_PORT = 8233
 HEALTH_PORT = 10259
-START_WITHIN = 60.0
-"""Seconds for everything to be up."""
+START_WITHIN = 55.0
+"""Seconds for everything to be up; the ready file is promised within a minute."""
 LOOK_AFTER_LOGS = 10.0
 """Seconds between two looks at how long the logs are."""
 
@@ -102,6 +103,12 @@ class DevTree:
 
     def changed(self) -> None:
         """A process was started or came up: keep the record of processes, and tell when all is up."""
+        try:
+            self._record()
+        except OSError as error:  # a full disk, a folder taken away: no reason to stop looking after processes
+            self.supervisor.say(f"cannot be written: {error}")
+
+    def _record(self) -> None:
         lives = (processes.life(child.pid) for child in self.supervisor.children)
         self.folder.remember_processes(known for known in lives if known is not None)
         if self.started and all(child.up for child in self.supervisor.children):
@@ -130,7 +137,7 @@ class DevTree:
         self.changed()
 
     async def stop(self) -> None:
-        """Stop everything, workers first: at most 18 seconds, then whatever is left is killed."""
+        """Stop everything, workers first: at most 16 seconds, then whatever is left is killed."""
         servers = {child.spec.name: child for child in self.supervisor.children}
         await self.supervisor.stop(self.workers)
         for name in ("temporal", "etcd"):
@@ -151,11 +158,11 @@ class DevTree:
         async def is_up() -> bool:
             return await asyncio.to_thread(self.etcd.is_up)
 
-        return ChildSpec("etcd", self.etcd.command, clean_environment(), self.folder.log("etcd"), is_up, 3.0)
+        return ChildSpec("etcd", self.etcd.command, clean_environment(), self.folder.log("etcd"), is_up, 2.0)
 
     def _temporal_spec(self) -> ChildSpec:
         server, log = self.temporal, self.folder.log("temporal")
-        return ChildSpec("temporal", server.command, clean_environment(), log, server.is_up, 3.0)
+        return ChildSpec("temporal", server.command, clean_environment(), log, server.is_up, 2.5)
 
     def _worker_spec(self, index: int) -> ChildSpec:
         async def is_up() -> bool:
@@ -239,5 +246,5 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - http, ours
             return bool(answer.status == 200)
-    except OSError:
+    except (OSError, HTTPException):
         return False

@@ -1,0 +1,48 @@
+"""`wharfinger demo` as a newcomer types it, with fewer pods."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wharfinger.demo.audit import Audit
+from wharfinger.demo.story import summary
+from wharfinger.manifests.documents import objects
+
+
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "wharfinger", "demo", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
+    told = demo("--pods", "80", "--json")
+
+    assert told.returncode == 0, told.stderr
+    assert list(json.loads(told.stdout)) == [
+        "pods", "bound", "refused", "attempts", "seconds", "pods_per_s", "lost", "doubled", "overcommitted",
+    ]  # fmt: skip
+    assert (json.loads(told.stdout)["pods"], json.loads(told.stdout)["bound"]) == (80, 80)
+    assert "SIGKILL to worker-0" in told.stderr
+    assert "worker-0 started again" in told.stderr
+
+
+@pytest.mark.parametrize("name", ["openb.yaml", "openb.json"])
+def test_its_objects_can_be_written_for_others_to_apply(name: str, tmp_path: Path) -> None:
+    assert demo("--write", str(tmp_path / name), "--pods", "3").returncode == 0
+
+    written = list(objects((tmp_path / name).read_text()))
+    assert [obj["kind"] for obj in written] == ["Node"] * 1523 + ["Pod"] * 3
+
+
+def test_pods_that_never_came_to_be_in_etcd_are_lost() -> None:
+    nothing = Audit(revision=1, pods=2, bound=2, waiting={}, attempts=2, lost=(), doubled=(), overcommitted=())
+
+    told = summary(nothing, pods=3, seconds=1.0)
+
+    assert told.lost == 1
+    assert not told.sound
