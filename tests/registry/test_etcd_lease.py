@@ -39,7 +39,7 @@ async def test_a_lease_outlives_an_outage_shorter_than_its_time(start_etcd: Star
         etcd.kill()
         await asyncio.sleep(0.5)
         await asyncio.to_thread(etcd.start)
-        await asyncio.sleep(2.8)
+        await asyncio.sleep(2.6)
 
         assert not lease.lost
         assert (await store.get("/a")).kv is not None

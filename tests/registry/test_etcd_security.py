@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,16 @@ def _with_users(etcd: EtcdProcess) -> EtcdProcess:
     return etcd
 
 
+@pytest.fixture(scope="module")
+def guarded_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+    """Has users; nobody maltreats it."""
+    etcd = EtcdProcess(tmp_path_factory.mktemp("guarded-etcd"), options=["--bcrypt-cost", "4"]).start()
+    try:
+        yield _with_users(etcd)
+    finally:
+        etcd.kill()
+
+
 def _password_file(folder: Path, password: str = PASSWORD) -> Path:
     file = folder / "password"
     file.write_text(password + "\n", encoding="utf-8")
@@ -42,14 +52,14 @@ def _password_file(folder: Path, password: str = PASSWORD) -> Path:
 
 
 async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(start_etcd: StartEtcd, tmp_path: Path) -> None:
-    etcd = _with_users(start_etcd(options=["--auth-token-ttl", "1"]))
+    etcd = _with_users(start_etcd(options=["--auth-token-ttl", "1", "--bcrypt-cost", "4"]))
     settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
     async with EtcdStore(settings) as store:
         first = await store.put("/open/a", b"1")
         lease = await store.grant_lease(3)
         async with store.watch("/open/", first) as batches:
             assert (await anext(batches)).revision == first
-            await asyncio.sleep(2.2)  # the tokens are dead: those of the store, of the watch and of the lease
+            await asyncio.sleep(1.6)  # the tokens are dead: those of the store, of the watch and of the lease
             await asyncio.gather(*(store.put(f"/open/{number}", b"", lease=lease.id) for number in range(50)))
             seen = 0
             while seen < 50:
@@ -64,8 +74,10 @@ async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(start_etcd:
         assert not lease.lost
 
 
-async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(start_etcd: StartEtcd, tmp_path: Path) -> None:
-    etcd = _with_users(start_etcd())
+async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(
+    guarded_etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    etcd = guarded_etcd
     settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
     async with EtcdStore(settings) as store:
         with pytest.raises(AccessDenied, match="permission denied"):
@@ -77,17 +89,17 @@ async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(start_et
                 await anext(batches)
 
 
-async def test_no_user_where_one_is_wanted_is_denied(start_etcd: StartEtcd) -> None:
-    etcd = _with_users(start_etcd())
+async def test_no_user_where_one_is_wanted_is_denied(guarded_etcd: EtcdProcess) -> None:
+    etcd = guarded_etcd
 
     with pytest.raises(AccessDenied, match="wants a user"):
         await EtcdStore.connect(EtcdSettings(endpoints=(etcd.url,)))
 
 
 async def test_a_wrong_password_is_denied_and_never_shown(
-    start_etcd: StartEtcd, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    guarded_etcd: EtcdProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    etcd = _with_users(start_etcd())
+    etcd = guarded_etcd
     caplog.set_level("DEBUG")
     wrong = _password_file(tmp_path, "hunter-2-secret")
     settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=wrong)
@@ -99,9 +111,8 @@ async def test_a_wrong_password_is_denied_and_never_shown(
     assert "hunter-2-secret" not in told
 
 
-async def test_a_user_where_etcd_has_none_is_told_so(start_etcd: StartEtcd, tmp_path: Path) -> None:
-    etcd = start_etcd()
-    settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
+async def test_a_user_where_etcd_has_none_is_told_so(steady_etcd: EtcdProcess, tmp_path: Path) -> None:
+    settings = EtcdSettings(endpoints=(steady_etcd.url,), user="clerk", password_file=_password_file(tmp_path))
 
     with pytest.raises(AccessDenied, match="authentication is not enabled"):
         await EtcdStore.connect(settings)
