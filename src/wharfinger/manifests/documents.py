@@ -19,13 +19,13 @@ VALUE_LIMIT = 8 * 1024 * 1024
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise InvalidObject(f"is no JSON: {name} is no number there")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]} cannot be represented")
+        raise InvalidObject(f"the number {text[:40]} cannot be represented")
     return number
 
 
