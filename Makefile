@@ -44,10 +44,9 @@ $(VENV)/.dependencies: pyproject.toml
 # the package). So it is made again when a file came or went, not when one was edited.
 linked: $(VENV)/.dependencies
 	@find src workflows activities tools examples -type f ! -name '*.pyc' ! -path '*.egg-info/*' | LC_ALL=C sort > $(VENV)/.files.now
-	@if ! cmp -s $(VENV)/.files.now $(VENV)/.files; then \
-		$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable . && \
-		mv $(VENV)/.files.now $(VENV)/.files; \
-	fi
+	@cmp -s $(VENV)/.files.now $(VENV)/.files || \
+		$(PIP) install --no-deps --no-build-isolation --config-settings editable_mode=strict --editable .
+	@mv $(VENV)/.files.now $(VENV)/.files
 
 servers: linked
 	@$(BIN)/python -m wharfinger.dev.binaries
