@@ -15,13 +15,16 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.model.pod import Pod
 
+NO_OPINION = PreFilterResult()
+GRANTED = Permission()
+
 
 @dataclass
 class Gatekeeper:
     """PreFilter with a fixed answer."""
 
     name: str
-    answer: PreFilterResult = PreFilterResult()
+    answer: PreFilterResult = NO_OPINION
     asked: int = 0
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
@@ -73,7 +76,7 @@ class Bookkeeper:
     name: str
     diary: list[str]
     answer: Status = SUCCESS
-    permission: Permission = Permission()
+    permission: Permission = GRANTED
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         self.diary.append(f"{self.name} reserve")
