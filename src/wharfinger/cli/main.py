@@ -137,3 +137,7 @@ def _pipe_closed() -> int:
     """The reader of our output has left (`| head`): nothing more can be said, and nothing is wrong."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NoReturn
 
 from wharfinger.errors import InvalidObject
@@ -37,27 +38,9 @@ def parse(value: bytes) -> Any:
     if len(value) > VALUE_LIMIT:
         raise InvalidObject(f"is larger than {VALUE_LIMIT} bytes")
     text = _decoded(value)
-    try:
-        return _JSON.decode(text)
-    except RecursionError:
-        raise InvalidObject("is nested too deeply") from None
-    except ValueError as error:
-        if text.lstrip()[:1] in ("{", "["):
-            return _flow_yaml(text, error)
-    documents = list(_limited_documents(text, 2))
+    documents = list(islice(_documents(text), 2))
     if len(documents) != 1:
         raise InvalidObject("is neither JSON nor one YAML document")
-    return documents[0]
-
-
-def _flow_yaml(text: str, json_error: ValueError) -> Any:
-    """YAML that begins with a brace; when it is none either, the JSON error tells more."""
-    try:
-        documents = list(_limited_documents(text, 2))
-    except InvalidObject:
-        documents = []
-    if len(documents) != 1:
-        raise InvalidObject(f"is no JSON: {_one_line(json_error)}") from None
     return documents[0]
 
 
@@ -71,17 +54,27 @@ def objects(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _documents(text: str) -> Iterator[Any]:
+    """The one JSON document, or every YAML one."""
     try:
-        yield _JSON.decode(text)
+        document = _JSON.decode(text)
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None
-    except ValueError:
-        yield from yaml_events.documents(text)
-
-
-def _limited_documents(text: str, count: int) -> Iterator[Any]:
-    for _, document in zip(range(count), yaml_events.documents(text), strict=False):
+    except ValueError as error:
+        yield from _yaml_documents(text, error)
+    else:
         yield document
+
+
+def _yaml_documents(text: str, json_error: ValueError) -> Iterator[Any]:
+    """YAML documents; of text that begins like JSON and is not even YAML, the JSON error tells more."""
+    documents = yaml_events.documents(text)
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            first = next(documents)
+        except InvalidObject:
+            raise InvalidObject(f"is no JSON: {_one_line(json_error)}") from None
+        yield first
+    yield from documents
 
 
 def _opened(document: Any) -> Iterator[Mapping[str, Any]]:

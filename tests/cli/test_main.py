@@ -1,0 +1,116 @@
+"""The entry: exit codes, one line for an error, options and their variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from wharfinger.cli import main
+from wharfinger.cli.options import Connection, connection_from, environment, variable
+from wharfinger.errors import UsageError
+
+
+def test_help_lists_every_command(outside: Shell) -> None:
+    answer = outside("--help")
+
+    assert answer.code == 0
+    for module in main.COMMANDS:
+        assert module.replace("_", "-") in answer.out
+
+
+@pytest.mark.parametrize("module", main.COMMANDS)
+def test_every_command_takes_the_connection_options_or_starts_its_own_servers(module: str, outside: Shell) -> None:
+    answer = outside(module.replace("_", "-"), "--help")
+
+    assert answer.code == 0
+    if module not in ("dev", "demo"):
+        for option in (
+            "--etcd ",
+            "--etcd-password-file",
+            "--temporal ",
+            "--temporal-namespace",
+            "--cluster",
+            "--tenant",
+        ):
+            assert option in answer.out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["no-such-command"],
+        ["get"],
+        ["get", "--no-such-option"],
+        ["get", "unicorns"],
+        ["get", "pods", "--etcd", "ftp://x"],
+        ["get", "pods", "--temporal", "nowhere"],
+        ["get", "pods", "--cluster", "Not A Label"],
+        ["get", "pods", "--etcd-ca", "/no/such/file"],
+        ["get", "pods", "-o", "xml"],
+        ["apply", "-f", "/no/such/file"],
+        ["workflow-id", "node", "n1"],
+        ["workflow-id", "pod", "a/b/c"],
+        ["delete"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_one_line_and_exit_code_2(line: list[str], outside: Shell) -> None:
+    answer = outside(*line)
+
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert answer.err.count("\n") == 1
+
+
+def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -> None:
+    answer = outside("get", "pods", "--etcd", "http://127.0.0.1:1")
+
+    assert answer.code == 1
+    assert answer.err.startswith("error: cannot reach etcd at http://127.0.0.1:1")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_connection_is_what_the_options_say(tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.touch()
+
+    connection = connection_from(
+        etcd=["http://a:1,https://b:2/", "c:3 c:3"],
+        etcd_user="u",
+        etcd_password_file=secret,
+        temporal="t:7233",
+        cluster="c",
+    )
+
+    assert connection.etcd.endpoints == ("http://a:1", "https://b:2", "http://c:3")
+    assert (connection.etcd.user, connection.etcd.password_file) == ("u", secret)
+    assert (connection.temporal.address, connection.temporal.namespace) == ("t:7233", None)
+    assert (connection.cluster, connection.tenant) == ("c", "common")
+
+
+def test_without_options_a_connection_has_the_defaults_of_the_settings() -> None:
+    assert connection_from() == Connection()
+
+
+def test_a_connection_can_be_handed_to_another_process() -> None:
+    given = environment(connection_from(etcd=["a:1", "b:2"], temporal="t:1", tenant="team"))
+
+    assert given == {
+        "WHARFINGER_ETCD": "http://a:1,http://b:2",
+        "WHARFINGER_TEMPORAL": "t:1",
+        "WHARFINGER_CLUSTER": "wharfinger",
+        "WHARFINGER_TENANT": "team",
+    }
+    assert variable("etcd-password-file") == "WHARFINGER_ETCD_PASSWORD_FILE"
+
+
+@pytest.mark.parametrize("url", ["", "http://", "a:b:c", "http://a:99999", "http://a/path", "http://[::1"])
+def test_what_is_no_address_of_an_etcd_is_refused(url: str) -> None:
+    if not url:
+        assert connection_from(etcd=[url]) == Connection()
+        return
+    with pytest.raises(UsageError, match="--etcd"):
+        connection_from(etcd=[url])
