@@ -81,7 +81,8 @@ class Profile:
         """The completed configuration as canonical JSON."""
         self.plugins = enabled.plugins
         self._by_name = {plugin.name: plugin for plugin in enabled.plugins}
-        self._at = enabled.at
+        self.at = enabled.at
+        """Extension point -> names of the plugins that run there, in order."""
         if len(enabled.at.get("queueSort", ())) != 1:
             raise ConfigurationError(f"profile {name}: exactly one queueSort plugin is needed")
         if not enabled.at.get("bind"):
@@ -104,7 +105,7 @@ class Profile:
         self._hints = HintTable(enabled.plugins)
 
     def _steps(self, point: str, method: Callable[[Any], T]) -> list[tuple[str, T]]:
-        return [(name, method(self._by_name[name])) for name in self._at.get(point, ())]
+        return [(name, method(self._by_name[name])) for name in self.at.get(point, ())]
 
     # --- before and around the queue ----------------------------------------------------------
 

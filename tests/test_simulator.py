@@ -1,0 +1,109 @@
+"""The simulator as a library: objects in, decisions out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.simulator import Simulator
+
+
+def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec,
+        "status": {"allocatable": allocatable},
+    }  # fmt: skip
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "registry.local/app:1", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+@pytest.fixture
+def simulator() -> Simulator:
+    simulator = Simulator()
+    for name in ("n1", "n2"):
+        simulator.add(node(name))
+    return simulator
+
+
+def test_a_pod_is_decided_and_bound(simulator: Simulator) -> None:
+    simulator.add(pod("web"))
+    decision = simulator.decide(("default", "web"))
+    assert decision.feasible == ["n1", "n2"]
+    assert decision.node in decision.feasible
+    assert set(decision.totals) == {"n1", "n2"}
+    assert decision.message == ""
+    simulator.bind(("default", "web"), "n1")
+    assert simulator.decide(pod("other", cpu="3500m")).feasible == ["n2"]
+
+
+def test_deciding_changes_nothing(simulator: Simulator) -> None:
+    answers = {simulator.decide(pod("web", cpu="3")).node for _ in range(5)}
+    assert len(answers) == 1
+
+
+def test_a_refusal_says_why_for_every_node_and_plugin(simulator: Simulator) -> None:
+    simulator.add(node("n1", unschedulable=True))
+    decision = simulator.decide(pod("huge", cpu="9"))
+    assert decision.node is None
+    assert decision.message == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    assert decision.rejectors == ["NodeResourcesFit", "NodeUnschedulable"]
+    assert decision.refusals["n1"] == {
+        "NodeUnschedulable": ["node(s) were unschedulable"],
+        "NodeResourcesFit": ["Insufficient cpu"],
+    }
+
+
+def test_scoring_is_skipped_with_one_feasible_node(simulator: Simulator) -> None:
+    simulator.delete("Node", "n2")
+    decision = simulator.decide(pod("web"))
+    assert (decision.node, decision.scores, decision.totals) == ("n1", {}, {})
+
+
+def test_deleting_a_pod_gives_its_room_back(simulator: Simulator) -> None:
+    simulator.add(pod("web", cpu="4", nodeName="n1"))
+    assert simulator.decide(pod("next", cpu="2")).feasible == ["n2"]
+    simulator.delete("Pod", "web")
+    assert simulator.decide(pod("next", cpu="2")).feasible == ["n1", "n2"]
+
+
+def test_an_unsupported_feature_is_refused_not_placed_wrongly(simulator: Simulator) -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    decision = simulator.decide(pod("stateful", volumes=[claim]))
+    assert decision.node is None
+    assert "which this version does not support" in decision.message
+    assert decision.rejectors == ["UnsupportedFeatures"]
+
+
+def test_the_configuration_chooses_the_profile() -> None:
+    simulator = Simulator({"profiles": [{"schedulerName": "mine"}]})
+    simulator.add(node("n1"))
+    assert simulator.decide(pod("web", schedulerName="mine")).node == "n1"
+    with pytest.raises(UsageError, match="no profile is called default-scheduler"):
+        simulator.decide(pod("web"))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda simulator: simulator.decide(("default", "nobody")),
+        lambda simulator: simulator.bind(("default", "nobody"), "n1"),
+        lambda simulator: simulator.delete("Pod", "nobody"),
+        lambda simulator: simulator.add({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}),
+    ],
+    ids=["decide", "bind", "delete", "add"],
+)
+def test_asking_for_what_is_not_there_is_a_usage_error(simulator: Simulator, act: Any) -> None:
+    with pytest.raises(UsageError):
+        act(simulator)
+
+
+def test_an_object_that_is_none_is_told(simulator: Simulator) -> None:
+    with pytest.raises(InvalidObject):
+        simulator.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3})
