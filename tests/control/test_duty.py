@@ -53,6 +53,19 @@ async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another(
         await stage.until(lambda: len(stage.attempts.names) == 2)  # taken over from itself
 
 
+async def test_a_worker_whose_event_loop_hangs_loses_its_lease() -> None:
+    """Alive but doing nothing: the lease's thread stops renewing, so that others take over."""
+    async with Stage(lease=LeaseSettings(ttl=10, loop_stall=5)) as stage:
+        first = stage.loops.shards.me
+        stage.store.advance(60)
+        await stage.caught_up()
+        assert stage.loops.shards.me == first
+
+        stage.clock.advance(6)
+        stage.store.advance(60)
+        await stage.until(lambda: stage.loops.shards.me not in (None, first))
+
+
 async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
     """etcd renews all leases when it starts, so the one given up for lost may live on for a while."""
     async with Stage() as stage:
@@ -100,7 +113,7 @@ async def test_two_workers_share_the_pods_and_one_takes_over_when_the_other_drai
         await one.until(lambda: len(one.queue) + len(other.queue) == 40)
         assert len(one.queue) > 5
         assert len(other.queue) > 5
-        assert not set(one.queue.keys()) & set(other.queue.keys())
+        assert not set(one.queue) & set(other.queue)
 
         await other.drain()
         await one.until(lambda: len(one.queue) == 40)

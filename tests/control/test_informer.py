@@ -123,7 +123,7 @@ async def test_after_a_compaction_the_difference_becomes_ordinary_events() -> No
         await stage.caught_up()
 
         assert set(stage.cache.nodes) == {"stays"}
-        assert set(stage.queue.keys()) == {PodKey("default", "recreated"), PodKey("default", "new")}
+        assert set(stage.queue) == {PodKey("default", "recreated"), PodKey("default", "new")}
         assert stage.cache.pods[PodKey("default", "recreated")].create_revision > old
         assert stage.attempts.woken_names == ["deleted"]
         assert stage.metrics.relists.labels("compacted")._value.get() == 1

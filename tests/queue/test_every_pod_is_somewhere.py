@@ -100,7 +100,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pending_pod_is_in_exactly_one_part(self) -> None:
         keys = {PodKey("default", name) for name in self.lives}
-        assert set(self.queue.keys()) == keys
+        assert set(self.queue) == keys
         parts = (
             (Part.GATED, self.queue.gated),
             (Part.ACTIVE, self.queue.active),

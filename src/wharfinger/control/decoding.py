@@ -5,6 +5,7 @@ Apart from `control.view`, so that a long list can be decoded page by page besid
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -17,6 +18,8 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
+
+log = logging.getLogger(__name__)
 
 _PARTS = {
     keys.PODS: 2,
@@ -59,6 +62,9 @@ def observe(event: Event) -> Observed | None:
         return Observed(kv, prefix, parts, _decode(kv, prefix, parts))
     except InvalidObject as error:
         return Observed(kv, prefix, parts, invalid=str(error))
+    except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
+        log.exception("decoder failed key=%r", kv.key)
+        return Observed(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
 
 
 def well_formed(observed: Observed) -> bool:

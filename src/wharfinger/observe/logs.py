@@ -26,7 +26,7 @@ class OneLine(logging.Formatter):
         """The record's line."""
         if self._tracebacks:
             return super().format(record)
-        return " ".join((super().format(record) + _attempt(record)).split())
+        return " ".join(part.strip() for part in (super().format(record) + _attempt(record)).splitlines())
 
     def formatException(self, ei: _ExceptionInfo) -> str:  # noqa: N802 - logging's name
         """The exception in short."""

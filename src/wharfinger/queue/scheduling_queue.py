@@ -18,7 +18,7 @@ Invariant: every pod put and not removed is in exactly one part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
@@ -72,9 +72,8 @@ class SchedulingQueue:
         """The pod's entry, in whichever part; None when it is not queued."""
         return self._entries.get(key)
 
-    def keys(self) -> Iterable[PodKey]:
-        """All pods in the queue."""
-        return self._entries.keys()
+    def __iter__(self) -> Iterator[PodKey]:
+        return iter(self._entries)
 
     # --- facts ------------------------------------------------------------------------------------
 

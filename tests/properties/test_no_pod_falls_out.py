@@ -1,0 +1,200 @@
+"""Invariant 3: every pending, ungated pod of ours is in its owner's queue; nothing else is in any.
+
+Three workers follow the same facts, each with a view of its own; pods, records, tenants and the workers
+themselves come and go in any order, and the queues are looked at after every step.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.control.stage import PROFILES, Clock, pod_bytes
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.control.changes import Changes
+from wharfinger.control.decoding import observe
+from wharfinger.control.intake import Intake
+from wharfinger.control.queueing import gate_by, order_by
+from wharfinger.control.shards import Shards
+from wharfinger.control.view import View
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.queue.entry import Part
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+from wharfinger.telemetry import Metrics
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+
+
+class Follower:
+    """One worker's view, intake and queue."""
+
+    def __init__(self, tenant: str, clock: Clock) -> None:
+        metrics = Metrics()
+        self.cache = Cache(clock=clock)
+        self.view = View(self.cache, metrics)
+        self.shards = Shards(hold=0, clock=clock)
+        self.ownership = Ownership(frozenset(PROFILES), tenant)
+        self.queue = SchedulingQueue(clock=clock, gate=gate_by(PROFILES), order=order_by(PROFILES))
+        self.intake = Intake(
+            queue=self.queue,
+            cache=self.cache,
+            records=self.view.records,
+            ownership=self.ownership,
+            shards=self.shards,
+            ending=self,
+            metrics=metrics,
+            clock=clock,
+            kick=lambda: None,
+        )
+
+    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
+        """Endings are told of, and left to be."""
+
+    def follow(self, revision: int, events: list[Event]) -> None:
+        changes = Changes(revision)
+        for event in events:
+            observed = observe(event)
+            assert observed is not None
+            self.view.take(observed, changes)
+        self.intake.apply(changes)
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """A store of a few keys, and three workers: two of the common pool, one of a tenant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.revision = 1
+        self.stored: dict[str, KeyValue] = {}
+        self.workers = {
+            "common/0": Follower("common", self.clock),
+            "common/1": Follower("common", self.clock),
+            "blue/0": Follower("blue", self.clock),
+        }
+        self.up = set(self.workers)
+        self.share_out()
+
+    def share_out(self) -> None:
+        for name, worker in self.workers.items():
+            pool = {one for one in self.up if one.startswith(worker.ownership.tenant + "/")}
+            if worker.shards.update(frozenset(pool), name if name in self.up else None):
+                worker.intake.resharded()
+
+    def write(self, changed: dict[str, bytes | None]) -> None:
+        self.revision += 1
+        events = []
+        for key, value in changed.items():
+            old = self.stored.get(key)
+            if value is None:
+                if old is not None:
+                    del self.stored[key]
+                    events.append(Event(KeyValue(key, b"", 0, self.revision), deleted=True))
+                continue
+            create = old.create_revision if old is not None else self.revision
+            self.stored[key] = KeyValue(key, value, create, self.revision)
+            events.append(Event(self.stored[key]))
+        for worker in self.workers.values():
+            worker.follow(self.revision, events)
+
+    @rule(
+        name=NAMES,
+        tenant=st.sampled_from(["", "blue", "red"]),
+        gated=st.booleans(),
+        phase=st.sampled_from(["", "", "", "Succeeded"]),
+        deleted=st.sampled_from(["", "", "", "2026-01-01T00:00:00Z"]),
+        scheduler=st.sampled_from(["", "", "", "somebody-else"]),
+    )
+    def pod_written(self, name: str, tenant: str, gated: bool, **fields: Any) -> None:
+        labels = {"wharfinger.dev/tenant": tenant} if tenant else {}
+        gates = ("wait",) if gated else ()
+        self.write({keys.pod("default", name): pod_bytes(name, labels=labels, gates=gates, **fields)})
+
+    @rule(name=NAMES)
+    def bound(self, name: str) -> None:
+        pod = keys.pod("default", name)
+        if pod in self.stored:
+            self.write({pod: pod_bytes(name, node="n"), keys.binding("n"): b"{}", keys.attempt("default", name): None})
+
+    @rule(name=NAMES)
+    def deleted(self, name: str) -> None:
+        self.write({keys.pod("default", name): None})
+
+    @rule(name=NAMES)
+    def turned_unreadable(self, name: str) -> None:
+        self.write({keys.pod("default", name): b"{"})
+
+    @rule(name=NAMES)
+    def refused(self, name: str) -> None:
+        pod = self.stored.get(keys.pod("default", name))
+        if pod is not None:
+            record = AttemptRecord(attempt=1, create_revision=pod.create_revision, revision=self.revision)
+            self.write({keys.attempt("default", name): record.to_bytes()})
+
+    @rule(name=NAMES, junk=st.booleans())
+    def record_gone_or_unreadable(self, name: str, junk: bool) -> None:
+        self.write({keys.attempt("default", name): json.dumps([]).encode() if junk else None})
+
+    @rule(exists=st.booleans())
+    def tenant_comes_and_goes(self, exists: bool) -> None:
+        self.write({keys.tenant("blue"): b"{}" if exists else None})
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]), up=st.booleans())
+    def worker_comes_and_goes(self, name: str, up: bool) -> None:
+        (self.up.add if up else self.up.discard)(name)
+        self.share_out()
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]))
+    def worker_starts_and_time_passes(self, name: str) -> None:
+        queue = self.workers[name].queue
+        entry = queue.pop()
+        if entry is not None:
+            queue.started(entry)
+        self.clock.advance(10)
+        queue.return_overdue()
+
+    @invariant()
+    def every_pod_is_in_its_owners_queue_and_in_no_other(self) -> None:
+        for worker in self.workers.values():
+            expected = {
+                key
+                for key, pod in worker.cache.pods.items()
+                if pod.pending and worker.ownership.owns(pod, worker.cache.tenants) and worker.shards.mine(pod)
+            }
+            assert set(worker.queue) == expected
+        for tenant in ("common", "blue"):
+            if any(name.startswith(tenant) for name in self.up):
+                pool = [worker for worker in self.workers.values() if worker.ownership.tenant == tenant]
+                view = pool[0]
+                ours = [
+                    key
+                    for key, pod in view.cache.pods.items()
+                    if pod.pending and view.ownership.owns(pod, view.cache.tenants)
+                ]
+                assert sorted(ours) == sorted(key for worker in pool for key in worker.queue)
+
+    @invariant()
+    def a_pod_waits_only_with_a_record_and_is_held_back_only_by_gates(self) -> None:
+        for worker in self.workers.values():
+            for key in worker.queue:
+                entry = worker.queue.get(key)
+                assert entry is not None
+                gated = bool(worker.cache.pods[key].scheduling_gates)
+                assert (entry.part is Part.GATED) == gated
+                if entry.part is Part.WAITING:
+                    record = worker.view.records.get(key)
+                    assert record is not None
+                    assert record.create_revision == entry.pod.create_revision
+
+
+ClusterMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestNoPodFallsOut = ClusterMachine.TestCase
