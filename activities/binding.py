@@ -30,7 +30,7 @@ from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
-from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
+from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Code, Status
@@ -175,7 +175,10 @@ class Bindings:
     async def _send(self, effort: Effort, commit: Commit) -> TxnResult | Rejected:
         """Send the transaction; no await lies between what it compares and this."""
         pod = commit.found.pod
-        writes = commit.writes
+        try:
+            writes = commit.writes
+        except InvalidObject as error:
+            return self._rejected(effort, BINDER, f"pod cannot be written bound: {error}")
         self._cache.assume(pod, commit.node.name)
         self._cache.mark_sent(pod.identity)
         effort.tries += 1

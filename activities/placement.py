@@ -6,6 +6,7 @@ room. What the cache says never ends an attempt (it may be behind): `Gone` follo
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 
@@ -23,13 +24,16 @@ from wharfinger.contracts.scheduling import (
     PlaceOutcome,
     Refused,
 )
-from wharfinger.errors import PluginError
+from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
+
+LOOK_UP_SHARE = 1.6
+"""Of the time to wait for the watch, what finding the pod may take in all; the activity's time-out is twice it."""
 
 
 class Placements:
@@ -59,7 +63,12 @@ class Placements:
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
-        pod = await self._look_up(request)
+        limit = self._behind_limit * LOOK_UP_SHARE
+        try:
+            async with asyncio.timeout(limit):
+                pod = await self._look_up(request)
+        except TimeoutError:
+            raise Unavailable(f"etcd did not tell pod {request.namespace}/{request.name} within {limit:g} s") from None
         if isinstance(pod, Gone):
             return pod
         try:
@@ -73,8 +82,8 @@ class Placements:
     async def _look_up(self, request: PlaceInput) -> Pod | Gone:
         """The pod as the cache has it, not older than the request says; Gone after asking etcd."""
         life = Life(PodKey(request.namespace, request.name), request.uid)
-        if request.revision:
-            await self._catch_up(request.revision)
+        caught_up = await self._cache.progress.wait_for(request.revision, self._behind_limit)
+        if caught_up and request.revision:
             found = self._known(life, request)
             if found is not None:
                 return found
@@ -82,10 +91,12 @@ class Placements:
         if isinstance(stored, Gone):
             return stored
         self._check_id(stored.pod, request)
-        await self._catch_up(stored.pod.mod_revision)
-        found = self._known(life, request)
-        if found is None:  # it changed again in the meantime: the next attempt sees what it became
-            raise behind(self._cache.progress.revision, stored.pod.mod_revision)
+        # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
+        exists = request.revision <= stored.read_at
+        wanted = max(stored.pod.mod_revision, request.revision if exists else 0)
+        found = self._known(life, request) if await self._caught_up(wanted) else None
+        if found is None:  # behind, or it changed once more: the next attempt sees what it became
+            raise behind(self._cache.progress.revision, wanted)
         return found
 
     def _known(self, life: Life, request: PlaceInput) -> Pod | None:
@@ -108,9 +119,8 @@ class Placements:
         if right != request.workflow_id:
             raise wrong_id(str(pod.key), request.workflow_id, right)
 
-    async def _catch_up(self, revision: int) -> None:
-        if not await self._cache.progress.wait_for(revision, self._behind_limit):
-            raise behind(self._cache.progress.revision, revision)
+    async def _caught_up(self, revision: int) -> bool:
+        return await self._cache.progress.wait_for(revision, self._behind_limit / 2)
 
     # --- which node ---------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ class StoredPod:
 
     pod: Pod
     raw: bytes
+    read_at: int = 0
+    """The store's revision when it was read; 0 = it comes from the watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,10 @@ class Standings:
     async def read(self, life: Life) -> StoredPod | Gone:
         """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`."""
         read = await self._store.get(keys.pod(*life.key))
-        return self.of_stored(life, read.kv)
+        return self.of_stored(life, read.kv, read.revision)
 
-    def of_stored(self, life: Life, kv: KeyValue | None) -> StoredPod | Gone:
-        """The same for an object read already (linearizably)."""
+    def of_stored(self, life: Life, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
+        """The same for an object read already (linearizably), at this revision of the store."""
         if kv is None:
             return Gone(reason="deleted")
         try:
@@ -70,7 +72,7 @@ class Standings:
             )
         except InvalidObject as error:
             return Gone(reason="not-ours", detail=f"the stored object cannot be read: {error}")
-        return self.verdict(life, pod) or StoredPod(pod, kv.value)
+        return self.verdict(life, pod) or StoredPod(pod, kv.value, revision)
 
     def from_cache(self, life: Life) -> StoredPod | None:
         """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""

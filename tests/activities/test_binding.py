@@ -552,3 +552,15 @@ async def test_a_pod_too_large_to_be_written_bound_is_refused_and_says_so(world:
     assert rejected.plugin == "DefaultBinder"
     assert rejected.message.startswith("pod is too large for etcd")
     assert hand.cache.assumed() == ()
+
+
+async def test_a_pod_that_cannot_be_written_back_is_refused_and_says_so(world: World) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    await world.change_pod("web", lambda pod: pod["metadata"].update(annotations=["none"]))
+    hand = await world.hand()
+
+    rejected = await hand.bind("web", await hand.placed("web"))
+    assert isinstance(rejected, Rejected)
+    assert rejected.message == "pod cannot be written bound: annotations is no mapping"
+    assert hand.cache.assumed() == ()

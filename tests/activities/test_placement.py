@@ -15,6 +15,8 @@ from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Read
 
 DEFAULT = PROFILES["default-scheduler"]
 
@@ -22,6 +24,17 @@ DEFAULT = PROFILES["default-scheduler"]
 def with_plugin(plugin: Any) -> dict[str, Profile]:
     """The default profile and one plugin more."""
     return {DEFAULT.name: Profile(DEFAULT.name, Enabled.everywhere([*DEFAULT.plugins, plugin], {}), digest="other")}
+
+
+class HangingStore(MemoryStore):
+    """A store one of whose clients gets no answer."""
+
+    hangs = False
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        if self.hangs:
+            await asyncio.Event().wait()
+        return await super().get(key, revision=revision)
 
 
 # --- placed ---------------------------------------------------------------------------------------
@@ -129,6 +142,29 @@ async def test_an_unreachable_etcd_is_unavailable_and_no_verdict(world: World) -
     with pytest.raises(ApplicationError) as raised:
         await hand.place("web")
     assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
+
+
+async def test_an_etcd_that_does_not_answer_is_unavailable_before_the_activity_times_out() -> None:
+    world = World(HangingStore())
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    hand = await world.hand()
+    assert isinstance(hand.store, HangingStore)
+    hand.store.hangs = True
+
+    with pytest.raises(ApplicationError) as raised:
+        await hand.place("web")
+    assert raised.value.type == "Unavailable"
+    await world.close()
+
+
+async def test_a_revision_of_the_time_before_etcd_was_restored_holds_nobody_up(world: World) -> None:
+    """Steps: a chain was started at revision 10^6; etcd was restored from a backup and counts from 10^3 again."""
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    hand = await world.hand()
+
+    assert (await hand.placed("web", revision=10**6)).node == "node-1"
 
 
 # --- gone -----------------------------------------------------------------------------------------

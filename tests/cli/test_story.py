@@ -19,7 +19,8 @@ def test_the_story_reads_from_the_headline_to_the_steps() -> None:
         "    REFUSED BY         NODES   REASON",
         "    NodeResourcesFit   3       Insufficient cpu",
         "  Woken by NodeAdd node-1 (NodeResourcesFit says it may help).",
-        "  node-1, one of 2 nodes that fit.",
+        "Workflow workflow",
+        "  node-1, one of 2 that fit.",
         "    node-1   180",
     ):
         assert line in story.splitlines()

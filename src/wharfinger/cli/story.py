@@ -19,7 +19,13 @@ _STEP_NAMES = {"record_refusal": "recorded"}
 def tell(explanation: Explanation) -> str:
     """The whole story, without the last line's end."""
     parts = ["\n".join(_headline(explanation))]
-    parts += ["\n".join(_attempt(attempt)) for attempt in explanation.attempts]
+    chain = ""
+    for attempt in explanation.attempts:
+        lines = list(_attempt(attempt))
+        if attempt.workflow_id != chain:  # another life of the name, or started under another id
+            chain = attempt.workflow_id
+            lines.insert(0, f"Workflow {chain}")
+        parts.append("\n".join(lines))
     if not explanation.attempts:
         parts.append("No attempt is recorded.")
     return "\n\n".join(parts)
@@ -47,7 +53,7 @@ def _attempt(attempt: Attempt) -> Iterator[str]:
         yield f"{_INDENT}On the way: {note}."
     if attempt.steps:
         yield f"{_INDENT}Steps: " + " → ".join(_step(step) for step in attempt.steps)
-    yield f"{_INDENT}Run {attempt.workflow_id} {attempt.run_id}"
+    yield f"{_INDENT}Run {attempt.run_id}"
 
 
 def _decision(attempt: Attempt) -> Iterator[str]:
@@ -55,7 +61,10 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     if attempt.message:
         yield _INDENT + attempt.message
     elif attempt.node:
-        yield f"{_INDENT}{attempt.node}, one of {_nodes(computation.get('feasible', 0))} that fit."
+        fitting = computation.get("feasible", 0)
+        yield f"{_INDENT}{attempt.node}, " + (
+            "the only node that fits." if fitting == 1 else f"one of {fitting:,} that fit."
+        )
     if computation:
         micros = computation.get("micros", 0)
         yield (

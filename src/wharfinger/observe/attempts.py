@@ -100,8 +100,8 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
         create_revision=read.kv.create_revision,
         mod_revision=read.kv.mod_revision,
     )
-    metadata = documents.parse(read.kv.value).get("metadata") or {}
-    return pod, str((metadata.get("annotations") or {}).get(ATTEMPT_ANNOTATION, ""))
+    annotations = documents.parse(read.kv.value)["metadata"].get("annotations")
+    return pod, str(annotations.get(ATTEMPT_ANNOTATION, "")) if isinstance(annotations, dict) else ""
 
 
 async def _record(store: Store, key: PodKey) -> AttemptRecord | None:

@@ -19,6 +19,11 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
 
+_CAUSES = {
+    "seen": "started when the pod was seen",
+    "take-over": "started by a worker that took the pod over",
+    "level": "started again, as nothing was heard of an attempt",
+}
 PLACE_MARKER = "core_local_activity"
 """How the SDK records a local activity."""
 
@@ -221,7 +226,7 @@ def _cause(event: HistoryEvent) -> str:
     request = _first(started.input.payloads)
     reason = request.get("woken_by", "") if isinstance(request, dict) else ""
     if reason:
-        return f"started: {reason}"
+        return _CAUSES.get(reason, f"started: {reason}")
     return "started by hand" if started.continued_execution_run_id else "started"
 
 
