@@ -6,15 +6,16 @@ Every id begins with the cluster's name, so that clusters can share a Temporal n
 from __future__ import annotations
 
 import hashlib
-import re
 
 from wharfinger.errors import UsageError
+from wharfinger.model import names
+from wharfinger.model.names import is_dns_label
 
 DEFAULT_CLUSTER = "wharfinger"
 COMMON = "common"
 RESERVED_TENANTS = frozenset({COMMON, "control", "host", "default"})
 TENANT_LABEL = "wharfinger.dev/tenant"
-ATTEMPT_ANNOTATION = "wharfinger.dev/attempt"
+ATTEMPT_ANNOTATION = names.ATTEMPT_ANNOTATION
 
 SCHEDULE_ATTEMPT = "ScheduleAttempt"
 
@@ -27,15 +28,6 @@ SEARCH_ATTRIBUTES = (SEARCH_POD, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_TENANT)
 
 WORKFLOW_ID_LIMIT = 255
 """Characters; what Temporal on SQL stores takes."""
-UID_LIMIT = 64
-"""Characters of a uid that an id can hold; longer uids make an object invalid."""
-
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-def is_dns_label(text: str) -> bool:
-    """Lower case letters, digits and dashes, at most 63, no dash at the ends."""
-    return _LABEL.fullmatch(text) is not None
 
 
 def check_cluster(name: str) -> str:

@@ -70,7 +70,7 @@ def _yaml_documents(text: str, json_error: ValueError) -> Iterator[Any]:
     documents = yaml_events.documents(text)
     if text.lstrip()[:1] in ("{", "["):
         try:
-            first = next(documents)
+            first = next(documents, None)
         except InvalidObject:
             raise InvalidObject(f"is no JSON: {_one_line(json_error)}") from None
         yield first

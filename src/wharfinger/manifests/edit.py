@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
+from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 POD_SCHEDULED = "PodScheduled"
 

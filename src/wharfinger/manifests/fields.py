@@ -6,7 +6,6 @@ As in Kubernetes' own decoding, null means absent. Every reader raises `InvalidO
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,9 +19,6 @@ TEXT_LIMIT = 64 * 1024
 """Characters of one text that is read: the longest that has a meaning here is a message."""
 
 EMPTY: Mapping[str, Any] = {}
-
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_SUBDOMAIN_LIMIT = 253
 
 
 def mapping(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
@@ -135,11 +131,6 @@ def quantities(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str
             raise InvalidObject(f"{where}{key}[{_shown(name)}]: {_shown(amount)} is negative")
         result[checked_text(name, f"{where}{key}")] = nanos
     return result
-
-
-def is_dns_subdomain(name: str) -> bool:
-    """Lower-case labels joined by dots, at most 253 characters: a name of most objects."""
-    return len(name) <= _SUBDOMAIN_LIMIT and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def _limited(value: Mapping[str, Any], key: str, where: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.contracts.names import is_dns_label
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.manifests.fields import is_dns_subdomain, mapping, text
+from wharfinger.manifests.fields import mapping, text
+from wharfinger.model.names import is_dns_label, is_dns_subdomain
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.kinds import NODE, POD, Reference
+from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _DROPPED_METADATA = ("resourceVersion", "selfLink", "managedFields")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.contracts.names import UID_LIMIT, is_dns_label
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import is_dns_subdomain, mapping, text
+from wharfinger.manifests.fields import mapping, text
+from wharfinger.model.names import UID_LIMIT, is_dns_label, is_dns_subdomain
 
 METADATA = "metadata."
 
