@@ -32,8 +32,8 @@ from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
 
-LOOK_UP_SHARE = 1.6
-"""Of the time to wait for the watch, what finding the pod may take in all; the activity's time-out is twice it."""
+READ_LIMIT = 0.8
+"""Seconds for the one read of a decision; with the wait for the watch it stays below the activity's time-out."""
 
 
 class Placements:
@@ -63,12 +63,7 @@ class Placements:
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
-        limit = self._behind_limit * LOOK_UP_SHARE
-        try:
-            async with asyncio.timeout(limit):
-                pod = await self._look_up(request)
-        except TimeoutError:
-            raise Unavailable(f"etcd did not tell pod {request.namespace}/{request.name} within {limit:g} s") from None
+        pod = await self._look_up(request)
         if isinstance(pod, Gone):
             return pod
         try:
@@ -87,17 +82,25 @@ class Placements:
             found = self._known(life, request)
             if found is not None:
                 return found
-        stored = await self._standings.read(life)
+        stored = await self._read(life)
         if isinstance(stored, Gone):
             return stored
         self._check_id(stored.pod, request)
         # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
         exists = request.revision <= stored.read_at
         wanted = max(stored.pod.mod_revision, request.revision if exists else 0)
-        found = self._known(life, request) if await self._caught_up(wanted) else None
+        left = self._behind_limit if caught_up else 0.0
+        found = self._known(life, request) if await self._cache.progress.wait_for(wanted, left) else None
         if found is None:  # behind, or it changed once more: the next attempt sees what it became
             raise behind(self._cache.progress.revision, wanted)
         return found
+
+    async def _read(self, life: Life) -> StoredPod | Gone:
+        try:
+            async with asyncio.timeout(READ_LIMIT):
+                return await self._standings.read(life)
+        except TimeoutError:
+            raise Unavailable(f"etcd did not tell pod {life.key} within {READ_LIMIT:g} s") from None
 
     def _known(self, life: Life, request: PlaceInput) -> Pod | None:
         """The cached pod when it is to be placed by this run, None when etcd has to be asked."""
@@ -118,9 +121,6 @@ class Placements:
         right = self._right_id(pod)
         if right != request.workflow_id:
             raise wrong_id(str(pod.key), request.workflow_id, right)
-
-    async def _caught_up(self, revision: int) -> bool:
-        return await self._cache.progress.wait_for(revision, self._behind_limit / 2)
 
     # --- which node ---------------------------------------------------------------------------
 
