@@ -32,7 +32,10 @@ def load_profiles(
         ConfigurationError: Something in the configuration or in a plugin's making is wrong.
     """
     known = catalog if catalog is not None else builtin.catalog().with_installed()
-    return {completed.scheduler_name: profile_from(completed, known) for completed in load(config, known).profiles}
+    completed = load(config, known).profiles
+    profiles = {each.scheduler_name: profile_from(each, known) for each in completed}
+    _check_one_queue_order(completed, profiles)
+    return profiles
 
 
 def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
@@ -49,6 +52,19 @@ def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
         digest=completed.digest(),
         configuration=completed.canonical(),
     )
+
+
+def _check_one_queue_order(completed: tuple[CompletedProfile, ...], profiles: Mapping[str, Profile]) -> None:
+    """All profiles share one queue, so they sort it by the same plugin with the same arguments."""
+    sorts = {each.scheduler_name: profiles[each.scheduler_name].at["queueSort"][0] for each in completed}
+    first = completed[0]
+    for each in completed[1:]:
+        name = sorts[each.scheduler_name]
+        if name != sorts[first.scheduler_name] or each.args.get(name) != first.args.get(name):
+            raise ConfigurationError(
+                f"profiles {first.scheduler_name} and {each.scheduler_name}: all profiles must have the same queueSort"
+                " plugin with the same arguments"
+            )
 
 
 def _expand(completed: CompletedProfile, plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:

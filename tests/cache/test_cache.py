@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.framework.objects import node, pod
-from wharfinger.cache.cache import Cache
 from wharfinger.cache.assumptions import Assumption
+from wharfinger.cache.cache import Cache
 from wharfinger.model.pod import PodKey
 
 

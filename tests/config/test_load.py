@@ -10,6 +10,8 @@ import pytest
 
 from wharfinger.config.load import load
 from wharfinger.errors import ConfigurationError
+from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 
@@ -118,6 +120,26 @@ class TestMerging:
         made = load_profiles(config)
         assert list(made) == ["a", "b"]
         assert made["a"].digest != made["b"].digest
+
+    def test_all_profiles_sort_the_queue_alike(self) -> None:
+        known = Catalog([*catalog(), Entry("Fifo", Fifo)])
+        disabled = [{"name": "PrioritySort"}]
+        sets = {"a": "Fifo", "b": "PrioritySort"}
+        profiles = [
+            {"schedulerName": name, "plugins": {"multiPoint": {"disabled": [{"name": other}]}}}
+            for name, other in sets.items()
+        ]
+        with pytest.raises(ConfigurationError, match="profiles a and b: all profiles must have the same queueSort"):
+            load_profiles({"profiles": profiles}, catalog=known)
+        alike = [{**each, "plugins": {"multiPoint": {"disabled": disabled}}} for each in profiles]
+        assert list(load_profiles({"profiles": alike}, catalog=known)) == ["a", "b"]
+
+
+class Fifo:
+    name = "Fifo"
+
+    def queue_key(self, pod: Pod, arrival: float) -> float:
+        return arrival
 
 
 class TestProblems:
