@@ -78,6 +78,11 @@ class Candidacy:
         """Decide the pod again later (see `release_deferred`)."""
         self._deferred[entry] = reason
 
+    @property
+    def deferred(self) -> int:
+        """How many pods were deferred."""
+        return len(self._deferred)
+
     def release_deferred(self) -> None:
         """What was deferred is worth a decision now."""
         for entry, reason in self._deferred.items():

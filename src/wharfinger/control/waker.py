@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import Wake
@@ -28,7 +28,6 @@ from wharfinger.control.wake_signals import WakeSignals
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.model.events import ClusterEvent
 from wharfinger.queue.candidates import PodClass
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -39,7 +38,8 @@ log = logging.getLogger(__name__)
 COALESCE = 0.02
 """Seconds for events to gather before a decision."""
 AGAIN = 1.0
-"""Seconds until pods are decided again that only expected pods keep out."""
+"""Seconds until pods are decided again that only expected pods keep out; doubles while nothing changes."""
+AGAIN_AT_MOST = 16.0
 STRETCH = 0.005
 """Seconds of deciding at a stretch before the loop may run something else."""
 UNSCHEDULABLE = "Unschedulable"
@@ -71,6 +71,7 @@ class Waker:
         self._sweep_every = sweep_every
         self._coalesce = coalesce
         self._again = again
+        self._again_next = again
         self._log = EventLog()
         self._candidacy = Candidacy(queue, profiles, self._log)
         self._reserved = Reservations(queue, cache, clock)
@@ -108,8 +109,8 @@ class Waker:
             await self._next_round()
             await asyncio.sleep(self._coalesce)
             self._kicked.clear()
-            self._gather()
             try:
+                await self._gather()
                 await self._decide()
             except Exception:  # one broken round must not end waking
                 log.exception("waking failed; the sweep will look again")
@@ -124,7 +125,7 @@ class Waker:
                 async with asyncio.timeout(max(0.05, due - now) if self._queue.waiting else None):
                     await self._kicked.wait()
 
-    def _gather(self) -> None:
+    async def _gather(self) -> None:
         """Turn what was noted into candidates."""
         now = self._clock()
         if now >= self._sweep_at or self._log.missed(self._position):
@@ -139,10 +140,12 @@ class Waker:
             self._candidacy.arrived(entry)
         for expired in self._reserved.expire():
             self._candidacy.add(expired, Reason("WakeUnanswered"))
-        events: Iterable[ClusterEvent] = self._log.after_position(self._position)
+        events = self._log.after_position(self._position)
         self._position = self._log.position
+        began = self._clock()
         for event in events:
             self._candidacy.event(event)
+            began = await self._breathe(began)
 
     async def _decide(self) -> None:
         """Decide the candidates on one scratch snapshot; wake those that fit."""
@@ -168,10 +171,23 @@ class Waker:
                     answers[pod_class] = scratch is not real and self._node_for(entry, real) is not None
             if answers.get(pod_class):
                 self._candidacy.defer(entry, reason)
-                self._again_at = self._clock() + self._again
-            if self._clock() - began > STRETCH:
-                await asyncio.sleep(0)
-                began = self._clock()
+            began = await self._breathe(began)
+        self._look_again()
+
+    async def _breathe(self, began: float) -> float:
+        """Let the loop run something else when this went on since `began` for long; when it goes on."""
+        if self._clock() - began <= STRETCH:
+            return began
+        await asyncio.sleep(0)
+        return self._clock()
+
+    def _look_again(self) -> None:
+        """Set when deferred pods are decided again: the longer nothing came of it, the later."""
+        if not self._candidacy.deferred:
+            self._again_at, self._again_next = None, self._again
+        elif self._again_at is None:
+            self._again_at = self._clock() + self._again_next
+            self._again_next = min(self._again_next * 2, AGAIN_AT_MOST)
 
     def _undecided(self, entry: Entry) -> bool:
         return (
@@ -193,6 +209,7 @@ class Waker:
 
     def _wake(self, entry: Entry, reason: Reason, node: str, revision: int) -> None:
         self._reserved.add(entry, node)
+        self._again_next = self._again
         self._metrics.wakes.labels(reason.event).inc()
         # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
         # moved since its refusal (a sweep), the signal names no revision and always counts.
