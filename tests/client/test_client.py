@@ -15,13 +15,14 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from tests.activities.conftest import Hand, World, world
-from tests.conftest import TemporalServer
+from tests.conftest import EtcdServer, TemporalServer
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger, outcome_of
 from wharfinger.contracts.names import pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import AttemptResult
-from wharfinger.errors import UsageError, WharfingerError
+from wharfinger.errors import ServerError, UsageError, WharfingerError
 from wharfinger.registry import keys
+from wharfinger.settings import EtcdSettings
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 __all__ = ["world"]
@@ -157,3 +158,17 @@ async def test_a_tenants_pod_goes_to_the_tenants_queue(cluster: Cluster) -> None
 
     assert (await handle.describe()).task_queue == f"{cluster.name}/blue"
     await handle.terminate()
+
+
+async def test_connecting_opens_and_closes_everything(etcd_server: EtcdServer, temporal_server: TemporalServer) -> None:
+    settings = EtcdSettings(endpoints=(etcd_server.url,))
+    async with Wharfinger.connect(etcd=settings, temporal=temporal_server.address) as wharfinger:
+        found = await wharfinger.explain("default", "nobody")
+
+    assert (found.state, found.attempts) == ("deleted", ())
+
+
+async def test_a_temporal_that_is_not_there_is_one_clear_line(etcd_server: EtcdServer) -> None:
+    with pytest.raises(ServerError, match=r"^cannot reach Temporal at 127\.0\.0\.1:1$"):
+        async with Wharfinger.connect(etcd=EtcdSettings(endpoints=(etcd_server.url,)), temporal="127.0.0.1:1"):
+            pass
