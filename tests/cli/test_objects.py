@@ -220,8 +220,9 @@ def test_delete_takes_names_or_manifests(shell: Shell) -> None:
     one = shell("delete", "pod", "a", "nobody", "-n", shell.namespace)
     assert (one.code, one.out) == (1, f"pod/{shell.namespace}/a deleted\n")
     assert one.err == f"error: pod/{shell.namespace}/nobody does not exist\n"
-    rest = shell("delete", "-f", file, "--ignore-not-found")
+    rest = shell("delete", "-f", file, "-f", shell.file("{", "broken.json"), "--ignore-not-found")
+    assert "broken.json: is no JSON" in rest.err
     assert (rest.code, sorted(rest.out.splitlines())) == (
-        0,
+        1,
         [f"pod/{shell.namespace}/b deleted", f"pod/{shell.namespace}/c deleted"],
     )

@@ -40,12 +40,13 @@ def delete(
     if files:
         if kind or names:
             raise UsageError("either -f or KIND NAME..., not both")
-        found = _from_files(files, namespace)
+        found, failed = _from_files(files, namespace)
     elif not kind or not names:
         raise UsageError("what? KIND NAME... or -f FILE is meant")
     else:
-        found = [_named(kind, name, namespace) for name in names]
-    if connect.run(_delete(connection, found, ignore_not_found)):
+        found, failed = [_named(kind, name, namespace) for name in names], False
+    missing = connect.run(_delete(connection, found, ignore_not_found))
+    if missing or failed:
         raise typer.Exit(1)
 
 
@@ -58,13 +59,13 @@ def _named(word: str, name: str, namespace: str) -> Reference:
     return Reference(kind, namespace if kind.namespaced else "", name)
 
 
-def _from_files(files: list[str], namespace: str) -> list[Reference]:
-    """What the manifests name, pods first and nodes last: the other way round than they were applied."""
+def _from_files(files: list[str], namespace: str) -> tuple[list[Reference], bool]:
+    """What the manifests name, in reverse order of applying; and whether some could not be read (told here)."""
     manifests = load(files, namespace)
-    for manifest in manifests:
-        if manifest.about is None:
-            raise UsageError(f"{manifest.source}: {manifest.problem}")
-    return [manifest.about for manifest in reversed(manifests) if manifest.about is not None]
+    unreadable = [manifest for manifest in manifests if manifest.about is None]
+    for manifest in unreadable:
+        typer.echo(f"error: {manifest.source}: {manifest.problem}", err=True)
+    return [manifest.about for manifest in reversed(manifests) if manifest.about is not None], bool(unreadable)
 
 
 async def _delete(connection: Connection, objects: list[Reference], ignore_not_found: bool) -> bool:
