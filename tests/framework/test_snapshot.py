@@ -56,6 +56,17 @@ def test_a_label_that_is_absent_has_the_plain_code() -> None:
     assert THREE.label("nobody-has-it").plain
 
 
+def test_any_number_of_label_keys_may_be_asked_for() -> None:
+    """Columns are dropped when there are too many, and made again when they are asked for again."""
+    nodes = snapshot(node("a", labels={"zone": "1"}))
+    first = nodes.label("zone")
+    assert nodes.label("zone") is first
+    for number in range(500):
+        assert nodes.label(f"key-{number}").plain
+    assert nodes.label("zone") is not first
+    assert nodes.label("zone").values[nodes.label("zone").codes[0]] == "1"
+
+
 def test_questions_are_asked_once_per_distinct_value() -> None:
     asked: list[str] = []
     column = Interned.of(["", "x", "x", "y", "x"], "")

@@ -24,6 +24,8 @@ IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 RowNumbers = NDArray[np.intp]
 NO_TAINTS: tuple[Taint, ...] = ()
+_LABEL_COLUMNS = 128
+"""Label keys whose columns are kept; pods may ask for any number of keys, so the oldest column is dropped."""
 _LIMIT = 2**61
 """Sums are cut here: twice as much still fits int64, and no cluster comes near."""
 
@@ -146,6 +148,8 @@ class LabelColumns:
         column = self._made.get(key)
         if column is None:
             column = Interned.of((info.node.labels.get(key) for info in self._rows), None)
+            if len(self._made) >= _LABEL_COLUMNS:
+                del self._made[next(iter(self._made))]
             self._made[key] = column
         return column
 

@@ -98,7 +98,8 @@ class Evaluation:
             for status, number in call(refusal.plugin, "Filter", refusal.verdicts.counts, refusal.first).items():
                 for reason in status.reasons:
                     reasons[reason] = reasons.get(reason, 0) + number
-        return counts
+        # Sorted, so that a decision computed again elsewhere is written with the same bytes.
+        return {plugin: dict(sorted(reasons.items())) for plugin, reasons in counts.items()}
 
     @cached_property
     def message(self) -> str:
