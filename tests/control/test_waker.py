@@ -125,6 +125,19 @@ async def test_an_event_the_refusal_knew_does_not_wake() -> None:
         assert stage.metrics.wake_decisions.labels("no")._value.get() == 0
 
 
+async def test_an_event_still_to_be_looked_at_does_not_wake_a_pod_whose_refusal_knew_it() -> None:
+    """The record may arrive while older events are being gathered."""
+    async with Stage() as stage:
+        await stage.waiting("other", cpu="9")
+        await stage.put_pod("p", cpu="2")
+        await stage.put_node("n", cpu="4")
+        await stage.refuse("p")
+        await stage.caught_up()
+
+        assert stage.part("p") is Part.WAITING
+        assert stage.attempts.woken == []
+
+
 async def test_a_record_older_than_the_list_is_decided_once_at_the_start() -> None:
     """The events since were never seen: only the state can tell."""
     stage = Stage()

@@ -95,8 +95,6 @@ class Duty:
     def changed(self) -> None:
         """Something this depends on may have changed."""
         self._news.set()
-        if not self._membership.held:
-            self._share_out()  # without the lease nothing is ours, whatever etcd still shows
 
     def polling_failed(self) -> None:
         """Polling ended by itself; it is started again in a moment."""

@@ -28,6 +28,8 @@ from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
+PAUSE = 0.5
+"""Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
 BREATHER = 64
 """Revisions handled at a stretch before the loop may run something else."""
 
@@ -116,9 +118,11 @@ class Informer:
             return "compacted"
         except (Unavailable, AccessDenied, RevisionFuture) as error:
             log.warning("watch ended, listing again error=%r", str(error))
-            return "cancelled"
-        await asyncio.sleep(0.1 + 0.1 * self._chance.random())  # an end without reason must not spin
-        return "ended"
+            cause = "cancelled"
+        else:
+            cause = "ended"
+        await asyncio.sleep(PAUSE * (0.5 + self._chance.random()))
+        return cause
 
     def _take(self, batch: WatchBatch) -> None:
         if batch.events:

@@ -23,7 +23,14 @@ from wharfinger.registry.store import Compare, Get, Put, Store
 
 log = logging.getLogger(__name__)
 
-_PASSING = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
+_PASSING = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.NOT_FOUND,  # the namespace: perhaps it is being made
+    }
+)
 
 
 async def claim(store: Store, *, cluster: str, namespace: str) -> None:
