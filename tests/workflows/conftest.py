@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from temporalio import activity
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowContinuedAsNewError, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -156,6 +157,21 @@ class Stage:
             attributes = getattr(last, last.WhichOneof("attributes"))
             run = getattr(attributes, "new_execution_run_id", "")
         return chain
+
+    async def first_run_failed(self, handle: WorkflowHandle[Any, AttemptResult]) -> ApplicationError:
+        """How the first run of a chain failed, once it has; that the next run is due is checked.
+
+        Quicker than awaiting the chain: the server holds runs of a chain apart by a second.
+        """
+        first = self.client.get_workflow_handle(handle.id, run_id=handle.first_execution_run_id)
+        with pytest.raises(WorkflowContinuedAsNewError):  # how the client calls a failure that is retried
+            await first.result(follow_runs=False)
+        last = (await self.events(handle.id, handle.first_execution_run_id))[-1]
+        failed = last.workflow_execution_failed_event_attributes
+        assert failed.new_execution_run_id
+        failure = await self.client.data_converter.decode_failure(failed.failure)
+        assert isinstance(failure, ApplicationError)
+        return failure
 
     async def events(self, workflow_id: str, run_id: str | None = None) -> list[Any]:
         handle = self.client.get_workflow_handle(workflow_id, run_id=run_id)

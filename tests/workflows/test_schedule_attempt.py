@@ -220,11 +220,10 @@ async def test_a_parked_run_has_at_most_twenty_four_events(stage: Stage) -> None
     handle = await stage.start()
     await stage.parked(handle.id)
     await handle.signal("wake", Wake())
-    await handle.result()
+    await stage.first_run_failed(handle)
 
-    for run in await stage.runs(handle.id):
-        events = await stage.events(handle.id, run)
-        assert len(events) <= 24, types(events)
+    events = await stage.events(handle.id, handle.first_execution_run_id)
+    assert len(events) <= 24, types(events)
 
 
 async def test_the_next_attempt_must_have_seen_the_revision_that_woke_it(stage: Stage) -> None:
@@ -248,7 +247,7 @@ async def test_a_wake_older_than_the_snapshot_does_not_count_and_a_newer_one_doe
     assert len(stage.activities.requests(PlaceInput)) == 1
 
     await handle.signal("wake", Wake(revision=11))
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
 
 
 async def test_an_empty_wake_always_counts_however_it_is_spelt(stage: Stage) -> None:
@@ -258,7 +257,7 @@ async def test_an_empty_wake_always_counts_however_it_is_spelt(stage: Stage) -> 
         await stage.parked(handle.id)
         await handle.signal("wake", args=signal)
 
-        assert (await handle.result()).attempt == 2
+        assert (await stage.first_run_failed(handle)).type == "Unschedulable"
 
 
 async def test_a_signal_that_cannot_be_read_neither_wakes_nor_wedges(stage: Stage) -> None:
@@ -268,7 +267,7 @@ async def test_a_signal_that_cannot_be_read_neither_wakes_nor_wedges(stage: Stag
     await handle.signal("wake", {"revision": "soon"})
     await handle.signal("wake", Wake())
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
 
 
 async def test_a_wake_that_comes_before_the_decision_counts_when_it_is_newer(stage: Stage) -> None:
@@ -287,7 +286,7 @@ async def test_the_safety_timer_tries_again_by_itself(stage: Stage) -> None:
     stage.activities.places = [refused(), placed()]
     handle = await stage.start(timings=AttemptTimings(park=0.1, backoff_initial=0.05))
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).details == ({"event": "safety timer"},)
 
 
 async def test_a_pod_that_waited_longer_than_its_backoff_is_tried_at_once(stage: Stage) -> None:
@@ -307,15 +306,14 @@ async def test_a_pod_that_waited_longer_than_its_backoff_is_tried_at_once(stage:
 
 async def test_a_wake_does_not_shorten_what_is_left_of_the_backoff(stage: Stage) -> None:
     stage.activities.places = [refused(), placed()]
-    handle = await stage.start(timings=AttemptTimings(park=60, backoff_initial=0.6, backoff_maximum=10))
+    handle = await stage.start(timings=AttemptTimings(park=60, backoff_initial=30, backoff_maximum=30))
     await stage.parked(handle.id)
     await handle.signal("wake", Wake())
-    await handle.result()
 
-    [first, _] = await stage.runs(handle.id)
-    failed = (await stage.events(handle.id, first))[-1].workflow_execution_failed_event_attributes
-    delay = failed.failure.application_failure_info.next_retry_delay
-    assert 1 < delay.ToMilliseconds() <= 600
+    delay = (await stage.first_run_failed(handle)).next_retry_delay
+    assert delay is not None
+    assert timedelta(seconds=10) < delay <= timedelta(seconds=30)
+    await handle.terminate()
 
 
 async def test_a_refusal_that_only_assumed_pods_cause_is_not_parked(stage: Stage) -> None:
@@ -323,7 +321,7 @@ async def test_a_refusal_that_only_assumed_pods_cause_is_not_parked(stage: Stage
     stage.activities.places = [refused(only_assumed=True), placed()]
     handle = await stage.start()
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
     assert stage.activities.requests(RefusalInput) == []
     [first, _] = await stage.runs(handle.id)
     assert "TIMER_STARTED" not in types(await stage.events(handle.id, first))
@@ -389,7 +387,7 @@ async def test_a_worker_that_cannot_decide_yet_says_nothing_of_the_pod(stage: St
     stage.activities.places = [ApplicationError("not yet", type=kind), placed()]
     handle = await stage.start()
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == kind
     assert stage.activities.requests(RefusalInput) == []
 
 
@@ -397,12 +395,10 @@ async def test_a_plugin_that_raises_is_recorded_and_tried_again(stage: Stage) ->
     stage.activities.places = [ApplicationError("plugin Fussy failed in Filter: boom", type="SchedulerError"), placed()]
     handle = await stage.start()
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == "SchedulerError"
     [record] = stage.activities.requests(RefusalInput)
     assert (record.reason, record.message) == ("SchedulerError", "plugin Fussy failed in Filter: boom")
     [first, _] = await stage.runs(handle.id)
-    failure = (await stage.events(handle.id, first))[-1].workflow_execution_failed_event_attributes.failure
-    assert failure.application_failure_info.type == "SchedulerError"
     assert (await stage.attributes(handle.id, first))["WharfingerOutcome"] == "error"
 
 
@@ -421,7 +417,7 @@ async def test_a_bind_that_fails_for_good_is_recorded_as_the_schedulers_error(st
     stage.activities.binds = [error, Bound(node="node-1", revision=14)]
     handle = await stage.start()
 
-    assert (await handle.result()).attempt == 2
+    assert (await stage.first_run_failed(handle)).type == "SchedulerError"
     assert [record.reason for record in stage.activities.requests(RefusalInput)] == ["SchedulerError"]
 
 
@@ -438,7 +434,7 @@ async def test_a_plain_exception_in_the_workflow_fails_the_run_and_the_chain_goe
     stage.activities.places = [{"kind": "of another release"}, placed()]  # type: ignore[list-item]
     handle = await stage.start()
 
-    assert (await handle.result()).attempt == 2
+    await stage.first_run_failed(handle)
 
 
 # --- cancelled ------------------------------------------------------------------------------------
