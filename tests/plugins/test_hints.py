@@ -51,7 +51,9 @@ def ends(old: Pod) -> ClusterEvent | None:
 
 class TestSchedulingGates:
     def test_its_own_gates_go(self) -> None:
-        assert helps(names.SCHEDULING_GATES, GATED, unscheduled_pod_event(GATED, replace(GATED, scheduling_gates=()), 1))
+        assert helps(
+            names.SCHEDULING_GATES, GATED, unscheduled_pod_event(GATED, replace(GATED, scheduling_gates=()), 1)
+        )
 
     def test_nothing_else_helps(self) -> None:
         assert not helps(names.SCHEDULING_GATES, GATED, appears(node()))
@@ -98,7 +100,9 @@ class TestNodeAffinity:
     def test_a_node_begins_to_match(self) -> None:
         assert helps(names.NODE_AFFINITY, SSD, changes(node(), node(labels={"disk": "ssd"})))
         matching = node(labels={"disk": "ssd"})
-        assert not helps(names.NODE_AFFINITY, SSD, changes(matching, replace(matching, labels={"disk": "ssd", "x": "y"})))
+        assert not helps(
+            names.NODE_AFFINITY, SSD, changes(matching, replace(matching, labels={"disk": "ssd", "x": "y"}))
+        )
 
     def test_a_node_that_wants_new_nodes_hears_of_taints_too(self) -> None:
         """Nodes often appear tainted, refused by TaintToleration first; then the taint goes."""

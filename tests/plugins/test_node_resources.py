@@ -56,7 +56,9 @@ def test_ignored_extended_resources_are_not_looked_at(args: dict[str, Any]) -> N
 
 
 def test_standard_resources_cannot_be_ignored() -> None:
-    assert not profile(NodeResourcesFit={"ignoredResources": ["cpu"]}).verify(pod(cpu=5000), snapshot(node("a")), "a").ok
+    assert (
+        not profile(NodeResourcesFit={"ignoredResources": ["cpu"]}).verify(pod(cpu=5000), snapshot(node("a")), "a").ok
+    )
 
 
 def test_a_pod_may_lack_more_resources_than_a_code_has_bits() -> None:
