@@ -86,8 +86,6 @@ class Informer:
                 seen.add(kv.key)
                 if self._view.unchanged(kv):
                     continue
-                if self._view.replaced(kv):
-                    _append(found, Event(kv, deleted=True))
                 _append(found, Event(kv))
             await asyncio.sleep(0)
         if revision < self._progress.revision:

@@ -43,11 +43,6 @@ class View:
         """Whether a listed key is what we know already."""
         return self._known.get(kv.key) == (kv.create_revision, kv.mod_revision)
 
-    def replaced(self, kv: KeyValue) -> bool:
-        """Whether a listed key is known, but was deleted and made anew since."""
-        known = self._known.get(kv.key)
-        return known is not None and known[0] != kv.create_revision
-
     def vanished(self, seen: set[str], revision: int) -> Iterator[Event]:
         """A delete for each known key that a list did not show any more."""
         for key in [key for key in self._known if key not in seen]:
