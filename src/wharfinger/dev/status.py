@@ -68,11 +68,13 @@ def _rows(tree: DevTree) -> list[tuple[str, int, str]]:
 def _table(tree: DevTree) -> Table:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("process", "pid", "", "where"):
         table.add_column(column)
     up = {child.spec.name: child.up for child in tree.supervisor.children}
     for name, pid, address in _rows(tree):
-        table.add_row(name, str(pid), "[green]up[/]" if up[name] else "[yellow]starting[/]", address)
+        state = Text("up", "green") if up[name] else Text("starting", "yellow")
+        table.add_row(name, str(pid), state, address)
     return table
