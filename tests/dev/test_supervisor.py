@@ -66,6 +66,18 @@ async def test_a_child_that_ends_at_once_is_an_error_with_its_last_words(tmp_pat
         await keeper.start(spec(tmp_path, "echo no room; exit 3"), within=10)
 
 
+async def test_a_child_may_be_given_another_try_before_it_is_up(tmp_path: Path) -> None:
+    """Its port was taken between the look and the start, say."""
+    lines: list[str] = []
+    keeper = supervisor(lines)
+    script = f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; echo taken; exit 1; }}; touch UP; exec sleep 60"
+    child = await keeper.start(spec(tmp_path, script), within=10, tries=2)
+    await keeper.stop([child])
+
+    assert len(lines) == 1
+    assert lines[0].startswith("child ended at once (exit code 1); it said: taken")
+
+
 async def test_a_child_that_does_not_come_up_is_an_error(tmp_path: Path) -> None:
     keeper = supervisor([])
 

@@ -89,21 +89,19 @@ class Supervisor:
     """Seconds that an up child must go on living: somebody else may answer on its port while it fails to listen."""
     children: list[Child] = field(default_factory=list)
 
-    async def start(self, spec: ChildSpec, *, within: float) -> Child:
+    async def start(self, spec: ChildSpec, *, within: float, tries: int = 1) -> Child:
         """Start a child and wait until it is up; from then on it is kept running.
 
-        Raises `ServerError` when it ends, or is not up within `within` seconds.
+        It may end `tries` - 1 times before (its command can choose another port each time). Raises
+        `ServerError` when it ends once more, or is not up within `within` seconds.
         """
         child = Child(spec)
         self.children.append(child)
-        process = await self._spawn(child)
         try:
             async with asyncio.timeout(within):
-                up = await self._await_up(child, process)
+                await self._start(child, tries)
         except TimeoutError:
             raise ServerError(f"{spec.name} is not up after {within:.0f} s; {_end_of(spec.log)}") from None
-        if not up:
-            raise ServerError(f"{spec.name} ended at once ({_how(process.returncode)}); {_end_of(spec.log)}")
         self.changed()
         child.keeper = asyncio.create_task(self._keep(child), name=f"keep {spec.name}")
         return child
@@ -119,6 +117,17 @@ class Supervisor:
         for child in self.children:
             child.stopping = True
             _signal_group(child, signal.SIGKILL)
+
+    async def _start(self, child: Child, tries: int) -> None:
+        for number in range(1, tries + 1):
+            process = await self._spawn(child)
+            if await self._await_up(child, process):
+                return
+            ended = f"{child.spec.name} ended at once ({_how(process.returncode)}); {_end_of(child.spec.log)}"
+            if number < tries:
+                self.say(f"{ended}. Trying again")
+                await asyncio.sleep(self.back_off.delay(number))
+        raise ServerError(ended)
 
     async def _keep(self, child: Child) -> None:
         deaths = 0

@@ -11,7 +11,7 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http.client import HTTPException
 from pathlib import Path
@@ -31,6 +31,8 @@ UI_PORT = 8233
 HEALTH_PORT = 10259
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
+TRIES = 3
+"""Starts of a process before it is up: another one may take its port between our look and its start."""
 LOOK_AFTER_LOGS = 10.0
 """Seconds between two looks at how long the logs are."""
 
@@ -81,6 +83,8 @@ class DevTree:
     watchers: list[Callable[[Ready], None]] = field(default_factory=list)
     health_ports: list[int] = field(default_factory=list)
     started: bool = False
+    settled: set[str] = field(default_factory=set)
+    """Servers that were up: from then on they keep their ports, whatever happens."""
 
     @property
     def workers(self) -> list[Child]:
@@ -121,8 +125,10 @@ class DevTree:
     async def start(self) -> None:
         """Start everything, in order; raises `ServerError` naming what did not come up."""
         deadline = time.monotonic() + START_WITHIN
-        await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic())
-        await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic())
+        await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        self.settled.add("etcd")
+        await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        self.settled.add("temporal")
         await self.temporal.keep_histories(self.settings.retention)
         self.folder.remember_ports(
             {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
@@ -131,7 +137,7 @@ class DevTree:
         async with asyncio.TaskGroup() as starting:
             for index in range(self.settings.workers):
                 self.health_ports.append(0)
-                starting.create_task(self.supervisor.start(self._worker_spec(index), within=within))
+                starting.create_task(self.supervisor.start(self._worker_spec(index), within=within, tries=TRIES))
         self.folder.remember_ports({f"health-{index}": port for index, port in enumerate(self.health_ports)})
         self.started = True
         self.changed()
@@ -158,11 +164,29 @@ class DevTree:
         async def is_up() -> bool:
             return await asyncio.to_thread(self.etcd.is_up)
 
-        return ChildSpec("etcd", self.etcd.command, clean_environment(), self.folder.log("etcd"), is_up, 2.0)
+        def command() -> list[str]:
+            if "etcd" not in self.settled and self.settings.etcd_port is None:
+                self.etcd = replace(self.etcd, port=self._free(self.etcd.port))
+            return self.etcd.command()
+
+        return ChildSpec("etcd", command, clean_environment(), self.folder.log("etcd"), is_up, 2.0)
 
     def _temporal_spec(self) -> ChildSpec:
-        server, log = self.temporal, self.folder.log("temporal")
-        return ChildSpec("temporal", server.command, clean_environment(), log, server.is_up, 2.5)
+        async def is_up() -> bool:
+            return await self.temporal.is_up()
+
+        def command() -> list[str]:
+            if "temporal" not in self.settled and self.settings.temporal_port is None:
+                self.temporal = replace(self.temporal, port=self._free(self.temporal.port))
+            if "temporal" not in self.settled and self.settings.ui_port is None:
+                self.temporal = replace(self.temporal, ui_port=self._free(self.temporal.ui_port))
+            return self.temporal.command()
+
+        return ChildSpec("temporal", command, clean_environment(), self.folder.log("temporal"), is_up, 2.5)
+
+    def _free(self, wanted: int | None) -> int:
+        """The port wanted unless somebody took it since it was chosen, or just before us."""
+        return ports.preferred((wanted,), self.settings.bind_address)
 
     def _worker_spec(self, index: int) -> ChildSpec:
         async def is_up() -> bool:
