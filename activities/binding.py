@@ -119,6 +119,8 @@ class Bindings:
         for node_name in candidates(placed):
             async with self._lock(node_name):
                 outcome = await self._on_node(effort, node_name)
+            if isinstance(outcome, Gone):
+                effort.profile.unreserve(effort.state, effort.found.pod, placed.node)
             if outcome is not None:
                 return outcome
             effort.note(f"{node_name}: {effort.lost}")
@@ -149,7 +151,9 @@ class Bindings:
             if moved.node_gone:
                 effort.lost = "the node is gone"
                 return None
-            await self._after_conflict(effort, moved)
+            if not await self._caught_up(effort, moved):
+                effort.lost = "this worker's watch is behind"
+                return None
         effort.lost = f"it changed during {self._settings.tries} transactions"
         return None
 
@@ -217,17 +221,20 @@ class Bindings:
             effort.note(f"bound to the runner-up {node_name}")
         return Bound(node=node_name, revision=answer.revision, tries=effort.tries, notes=tuple(effort.notes))
 
-    async def _after_conflict(self, effort: Effort, moved: Moved) -> None:
-        """Count what moved, and wait for the watch where only it can tell."""
+    async def _caught_up(self, effort: Effort, moved: Moved) -> bool:
+        """Count what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
         for what in moved.what:
             self._metrics.bind_conflicts.labels(moved=what).inc()
         if moved.pod:
             effort.note("the pod changed")
         if moved.same_node is not None:
             effort.note("the node's heart-beat was adopted")
-        if moved.must_catch_up:
-            effort.note("caught up with another bind" if moved.binding else "caught up with the node")
-            await self._cache.progress.wait_for(moved.revision, self._settings.catch_up)
+        if not moved.must_catch_up:
+            return True
+        if not await self._cache.progress.wait_for(moved.revision, self._settings.catch_up):
+            return False
+        effort.note("caught up with another bind" if moved.binding else "caught up with the node")
+        return True
 
     # --- the pod's own state ------------------------------------------------------------------
 
