@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import random
 import socket
@@ -12,6 +13,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.service import GrpcCompression
 
 from wharfinger.control.backoff import delays
 from wharfinger.errors import ConfigurationError, Unavailable
@@ -73,10 +75,15 @@ async def connect_temporal(
 ) -> Client:
     """A client, as soon as Temporal answers."""
     said = False
+    near = is_loopback(configuration.get("target_host", ""))
     for delay in delays(0.2, LONGEST_PAUSE, chance):
         try:
             return await Client.connect(
-                **configuration, data_converter=pydantic_data_converter, identity=identity, runtime=runtime
+                **configuration,
+                data_converter=pydantic_data_converter,
+                identity=identity,
+                runtime=runtime,
+                grpc_compression=GrpcCompression.NONE if near else GrpcCompression.GZIP,
             )
         except RuntimeError as error:
             if not said:
@@ -84,6 +91,15 @@ async def connect_temporal(
                 log.warning("waiting for Temporal address=%s error=%r", configuration.get("target_host"), str(error))
         await sleep(delay)
     raise AssertionError("delays are endless")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether `host:port` is this machine: compressing what goes there costs more than it saves."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> EtcdStore:
