@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import sys
 import time
@@ -121,6 +122,7 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
 
 def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
+    from wharfinger.dev import binaries
     from wharfinger.dev.tree import ETCD_PORT, TEMPORAL_PORT
 
     variables = {}
@@ -131,5 +133,6 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     if settings.cluster != DEFAULT_CLUSTER:
         variables[variable("cluster")] = settings.cluster
     lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    lines += ["  wharfinger apply -f FILE     # nodes and pods as Kubernetes manifests", "  wharfinger get pods -w"]
+    quickstart = shlex.quote(os.path.relpath(binaries.examples() / "quickstart"))
+    lines += [f"  wharfinger apply -f {quickstart}     # four nodes, three pods", "  wharfinger get pods -w"]
     return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]

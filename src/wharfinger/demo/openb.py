@@ -7,10 +7,9 @@ import gzip
 import itertools
 import uuid
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from wharfinger.dev.binaries import checkout
+from wharfinger.dev.binaries import examples
 
 NAMESPACE = "openb"
 GPU = "example.com/gpu-milli"
@@ -23,23 +22,16 @@ TOTAL = 8152
 _UIDS = uuid.uuid5(uuid.NAMESPACE_URL, "https://wharfinger.dev/examples/openb")
 
 
-def folder() -> Path:
-    """Where the data lies: in the checkout, or packed in the wheel."""
-    root = checkout()
-    examples = root / "examples" if root is not None else Path(__file__).resolve().parents[1] / "examples"
-    return examples / "openb"
-
-
 def nodes(*, created: str) -> Iterator[dict[str, Any]]:
     """All 1,523 nodes; `created` is their RFC 3339 time of creation."""
-    with (folder() / "nodes.csv").open(newline="", encoding="utf-8") as file:
+    with (examples() / "openb" / "nodes.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             yield _node(row, created)
 
 
 def pods(count: int = TOTAL, *, created: str) -> Iterator[dict[str, Any]]:
     """The first `count` pods of the trace, in its order."""
-    with gzip.open(folder() / "pods.csv.gz", "rt", newline="", encoding="utf-8") as file:
+    with gzip.open(examples() / "openb" / "pods.csv.gz", "rt", newline="", encoding="utf-8") as file:
         for row in itertools.islice(csv.DictReader(file), count):
             yield _pod(row, created)
 

@@ -106,6 +106,11 @@ def checkout() -> Path | None:
     return root if (root / "pyproject.toml").is_file() and (root / "tools").is_dir() else None
 
 
+def examples() -> Path:
+    """The folder of examples: of the checkout, or packed in the wheel."""
+    return (checkout() or Path(__file__).resolve().parents[1]) / "examples"
+
+
 def tools_folder() -> Path:
     """Where servers that we made are kept."""
     root = checkout()
