@@ -1,17 +1,21 @@
-"""Whole trees for the tests of this folder."""
+"""Whole trees for the tests of this folder; they are shared, and emptied between tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.integration.dev_tree import DevTree
+from tests.integration.worker_process import WorkerProcess
+
+StartWorker = Callable[..., WorkerProcess]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
-    """A tree with two workers, shared by the tests of a module."""
+    """A tree with two workers."""
     tree = DevTree(tmp_path_factory.mktemp("dev"), workers=2)
     tree.start()
     yield tree
@@ -24,3 +28,40 @@ def cluster(two_workers: DevTree) -> Iterator[DevTree]:
     two_workers.clear()
     yield two_workers
     two_workers.clear()
+
+
+@pytest.fixture(scope="package")
+def only_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
+    """A tree without a worker, for tests that start workers of their own."""
+    tree = DevTree(tmp_path_factory.mktemp("servers"), workers=0)
+    tree.start()
+    yield tree
+    assert tree.stop() == 0
+
+
+@pytest.fixture
+def servers(only_servers: DevTree) -> Iterator[DevTree]:
+    """The shared servers, empty before and after the test."""
+    only_servers.clear()
+    yield only_servers
+    only_servers.clear()
+
+
+@pytest.fixture
+def start_worker(servers: DevTree, tmp_path: Path) -> Iterator[StartWorker]:
+    """Starts `wharfinger worker` with the options given, on duty; all are drained at the end."""
+    started: list[WorkerProcess] = []
+
+    def start(*options: str, env: dict[str, str] | None = None, wait: bool = True) -> WorkerProcess:
+        log = tmp_path / f"worker{len(started)}.log"
+        worker = WorkerProcess(log, *options, env={**servers.environment, **(env or {})})
+        started.append(worker)
+        if wait:
+            worker.wait_ready()
+        return worker
+
+    try:
+        yield start
+    finally:
+        for worker in started:
+            worker.end()

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.integration.gateway import NODES, PODS, Gateway
+from tests.integration.gateway import NODES, PODS, TENANTS, Gateway
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str, every: float = 0.1) -> float:
@@ -78,17 +78,21 @@ class DevTree:
         wait_until(replaced, 60, f"{what} replaced")
 
     def clear(self) -> None:
-        """Take all pods and nodes away."""
+        """Take all pods, nodes and tenants away."""
         etcd = self.etcd
-        for key in [*etcd.values(PODS), *etcd.values(NODES)]:
+        for key in [*etcd.values(PODS), *etcd.values(NODES), *etcd.values(TENANTS)]:
             etcd.delete(key)
 
-    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables under which console commands find this tree."""
+        return {**self._env, "WHARFINGER_ETCD": self.ready["etcd"], "WHARFINGER_TEMPORAL": self.ready["temporal"]}
+
+    def cli(self, *arguments: str, check: bool = True, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run the console command against this tree."""
-        env = {**self._env, "WHARFINGER_ETCD": self.ready["etcd"], "WHARFINGER_TEMPORAL": self.ready["temporal"]}
         done = subprocess.run(
             [sys.executable, "-m", "wharfinger", *arguments],
-            capture_output=True, text=True, timeout=60, env=env, check=False,
+            input=stdin, capture_output=True, text=True, timeout=60, env=self.environment, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
         return done

@@ -18,6 +18,8 @@ from typing import Any
 
 PODS = "/registry/pods/"
 NODES = "/registry/nodes/"
+TENANTS = "/registry/wharfinger.dev/tenants/"
+ATTEMPTS = "/registry/wharfinger.dev/attempts/"
 
 
 def _b64(data: str | bytes) -> str:
@@ -206,3 +208,19 @@ def pod(name: str, cpu: str = "100m", memory: str = "100Mi", namespace: str = "d
         "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "labels": labels},
         "spec": {"containers": [{"name": "main", "image": "example/app:1", "resources": resources}], **more},
     }
+
+
+def bound_pods(gateway: Gateway, namespace: str = "default") -> dict[str, str]:
+    """Pod name to node name of all bound pods of a namespace."""
+    found = {}
+    for key, value in gateway.objects(f"{PODS}{namespace}/").items():
+        name = (value.get("spec") or {}).get("nodeName")
+        if name:
+            found[key.rsplit("/", 1)[1]] = name
+    return found
+
+
+def condition(pod_object: dict[str, Any] | None) -> dict[str, Any]:
+    """The pod's PodScheduled condition; empty without one."""
+    conditions = ((pod_object or {}).get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == "PodScheduled"), {})

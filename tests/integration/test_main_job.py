@@ -9,19 +9,10 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import NODES, PODS, audit, node, pod
+from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
+from tests.integration.worker_process import total
 
 pytestmark = pytest.mark.timeout(240)
-
-
-def bound(tree: DevTree, namespace: str = "default") -> dict[str, str]:
-    """Pod name to node name of all bound pods of a namespace."""
-    found = {}
-    for key, value in tree.etcd.objects(f"{PODS}{namespace}/").items():
-        name = (value.get("spec") or {}).get("nodeName")
-        if name:
-            found[key.rsplit("/", 1)[1]] = name
-    return found
 
 
 async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
@@ -36,7 +27,7 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
         name = f"p{number:03}"
         etcd.put(f"{PODS}default/{name}", pod(name, cpu=chance.choice(["100m", "250m", "500m"])))
 
-    wait_until(lambda: len(bound(cluster)) == 300, 60, "300 pods bound")
+    wait_until(lambda: len(bound_pods(cluster.etcd)) == 300, 60, "300 pods bound")
 
     verdict = audit(etcd, first)
     assert verdict.doubled == []
@@ -64,48 +55,22 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
         assert len(events) <= 14
 
 
-def test_pods_that_fit_nowhere_say_why_wait_through_a_restart_and_are_bound_when_nodes_come(cluster: DevTree) -> None:
-    etcd = cluster.etcd
-    etcd.put(f"{NODES}small", node("small", cpu="1"))
-    for number in range(60):
-        etcd.put(f"{PODS}default/big{number:02}", pod(f"big{number:02}", cpu="3"))
-
-    def refused() -> int:
-        count = 0
-        for value in etcd.objects(f"{PODS}default/").values():
-            for condition in value.get("status", {}).get("conditions", ()):
-                count += condition.get("message", "").startswith("0/1 nodes are available: 1 Insufficient cpu")
-        return count
-
-    wait_until(lambda: refused() == 60, 30, "60 pods refused with a reason")
-    told = cluster.cli("explain", "pod", "default/big00").stdout
-    assert "Insufficient cpu" in told
-
-    cluster.kill("workers", 0)
-    cluster.kill("workers", 1)
-    assert bound(cluster) == {}
-
-    first = etcd.revision() + 1
-    for number in range(60):
-        etcd.put(f"{NODES}large{number:02}", node(f"large{number:02}", cpu="4"))
-    wait_until(lambda: len(bound(cluster)) == 60, 30, "60 waiting pods bound")
-    assert audit(etcd, first).overcommitted == []
-
-
 def test_two_workers_fill_a_few_nodes_to_the_last_place_and_never_beyond(cluster: DevTree) -> None:
-    etcd = cluster.etcd
+    etcd, health = cluster.etcd, cluster.ready["health"]
+    moved = total(health, "wharfinger_bind_conflicts_total")
     first = etcd.revision() + 1
     for number in range(3):
         etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="100", pods=40))
     for number in range(140):
         etcd.put(f"{PODS}default/p{number:03}", pod(f"p{number:03}", cpu="10m"))
 
-    wait_until(lambda: len(bound(cluster)) == 120, 60, "every place filled")
+    wait_until(lambda: len(bound_pods(cluster.etcd)) == 120, 60, "every place filled")
 
     verdict = audit(etcd, first)
     assert verdict.overcommitted == []
     assert verdict.doubled == []
     assert len(verdict.pending) == 20
+    assert total(health, "wharfinger_bind_conflicts_total") > moved
 
 
 def test_bad_input_is_reported_and_everything_else_goes_on(cluster: DevTree) -> None:
@@ -121,7 +86,7 @@ def test_bad_input_is_reported_and_everything_else_goes_on(cluster: DevTree) -> 
     etcd.put(PODS.encode() + b"default/\xff\xfe", b"{}")
     etcd.put(f"{PODS}default/fine", pod("fine"))
 
-    wait_until(lambda: bound(cluster) == {"fine": "good"}, 15, "the good pod bound")
+    wait_until(lambda: bound_pods(cluster.etcd) == {"fine": "good"}, 15, "the good pod bound")
     listed = cluster.cli("get", "pods", "-A", "--invalid", "-o", "json").stdout
     for name in ("noise", "list", "null", "negative", "unparsable", "other-name"):
         assert f"{PODS}default/{name}" in listed
@@ -154,5 +119,5 @@ def test_a_deleted_pod_and_its_successor_are_two_lives(cluster: DevTree) -> None
     etcd.put(f"{PODS}default/again", second)
     etcd.put(f"{NODES}n0", node("n0"))
 
-    wait_until(lambda: bound(cluster) == {"again": "n0"}, 30, "the second life bound")
+    wait_until(lambda: bound_pods(cluster.etcd) == {"again": "n0"}, 30, "the second life bound")
     assert etcd.get(f"{PODS}default/again")["metadata"]["uid"] == "another-life"

@@ -1,0 +1,89 @@
+"""A plugin of a package of the user's own, found through its entry point by real workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import StartWorker
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod
+
+pytestmark = pytest.mark.timeout(120)
+
+SOURCE = '''
+from wharfinger.framework.status import SUCCESS, unschedulable
+
+
+class OnlyRacks:
+    """Pods labelled with a rack go there; pods labelled boom=yes break it."""
+
+    name = "OnlyRacks"
+
+    def filter_node(self, state, pod, node):
+        if pod.labels.get("boom") == "yes":
+            raise RuntimeError("something the author did not think of")
+        wanted = pod.labels.get("rack")
+        if wanted is None or node.node.labels.get("rack") == wanted:
+            return SUCCESS
+        return unschedulable("node(s) stood in another rack")
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """The variable that makes Python find the package, as if it was installed."""
+    folder = tmp_path / "site"
+    information = folder / "only_racks-1.0.dist-info"
+    information.mkdir(parents=True)
+    (folder / "only_racks.py").write_text(SOURCE)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: only-racks\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[wharfinger.plugins]\nOnlyRacks = only_racks:OnlyRacks\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+def in_rack(name: str, rack: str) -> dict[str, object]:
+    found = node(name)
+    found["metadata"]["labels"]["rack"] = rack
+    return found
+
+
+def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
+    servers: DevTree, start_worker: StartWorker, installed: dict[str, str]
+) -> None:
+    etcd = servers.etcd
+    worker = start_worker(env=installed)
+    etcd.put(f"{NODES}a", in_rack("a", "a"))
+    etcd.put(f"{NODES}b", in_rack("b", "b"))
+    for number in range(10):
+        etcd.put(f"{PODS}plugins/broken{number}", pod(f"broken{number}", namespace="plugins", labels={"boom": "yes"}))
+    for number in range(10):
+        etcd.put(f"{PODS}plugins/fine{number}", pod(f"fine{number}", namespace="plugins", labels={"rack": "b"}))
+    etcd.put(f"{PODS}plugins/nowhere", pod("nowhere", namespace="plugins", labels={"rack": "c"}))
+
+    wait_until(lambda: len(bound_pods(etcd, "plugins")) == 10, 10, "others are not delayed")
+    assert bound_pods(etcd, "plugins") == {f"fine{number}": "b" for number in range(10)}
+
+    def reasons() -> set[str]:
+        return {condition(etcd.get(f"{PODS}plugins/broken{number}")).get("reason", "") for number in range(10)}
+
+    wait_until(lambda: reasons() == {"SchedulerError"}, 15, "broken pods say so")
+    said = condition(etcd.get(f"{PODS}plugins/broken0"))
+    assert said["status"] == "False"
+    assert "OnlyRacks" in said["message"]
+    assert "something the author did not think of" in said["message"]
+
+    wait_until(lambda: condition(etcd.get(f"{PODS}plugins/nowhere")), 15, "refused")
+    words = "0/2 nodes are available: 2 node(s) stood in another rack."
+    assert condition(etcd.get(f"{PODS}plugins/nowhere"))["message"].startswith(words)
+    told = servers.cli("explain", "pod", "plugins/nowhere").stdout
+    assert "OnlyRacks" in told
+    assert "node(s) stood in another rack" in told
+    assert "SchedulerError" in servers.cli("explain", "pod", "plugins/broken0").stdout
+    errors = worker.metrics()['scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}']
+    assert errors >= 10
+
+    # A pod that is mended is placed without waiting for anything else to happen.
+    etcd.put(f"{PODS}plugins/broken0", pod("broken0", namespace="plugins"))
+    wait_until(lambda: "broken0" in bound_pods(etcd, "plugins"), 20, "the mended pod bound")

@@ -1,0 +1,115 @@
+"""One `wharfinger worker` process, and what its health endpoints say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.conftest import free_port
+from tests.integration.dev_tree import wait_until
+
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$")
+WORKER = (sys.executable, "-m", "wharfinger", "worker")
+
+
+class WorkerProcess:
+    """Started at once; `wait_ready` waits until it is on duty."""
+
+    def __init__(
+        self, log: Path, *options: str, env: Mapping[str, str] | None = None, command: tuple[str, ...] = WORKER
+    ) -> None:
+        self.log = log
+        port = free_port()
+        self.health = f"http://127.0.0.1:{port}"
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*command, "--health-port", str(port), *options],
+                stdout=out,
+                stderr=out,
+                env={**os.environ, **(env or {})},
+            )
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of an endpoint; status 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen(self.health + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def checks(self) -> dict[str, str]:
+        status, text = self.get("/readyz?format=json")
+        found: dict[str, str] = json.loads(text)["checks"] if status else {}
+        return found
+
+    def wait_ready(self, seconds: float = 30) -> None:
+        def ready() -> bool:
+            assert self.process.poll() is None, self.said[-2000:]
+            return self.get("/readyz")[0] == 200
+
+        wait_until(ready, seconds, f"worker ready; {self.checks()}; {self.log}", every=0.05)
+
+    def metrics(self) -> dict[str, float]:
+        return scrape(self.health)
+
+    def wait_exit(self, seconds: float) -> int:
+        return self.process.wait(seconds)
+
+    def stop(self, seconds: float = 20) -> int:
+        """SIGTERM, and the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait_exit(seconds)
+
+    def end(self) -> None:
+        """Make sure that it is gone."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+
+
+def scrape(health_url: str) -> dict[str, float]:
+    """`/metrics`: `name{labels}` to value."""
+    with urllib.request.urlopen(health_url + "/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    found = {}
+    for line in text.splitlines():
+        match = SAMPLE.match(line)
+        if match:
+            name, labels, value = match.groups()
+            found[f"{name}{{{labels}}}" if labels else name] = float(value)
+    return found
+
+
+def total(health_urls: Iterable[str], name: str, label: str = "") -> float:
+    """Sum of a metric's samples over workers, of those with this `label="value"` when it is given."""
+    return sum(
+        value
+        for url in health_urls
+        for sample, value in scrape(url).items()
+        if sample.split("{")[0] == name and label in sample
+    )
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
