@@ -83,7 +83,9 @@ class Dispatcher:
                 task.cancel()
 
     def _step(self) -> None:
-        self._queue.return_overdue()
+        late = self._queue.return_overdue()
+        if late:
+            log.warning("attempts not confirmed by etcd in time, started again pods=%d", late)
         while len(self._queue.in_flight) < self._settings.in_flight:
             entry = self._queue.pop()
             if entry is None:
