@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -166,6 +167,23 @@ class TestAllTogether:
         assert event is not None
         assert PROFILE.may_help(event, BIG, (names.NODE_RESOURCES_FIT,)) is None
         assert PROFILE.may_help(event, BIG, (names.NODE_NAME, names.NODE_RESOURCES_FIT)) == names.NODE_NAME
+
+    def test_to_cordon_a_node_is_no_event(self) -> None:
+        """As in kube-scheduler: else whoever waits for new nodes would be tried again for a node that takes nobody."""
+        assert changes(node(), node(unschedulable=True)) is None
+        assert changes(node(unschedulable=True), node()) is not None
+
+    @pytest.mark.parametrize(
+        "other", [{"labels": {"a": "b"}}, {"tolerations": (Toleration("x", "Exists"),)}, {"requests": {"cpu": 1}}]
+    )
+    def test_a_changed_selector_counts_whatever_else_changed_with_it(self, other: dict[str, Any]) -> None:
+        before = pod(cpu=2, node_selector={"disk": "ssd"})
+        after = replace(before, node_selector={}, **other)
+        assert helps(names.NODE_AFFINITY, before, unscheduled_pod_event(before, after, 1))
+
+    def test_a_pod_that_only_asks_for_less_concerns_the_resources_alone(self) -> None:
+        before = pod(cpu=2)
+        assert not helps(names.NODE_AFFINITY, before, unscheduled_pod_event(before, pod(cpu=1), 1))
 
     def test_a_pod_refused_because_there_was_no_node_is_helped_by_any_node(self) -> None:
         event = appears(node())

@@ -93,8 +93,8 @@ def node_event(old: Node | None, new: Node | None, revision: int) -> ClusterEven
         action |= Action.UPDATE_NODE_ALLOCATABLE
     if old.labels != new.labels:
         action |= Action.UPDATE_NODE_LABEL
-    if old.taints != new.taints or old.unschedulable != new.unschedulable:
-        action |= Action.UPDATE_NODE_TAINT
+    if old.taints != new.taints or (old.unschedulable and not new.unschedulable):
+        action |= Action.UPDATE_NODE_TAINT  # as in kube-scheduler, to cordon a node is no event: it helps nobody
     if old.conditions != new.conditions:
         action |= Action.UPDATE_NODE_CONDITION
     return ClusterEvent(Resource.NODE, action, revision, old, new) if action else None
@@ -125,8 +125,8 @@ def unscheduled_pod_event(old: Pod, new: Pod, revision: int) -> ClusterEvent | N
     action = _pod_update(old, new)
     if old.scheduling_gates and not new.scheduling_gates:
         action |= Action.UPDATE_POD_GATES_ELIMINATED
-    if not action and _specification(old) != _specification(new):
-        action = Action.UPDATE
+    if _changed_otherwise(old, new, action):
+        action |= Action.UPDATE
     return ClusterEvent(Resource.UNSCHEDULED_POD, action, revision, old, new) if action else None
 
 
@@ -141,14 +141,24 @@ def _pod_update(old: Pod, new: Pod) -> Action:
     return action
 
 
-def _specification(pod: Pod) -> tuple[object, ...]:
-    return (
-        pod.priority,
-        pod.requests,
-        pod.host_ports,
-        pod.node_selector,
-        pod.required_node_terms,
-        pod.preferred_node_terms,
-        pod.scheduling_gates,
-        pod.unsupported,
-    )
+def _changed_otherwise(old: Pod, new: Pod, told: Action) -> bool:
+    """Whether the specification differs in something that the actions `told` do not say."""
+    fields = set(_SPECIFICATION)
+    if Action.UPDATE_POD_SCALE_DOWN in told:
+        fields.discard("requests")
+    if Action.UPDATE_POD_GATES_ELIMINATED in told:
+        fields.discard("scheduling_gates")
+    return any(getattr(old, field) != getattr(new, field) for field in fields)
+
+
+_SPECIFICATION = (
+    "priority",
+    "requests",
+    "host_ports",
+    "node_selector",
+    "required_node_terms",
+    "preferred_node_terms",
+    "scheduling_gates",
+    "unsupported",
+)
+"""Fields of a pod that decisions read and that have no action of their own, or not for every change."""
