@@ -1,0 +1,61 @@
+"""A folder of `wharfinger dev` through a clean stop and the death of everything at once: waiting pods go on waiting."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod
+from wharfinger.dev import processes
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def lives(tree: DevTree) -> list[processes.Life]:
+    """Every process of the tree but the supervisor."""
+    pids = tree.ready["pids"]
+    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], *pids["workers"])]
+    return [life for life in found if life is not None]
+
+
+def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything(tmp_path: Path) -> None:
+    tree = DevTree(tmp_path, workers=2)
+    tree.start()
+    tree.etcd.put(f"{NODES}small", node("small", cpu="1"))
+    for number in range(20):
+        tree.etcd.put(f"{PODS}default/w{number:02}", pod(f"w{number:02}", cpu="2"))
+    wait_until(lambda: len(tree.etcd.objects(ATTEMPTS)) == 20, 30, "all refused")
+    records, objects = tree.etcd.values(ATTEMPTS), tree.etcd.values(PODS)
+    known = lives(tree)
+    began = time.monotonic()
+    assert tree.stop() == 0
+    assert time.monotonic() - began < 20
+    assert not any(life.alive for life in known)
+
+    tree.start()
+    metric = "the waiting pods are taken over"
+    wait_until(lambda: "20" in tree.cli("pending", "-o", "json").stdout, 20, metric)
+    assert tree.etcd.values(PODS) == objects
+    assert tree.etcd.values(ATTEMPTS) == records
+    assert "Insufficient cpu" in tree.cli("explain", "pod", "default/w07").stdout
+
+    known = lives(tree)
+    assert tree.process is not None
+    for pid in (tree.process.pid, *(life.pid for life in known)):
+        os.kill(pid, signal.SIGKILL)
+    tree.process.wait()
+    wait_until(lambda: not any(life.alive for life in known), 10, "all gone")
+
+    tree.start()
+    for number in range(5):
+        tree.etcd.put(f"{NODES}large{number}", node(f"large{number}", cpu="8"))
+    wait_until(lambda: len(bound_pods(tree.etcd)) == 20, 30, "all bound")
+    told = tree.cli("explain", "pod", "default/w07").stdout
+    assert "Insufficient cpu" in told  # the attempt of two lives ago
+    assert bound_pods(tree.etcd)["w07"] in told
+    assert tree.stop() == 0

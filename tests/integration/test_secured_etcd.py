@@ -1,0 +1,175 @@
+"""An etcd behind TLS that asks for a user, a password and a client certificate: worker, CLI, and no secret told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.integration.conftest import StartWorker
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import node, pod
+from tests.registry.certificates import Authority, Signed
+from tests.registry.etcd_process import TOOLS, EtcdProcess
+
+pytestmark = pytest.mark.timeout(120)
+
+PASSWORD = "correct-horse-battery-staple"
+CLUSTER = "secured"
+
+
+class SecuredEtcd:
+    """The server, and what a friend of it needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ours, self.theirs = Authority(folder, "ours"), Authority(folder, "theirs")
+        server = self.ours.sign("server", host="127.0.0.1")
+        self.friend: Signed = self.ours.sign("friend")
+        options = ["--cert-file", str(server.cert), "--key-file", str(server.key), "--bcrypt-cost", "4"]
+        options += ["--client-cert-auth", "--trusted-ca-file", str(self.ours.pem)]
+        self.server = EtcdProcess(folder / "etcd", scheme="https", options=options).start()
+        for arguments in (
+            ("user", "add", f"root:{PASSWORD}"),
+            ("user", "grant-role", "root", "root"),
+            ("user", "add", f"scheduler:{PASSWORD}"),
+            ("role", "add", "scheduler"),
+            ("role", "grant-permission", "scheduler", "readwrite", "/registry/", "--prefix"),
+            ("user", "grant-role", "scheduler", "scheduler"),
+            ("auth", "enable"),
+        ):
+            self.ctl(*arguments, user="")
+        self.password_file = folder / "password"
+        self.password_file.write_text(PASSWORD + "\n")
+
+    def ctl(self, *arguments: str, user: str = f"root:{PASSWORD}", value: str | None = None) -> str:
+        """etcd's own command, as another client."""
+        command = [str(TOOLS / "etcdctl"), "--endpoints", self.server.url, "--cacert", str(self.ours.pem)]
+        command += ["--cert", str(self.friend.cert), "--key", str(self.friend.key)]
+        command += ["--user", user] if user else []
+        done = subprocess.run([*command, *arguments], input=value, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def get(self, key: str) -> dict[str, dict[str, str]]:
+        text = self.ctl("get", key, "--print-value-only").strip()
+        found: dict[str, dict[str, str]] = json.loads(text) if text else {}
+        return found
+
+    def variables(self, **other: object) -> dict[str, str]:
+        values = {
+            "ETCD": self.server.url,
+            "ETCD_USER": "scheduler",
+            "ETCD_PASSWORD_FILE": self.password_file,
+            "ETCD_CA": self.ours.pem,
+            "ETCD_CERT": self.friend.cert,
+            "ETCD_KEY": self.friend.key,
+            "CLUSTER": CLUSTER,
+            **other,
+        }
+        return {f"WHARFINGER_{name}": str(value) for name, value in values.items()}
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
+    secured = SecuredEtcd(tmp_path_factory.mktemp("secured"))
+    try:
+        yield secured
+    finally:
+        secured.server.kill()
+
+
+def wharfinger(*arguments: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "wharfinger", *arguments],
+        capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False,
+    )  # fmt: skip
+
+
+async def histories(address: str, prefix: str) -> str:
+    """Everything Temporal keeps of the workflows with such ids, as text."""
+    client = await Client.connect(address)
+    texts = []
+    async for run in client.list_workflows(f"WorkflowId STARTS_WITH '{prefix}'"):
+        history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
+        texts += [repr(run.raw_info), history.to_json(), *map(repr, history.events)]
+    return "\n".join(texts)
+
+
+async def test_worker_and_commands_work_and_no_secret_is_told(
+    etcd: SecuredEtcd, servers: DevTree, start_worker: StartWorker
+) -> None:
+    etcd.ctl("put", "/registry/nodes/n0", value=json.dumps(node("n0")))
+    worker = start_worker("--log-level", "debug", env=etcd.variables())
+    etcd.ctl("put", "/registry/pods/default/guarded", value=json.dumps(pod("guarded")))
+    etcd.ctl("put", "/registry/pods/default/waits", value=json.dumps(pod("waits", cpu="100")))
+
+    wait_until(lambda: etcd.get("/registry/pods/default/guarded")["spec"].get("nodeName") == "n0", 20, "bound")
+    wait_until(lambda: etcd.get("/registry/wharfinger.dev/attempts/default/waits"), 20, "the other refused")
+    options = [
+        "--etcd", etcd.server.url, "--etcd-user", "scheduler", "--etcd-password-file", str(etcd.password_file),
+        "--etcd-ca", str(etcd.ours.pem), "--etcd-cert", str(etcd.friend.cert), "--etcd-key", str(etcd.friend.key),
+        "--temporal", servers.ready["temporal"], "--cluster", CLUSTER,
+    ]  # fmt: skip
+    listed = wharfinger("get", "pods", *options, env={})
+    assert "guarded" in listed.stdout, listed.stderr
+    explained = wharfinger("explain", "pod", "default/waits", *options, env={})
+    assert "Insufficient cpu" in explained.stdout, explained.stderr
+    metrics = worker.get("/metrics")[1] + str(worker.checks())
+    assert worker.stop() == 0
+
+    told = {
+        "log": worker.said,
+        "output": listed.stdout + listed.stderr + explained.stdout + explained.stderr,
+        "metrics": metrics,
+        "keys": etcd.ctl("get", "", "--prefix"),
+        "histories": await histories(servers.ready["temporal"], CLUSTER),
+    }
+    assert "guarded" in told["histories"]
+    private = etcd.friend.key.read_text().splitlines()[1]
+    assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
+
+
+@pytest.mark.parametrize("command", [("get", "pods"), ("worker", "--health-port", "-1")], ids=["get", "worker"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["password", "no user", "authority", "no authority", "no certificate"],
+)
+def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
+    etcd: SecuredEtcd, tmp_path: Path, command: tuple[str, ...], wrong: str
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("hunter2-is-not-it")
+    variables = etcd.variables()
+    changes = {
+        "password": {"WHARFINGER_ETCD_PASSWORD_FILE": str(password)},
+        "no user": {"WHARFINGER_ETCD_USER": "", "WHARFINGER_ETCD_PASSWORD_FILE": ""},
+        "authority": {"WHARFINGER_ETCD_CA": str(etcd.theirs.pem)},
+        "no authority": {"WHARFINGER_ETCD_CA": ""},
+        "no certificate": {"WHARFINGER_ETCD_CERT": "", "WHARFINGER_ETCD_KEY": ""},
+    }[wrong]
+
+    done = wharfinger(*command, env={**variables, **changes})
+
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.returncode == 1, done.stderr
+    assert len(errors) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter2-is-not-it" not in done.stderr + done.stdout
+    assert PASSWORD not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "url", ["http://me:hunter2@127.0.0.1:2379", "http://me:hunter2@127.0.0.1:port", "ftp://me:hunter2@h:1"]
+)
+def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None:
+    done = wharfinger("get", "pods", "--etcd", url, env={})
+
+    assert done.returncode in (1, 2)
+    assert done.stderr.count("\n") == 1
+    assert "hunter2" not in done.stderr

@@ -1,0 +1,167 @@
+"""`wharfinger worker` as a process among others: stopped, paused, misdirected, and what it tells."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import free_port
+from tests.integration.conftest import StartWorker
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
+from tests.integration.worker_process import WorkerProcess
+
+pytestmark = pytest.mark.timeout(180)
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+def put_work(tree: DevTree, namespace: str, count: int) -> int:
+    """Nodes with room for all and the pods; answers the first revision."""
+    etcd = tree.etcd
+    first = etcd.revision() + 1
+    for number in range(10):
+        etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="8"))
+    for number in range(count):
+        etcd.put(f"{PODS}{namespace}/p{number:03}", pod(f"p{number:03}", namespace=namespace))
+    return first
+
+
+def sound(tree: DevTree, first: int, count: int) -> None:
+    verdict = audit(tree.etcd, first)
+    assert verdict.doubled == []
+    assert verdict.overcommitted == []
+    assert len(verdict.bound) == count
+
+
+def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
+    servers: DevTree, start_worker: StartWorker
+) -> None:
+    worker = start_worker()
+    first = put_work(servers, "drained", 200)
+    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) > 20, 30, "in the middle", every=0.02)
+
+    assert worker.stop() == 0
+    done = len(bound_pods(servers.etcd, "drained"))
+    assert "Traceback" not in worker.said
+    assert servers.etcd.values("/registry/wharfinger.dev/instances/") == {}
+
+    start_worker()
+    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) == 200, 30, "the rest bound")
+    assert done < 200
+    sound(servers, first, 200)
+
+
+def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_lost(
+    servers: DevTree, start_worker: StartWorker
+) -> None:
+    worker = start_worker()
+    first = put_work(servers, "ended", 200)
+    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) > 20, 30, "in the middle", every=0.02)
+
+    worker.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: "draining" in worker.said or worker.process.poll() is not None, 5, "draining", every=0.005)
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.wait_exit(2) in (0, 128 + signal.SIGTERM)
+
+    start_worker()
+    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) == 200, 60, "the rest bound")
+    sound(servers, first, 200)
+
+
+def test_a_worker_paused_for_longer_than_its_lease_does_no_harm_and_comes_back(
+    servers: DevTree, start_worker: StartWorker
+) -> None:
+    """While it sleeps the other one fills the nodes it knows as empty."""
+    paused, other = start_worker(), start_worker()
+    etcd = servers.etcd
+    first = etcd.revision() + 1
+    for number in range(4):
+        etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="1"))
+    for number in range(30):
+        etcd.put(f"{PODS}paused/a{number:02}", pod(f"a{number:02}", namespace="paused", cpu="100m"))
+    wait_until(lambda: bound_pods(etcd, "paused"), 20, "work has begun", every=0.01)
+    paused.process.send_signal(signal.SIGSTOP)
+    try:
+        for number in range(30):
+            etcd.put(f"{PODS}paused/b{number:02}", pod(f"b{number:02}", namespace="paused", cpu="100m"))
+        wait_until(lambda: len(bound_pods(etcd, "paused")) == 40, 40, "the other one fills the nodes")
+        wait_until(lambda: other.metrics()["wharfinger_members"] == 1, 30, "the lease is lost")
+    finally:
+        paused.process.send_signal(signal.SIGCONT)
+
+    wait_until(lambda: other.metrics()["wharfinger_members"] == 2, 30, "it is back")
+    paused.wait_ready()
+    etcd.put(f"{NODES}more", node("more", cpu="2"))
+    wait_until(lambda: len(bound_pods(etcd, "paused")) == 60, 30, "what waited is bound")
+    sound(servers, first, 60)
+
+
+def test_another_cluster_on_the_same_etcd_is_refused_in_one_clear_line(
+    servers: DevTree, start_worker: StartWorker
+) -> None:
+    start_worker()
+    for option, value in (("--cluster", "other"), ("--temporal-namespace", "elsewhere")):
+        done = servers.cli("worker", "--health-port", "-1", option, value, check=False)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert done.returncode == 1, done.stderr
+        assert len(errors) == 1, done.stderr
+        assert value in errors[0]
+        assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Iterator[WorkerProcess]:
+    """A worker whose etcd is not there, started through the door `worker.py`."""
+    command = (sys.executable, str(CHECKOUT / "worker.py"))
+    worker = WorkerProcess(tmp_path / "log", "--etcd", f"http://127.0.0.1:{free_port()}", command=command)
+    try:
+        yield worker
+    finally:
+        worker.end()
+
+
+def test_without_etcd_it_lives_is_not_ready_and_says_why(lost: WorkerProcess) -> None:
+    wait_until(lambda: lost.get("/livez")[0] == 200, 20, "it lives")
+
+    status, text = lost.get("/readyz")
+    assert status == 503
+    assert "[-] etcd: has not answered yet" in text
+    assert "[-] temporal" in text
+    wait_until(lambda: "waiting for etcd" in lost.said, 20, "it says that it waits")
+    assert "Traceback" not in lost.said
+    assert lost.stop() == 0
+
+
+def test_metrics_have_the_names_that_dashboards_know(servers: DevTree, start_worker: StartWorker) -> None:
+    worker = start_worker(env={"WHARFINGER_BIND_ADDRESS": "127.0.0.1"})
+    etcd = servers.etcd
+    etcd.put(f"{NODES}n0", node("n0"))
+    etcd.put(f"{PODS}measured/fits", pod("fits", namespace="measured"))
+    etcd.put(f"{PODS}measured/waits", pod("waits", namespace="measured", cpu="9"))
+    etcd.put(f"{PODS}measured/gated", pod("gated", namespace="measured", schedulingGates=[{"name": "example.com/g"}]))
+    etcd.put(f"{PODS}measured/noise", b"noise")
+    attempts = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="%s"}'
+    wait_until(lambda: worker.metrics().get(attempts % "unschedulable") == 1, 20, "one refused")
+    wait_until(lambda: worker.metrics().get('scheduler_pending_pods{queue="unschedulable"}') == 1, 20, "it waits")
+
+    found = worker.metrics()
+    assert found[attempts % "scheduled"] == 1
+    assert found['scheduler_pending_pods{queue="gated"}'] == 1
+    assert found['wharfinger_invalid_objects{kind="pods"}'] == 1
+    assert found['scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}'] == 1
+    names = {name.split("{")[0] for name in found}
+    assert names >= {
+        "scheduler_scheduling_attempt_duration_seconds_bucket",
+        "scheduler_pod_scheduling_sli_duration_seconds_bucket",
+        "scheduler_queue_incoming_pods_total",
+        "scheduler_cache_size",
+        "wharfinger_contended_total",
+        "wharfinger_foreign_overcommit_total",
+        "wharfinger_members",
+    }
+    assert any(name.startswith("temporal_") for name in names)
