@@ -30,7 +30,8 @@ class SecuredEtcd:
     def __init__(self, folder: Path) -> None:
         self.ours, self.theirs = Authority(folder, "ours"), Authority(folder, "theirs")
         server = self.ours.sign("server", host="127.0.0.1")
-        self.friend: Signed = self.ours.sign("friend")
+        self.friend: Signed = self.ours.sign("friend", common_name=False)
+        self.named: Signed = self.ours.sign("named")
         options = ["--cert-file", str(server.cert), "--key-file", str(server.key), "--bcrypt-cost", "4"]
         options += ["--client-cert-auth", "--trusted-ca-file", str(self.ours.pem)]
         self.server = EtcdProcess(folder / "etcd", scheme="https", options=options).start()
@@ -138,7 +139,7 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
 @pytest.mark.parametrize("command", [("get", "pods"), ("worker", "--health-port", "-1")], ids=["get", "worker"])
 @pytest.mark.parametrize(
     "wrong",
-    ["password", "no user", "authority", "no authority", "no certificate"],
+    ["password", "no user", "authority", "no authority", "no certificate", "named certificate"],
 )
 def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
     etcd: SecuredEtcd, tmp_path: Path, command: tuple[str, ...], wrong: str
@@ -151,6 +152,10 @@ def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
         "no user": {"WHARFINGER_ETCD_USER": "", "WHARFINGER_ETCD_PASSWORD_FILE": ""},
         "authority": {"WHARFINGER_ETCD_CA": str(etcd.theirs.pem)},
         "no authority": {"WHARFINGER_ETCD_CA": ""},
+        "named certificate": {
+            "WHARFINGER_ETCD_CERT": str(etcd.named.cert),
+            "WHARFINGER_ETCD_KEY": str(etcd.named.key),
+        },
         "no certificate": {"WHARFINGER_ETCD_CERT": "", "WHARFINGER_ETCD_KEY": ""},
     }[wrong]
 

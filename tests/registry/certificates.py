@@ -32,10 +32,11 @@ class Authority:
         certificate = self._certificate(self._name, self._key, None, authority=True)
         self.pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def sign(self, name: str, *, host: str | None = None) -> Signed:
-        """A certificate for a server at `host`, or for a client."""
+    def sign(self, name: str, *, host: str | None = None, common_name: bool = True) -> Signed:
+        """A certificate for a server at `host`, or for a client; without `common_name`, `name` is only its file's."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        named = NameOID.COMMON_NAME if common_name else NameOID.ORGANIZATIONAL_UNIT_NAME
+        subject = x509.Name([x509.NameAttribute(named, name)])
         signed = Signed(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         certificate = self._certificate(subject, key, host, authority=False)
         signed.cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

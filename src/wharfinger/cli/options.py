@@ -217,7 +217,8 @@ def _endpoint(text: str) -> str:
     except ValueError:  # a port that is no number, a broken IPv6 address
         well_formed = False
     if not well_formed or split.scheme not in ("http", "https") or split.path.strip("/") or split.query:
-        raise UsageError(f"--etcd: {text!r} is no URL of an etcd, such as http://127.0.0.1:2379")
+        shown = re.sub(r"//[^/]*@", "//", text)  # a password does not belong into errors
+        raise UsageError(f"--etcd: {shown!r} is no URL of an etcd, such as http://127.0.0.1:2379")
     return url.rstrip("/")
 
 
