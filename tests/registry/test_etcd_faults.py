@@ -192,6 +192,12 @@ async def test_a_server_that_makes_no_sense_is_left_for_the_next_by_reads_and_do
     assert refused.value.maybe_applied
 
 
+async def test_an_answer_without_a_revision_is_not_believed() -> None:
+    async with strange_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as url, EtcdStore(hasty(url)) as store:
+        with pytest.raises(Unavailable, match="no etcd"):
+            await store.get("/a")
+
+
 async def test_proxies_of_the_environment_are_not_obeyed(
     steady_etcd: EtcdProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,8 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Callable[[str], Exception]],
     ((refusals.ErrTooManyRequests,), NotSent),  # refused before it is proposed
     ((refusals.ErrNoSpace,), Unavailable),
 )
+NAMED_CERTIFICATE = b"CommonName of client sending a request against gateway"
+"""etcd says so, as plain text: a name would be taken for the user's in every other interface of it."""
 _UNDECIDED_CODES = frozenset({1, 2, 4, 10, 13, 14})
 """gRPC: cancelled, unknown, deadline exceeded, aborted, internal, unavailable."""
 
@@ -86,10 +88,16 @@ class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no type
     async def _raise_for_status(response: aiohttp.ClientResponse) -> None:
         if response.status < 400:
             return
+        text = await response.read()
         try:
-            answer = json.loads(await response.read())
+            answer = json.loads(text)
             message, code = str(answer["message"]), int(answer["code"])
         except (ValueError, KeyError, TypeError):
+            if NAMED_CERTIFICATE in text:
+                raise AccessDenied(
+                    "etcd has users, so its JSON gateway takes no client certificate with a common name: "
+                    "use one whose subject has none (CN)"
+                ) from None
             raise Unanswered(f"HTTP {response.status}, not from etcd's JSON gateway") from None
         raise refusals.get_client_error(message, code if 0 <= code <= 16 else 2, response.status)
 
@@ -228,6 +236,8 @@ class EtcdStore(Store):
         known = self._seen
         answer = await self._connection.call(path, body, repeatable=repeatable)
         revision = wire.header_revision(answer)
+        if not revision:
+            raise Unavailable("what answers is no etcd: it tells no revision", maybe_applied=not repeatable)
         if revision < known:
             raise RevisionWentBack(
                 f"etcd is at revision {revision} and was at {known}: restored from a backup? "

@@ -83,7 +83,8 @@ class History:
         first = (
             bisect_left(self._order, (start, "")) if after is None else bisect_right(self._order, (order(after), after))
         )
-        for raw, key in self._order[first:]:
+        for index in range(first, len(self._order)):
+            raw, key = self._order[index]
             if not raw.startswith(start):
                 return
             yield key
@@ -152,7 +153,8 @@ class History:
         """Revisions from `revision` on with their events under the prefix; revisions without are left out."""
         raw = order(prefix)
         first = bisect_left(self._log, revision, key=lambda entry: entry[0])
-        for number, events in self._log[first:]:
+        for index in range(first, len(self._log)):
+            number, events = self._log[index]
             matching = tuple(event for event in events if order(event.kv.key).startswith(raw))
             if matching:
                 yield number, matching
