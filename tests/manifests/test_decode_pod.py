@@ -74,7 +74,6 @@ def test_a_limit_without_a_request_counts_as_one() -> None:
 def test_host_ports_are_those_of_containers_and_of_init_containers_that_stay() -> None:
     pod = pod_from_mapping(
         pod_manifest(
-            hostNetwork=True,
             containers=[{"ports": [{"hostPort": 80}, {"containerPort": 8080}, {"hostPort": 0}]}],
             initContainers=[
                 {"ports": [{"hostPort": 81}]},
@@ -84,6 +83,29 @@ def test_host_ports_are_those_of_containers_and_of_init_containers_that_stay() -
     )
 
     assert pod.host_ports == (HostPort("TCP", "0.0.0.0", 80), HostPort("UDP", "10.0.0.1", 82))
+
+
+def test_on_the_hosts_network_container_ports_are_host_ports() -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081, "protocol": "UDP"}]
+    containers = [{"name": "main", "ports": ports}]
+
+    pod = pod_from_mapping(pod_manifest(containers=containers, hostNetwork=True))
+
+    assert pod.host_ports == (HostPort("TCP", "0.0.0.0", 80), HostPort("UDP", "0.0.0.0", 8081))
+    assert pod_from_mapping(pod_manifest(containers=containers)).host_ports == (HostPort("UDP", "0.0.0.0", 8081),)
+
+
+def test_amounts_finer_than_milli_units_are_rounded_up_one_by_one() -> None:
+    container = {"name": "c", "resources": {"requests": {"cpu": "500u"}}}
+
+    assert pod_from_mapping(pod_manifest(containers=[container, container])).requests == {"cpu": 2}
+
+
+def test_empty_pod_level_resources_are_none() -> None:
+    manifest = pod_manifest(resources={"requests": {}})
+    manifest["spec"]["containers"].append({"name": "silent"})
+
+    assert pod_from_mapping(manifest).scoring_cpu == 200
 
 
 def test_node_affinity_is_read_whole() -> None:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.model.quantities import LIMIT, NANO, format_bytes, format_cpu, parse_quantity, round_down, round_up
+from wharfinger.model.quantities import (
+    LIMIT,
+    NANO,
+    format_bytes,
+    format_cpu,
+    parse_quantity,
+    round_up,
+    to_milli_precision,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +86,13 @@ def test_no_text_brings_another_error_than_value_error(text: str) -> None:
 
 @given(st.integers(0, LIMIT))
 def test_integers_survive(amount: int) -> None:
-    assert round_up(parse_quantity(str(amount))) == amount == round_down(parse_quantity(amount))
+    assert round_up(parse_quantity(str(amount))) == amount == round_up(parse_quantity(amount))
 
 
-def test_requests_are_rounded_up_and_room_down() -> None:
-    nanos = parse_quantity("1.2")
-
-    assert (round_up(nanos), round_down(nanos)) == (2, 1)
+def test_amounts_are_rounded_up() -> None:
+    assert round_up(parse_quantity("1.2")) == 2
+    assert to_milli_precision(parse_quantity("1.0001")) == parse_quantity("1.001")
+    assert to_milli_precision(parse_quantity("1.001")) == parse_quantity("1.001")
 
 
 def test_amounts_are_shown_as_people_write_them() -> None:

@@ -99,5 +99,5 @@ def test_a_total_beyond_int64_is_refused() -> None:
         pod_request(PodResources(containers=[huge, huge]))
 
 
-def test_a_nodes_room_is_rounded_down() -> None:
-    assert node_allocatable(amounts(cpu="1500500u", memory="10.7", pods="3")) == {"cpu": 1500, "memory": 10, "pods": 3}
+def test_a_nodes_room_is_rounded_up_like_everything_else() -> None:
+    assert node_allocatable(amounts(cpu="1500500u", memory="10.7", pods="3")) == {"cpu": 1501, "memory": 11, "pods": 3}

@@ -11,7 +11,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.model.pod import NO_LABELS, NOTHING
-from wharfinger.model.quantities import parse_quantity
+from wharfinger.model.quantities import LIMIT, parse_quantity, to_milli_precision
 
 LIST_LIMIT = 4096
 """Entries of one list or mapping that is read; no real object comes near."""
@@ -116,7 +116,7 @@ def boolean(obj: Mapping[str, Any], key: str, where: str = "") -> bool:
 
 
 def quantities(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, int]:
-    """A resource list in nano-units, none negative; empty when absent. A null amount is zero."""
+    """A resource list in nano-units, none negative, no finer than milli-units; empty when absent. Null is zero."""
     value = mapping(obj, key, where)
     if not value:
         return NOTHING
@@ -129,7 +129,7 @@ def quantities(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str
             raise InvalidObject(f"{where}{key}[{_shown(name)}]: {_shown(amount)} {error}") from None
         if nanos < 0:
             raise InvalidObject(f"{where}{key}[{_shown(name)}]: {_shown(amount)} is negative")
-        result[checked_text(name, f"{where}{key}")] = nanos
+        result[checked_text(name, f"{where}{key}")] = to_milli_precision(nanos)
     return result
 
 
@@ -139,5 +139,7 @@ def _limited(value: Mapping[str, Any], key: str, where: str) -> None:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) > LIMIT:
+        return "a number"  # perhaps one with too many digits to be written out
     shown = repr(value)
     return shown if len(shown) <= 40 else shown[:37] + "..."

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import integer, mapping, mappings, quantities, text, text_map
+from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
 from wharfinger.manifests.metadata import (
     METADATA,
     check_kind,
@@ -60,7 +60,7 @@ def pod(given: object, *, create_revision: int, mod_revision: int, default_names
         requests=request.requests,
         scoring_cpu=request.scoring_cpu,
         scoring_memory=request.scoring_memory,
-        host_ports=_host_ports(containers, init_containers),
+        host_ports=_host_ports(spec, containers, init_containers),
         node_selector=text_map(spec, "nodeSelector", SPEC),
         required_node_terms=required_node_terms(affinity) if affinity else None,
         preferred_node_terms=preferred_node_terms(affinity) if affinity else (),
@@ -105,12 +105,14 @@ def _request(
     spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
 ) -> Request:
     pod_level = mapping(spec, "resources", SPEC)
+    pod_requests = quantities(pod_level, "requests", "spec.resources.")
+    pod_limits = quantities(pod_level, "limits", "spec.resources.")
     resources = PodResources(
         [_container(entry, f"spec.containers[{index}].") for index, entry in enumerate(containers)],
         [_container(entry, f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)],
         quantities(spec, "overhead", SPEC),
-        quantities(pod_level, "requests", "spec.resources.") if pod_level else None,
-        quantities(pod_level, "limits", "spec.resources."),
+        pod_requests if pod_requests or pod_limits else None,
+        pod_limits,
     )
     try:
         return pod_request(resources)
@@ -131,22 +133,28 @@ def _container(entry: Mapping[str, Any], where: str) -> Container:
 
 
 def _host_ports(
-    containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
 ) -> tuple[HostPort, ...]:
-    """Ports wanted on the node: of containers, and of init containers that keep running."""
+    """Ports wanted on the node: of containers, and of init containers that keep running.
+
+    On the host's network every container port is one, as the API server has it.
+    """
+    on_host = boolean(spec, "hostNetwork", SPEC)
     found: dict[HostPort, None] = {}
     for index, entry in enumerate(containers):
-        _collect_ports(found, entry, f"spec.containers[{index}].")
+        _collect_ports(found, entry, f"spec.containers[{index}].", on_host)
     for index, entry in enumerate(init_containers):
         if entry.get("restartPolicy") == "Always":
-            _collect_ports(found, entry, f"spec.initContainers[{index}].")
+            _collect_ports(found, entry, f"spec.initContainers[{index}].", on_host)
     return tuple(found)
 
 
-def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], where: str) -> None:
+def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], where: str, on_host: bool) -> None:
     for index, entry in enumerate(mappings(container, "ports", where)):
         path = f"{where}ports[{index}]."
         port = integer(entry, "hostPort", path, low=0, high=65535)
+        if not port and on_host:
+            port = integer(entry, "containerPort", path, low=0, high=65535)
         if port:
             protocol = text(entry, "protocol", path) or "TCP"
             found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard

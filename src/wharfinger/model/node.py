@@ -30,7 +30,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     allocatable: Mapping[str, int] = field(default_factory=lambda: NOTHING)
-    """cpu in milli-units, the rest in units, rounded down as Kubernetes does; includes `pods`.
+    """cpu in milli-units, the rest in units, rounded up as kube-scheduler does; includes `pods`.
 
     A node without allocatable has room for nothing.
     """

@@ -1,7 +1,7 @@
 """Kubernetes quantities, exactly: `100m`, `1.5Gi`, `2e3`, `4`.
 
 Amounts are kept as integers of billionths (nano-units), the finest that Kubernetes knows, so that sums
-are exact and only a total is rounded. Grammar and rounding as in
+are exact; where Kubernetes rounds, it always rounds up. Grammar and rounding as in
 `k8s.io/apimachinery/pkg/api/resource`, except that what exceeds int64 is refused there by capping and
 here by an error.
 """
@@ -71,13 +71,16 @@ def _scaled(digits: int, power: int) -> int:
 
 
 def round_up(nanos: int, unit: int = NANO) -> int:
-    """Whole units, rounded up: what a pod asks for. `unit` is a unit's size in nano-units."""
+    """Whole units, rounded up, as `Quantity.Value` and `MilliValue` do. `unit` is a unit's size in nano-units."""
     return -(-nanos // unit)
 
 
-def round_down(nanos: int, unit: int = NANO) -> int:
-    """Whole units, rounded down: what a node can give."""
-    return nanos // unit
+def to_milli_precision(nanos: int) -> int:
+    """The amount rounded up to whole milli-units, still in nano-units: no resource list holds anything finer.
+
+    The API server does that to each amount when it reads an object (`SetDefaults_ResourceList`).
+    """
+    return round_up(nanos, NANO_PER_MILLI) * NANO_PER_MILLI
 
 
 def format_cpu(milli: int) -> str:

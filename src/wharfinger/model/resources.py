@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from wharfinger.model.node import CPU, MEMORY
 from wharfinger.model.pod import NOTHING
-from wharfinger.model.quantities import LIMIT, NANO, NANO_PER_MILLI, round_down, round_up
+from wharfinger.model.quantities import LIMIT, NANO, NANO_PER_MILLI, round_up
 
 DEFAULT_SCORING: Mapping[str, int] = {CPU: 100 * NANO_PER_MILLI, MEMORY: 200 * 1024 * 1024 * NANO}
 """Nano-units that a container without a request counts when nodes are scored: 100m and 200Mi."""
@@ -67,22 +67,16 @@ def pod_request(resources: PodResources) -> Request:
 
 
 def node_allocatable(amounts: Mapping[str, int]) -> Mapping[str, int]:
-    """A node's allocatable from nano-units: milli-cpu, else units, rounded down.
+    """A node's allocatable from nano-units: milli-cpu, else units, rounded up as kube-scheduler does.
 
     Raises `ValueError` when an amount is beyond int64.
     """
-    return {name: _within(round_down(nanos, _unit(name)), name) for name, nanos in amounts.items()}
-
-
-def _unit(name: str) -> int:
-    return NANO_PER_MILLI if name == CPU else NANO
+    return {name: _whole(name, nanos) for name, nanos in amounts.items()}
 
 
 def _whole(name: str, nanos: int) -> int:
-    return _within(round_up(nanos, _unit(name)), name)
-
-
-def _within(amount: int, name: str) -> int:
+    """Milli-cpu, else units."""
+    amount = round_up(nanos, NANO_PER_MILLI if name == CPU else NANO)
     if amount > LIMIT:
         raise ValueError(f"the total of {name} is beyond the range of a quantity")
     return amount

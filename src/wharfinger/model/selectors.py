@@ -21,12 +21,18 @@ class Operator(StrEnum):
     LT = "Lt"
 
 
+_INT64_DIGITS = 19
+
+
 def parse_integer(text: str) -> int | None:
     """A base-10 int64 as Go's `strconv.ParseInt` reads it; None where that fails."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         return None
-    value = int(text)
+    significant = digits.lstrip("0")
+    if len(significant) > _INT64_DIGITS:  # Python refuses to read thousands of digits
+        return None
+    value = int(significant or "0") * (-1 if text[0] == "-" else 1)
     return value if -(2**63) <= value < 2**63 else None
 
 
