@@ -75,6 +75,35 @@ def test_amounts_beyond_64_bits_are_refused_and_break_nothing() -> None:
     assert profile().evaluate(pod(cpu=1), nodes).node == "b"
 
 
+@pytest.mark.parametrize("memory", [2**57, 2**62 + 5, 2**63 - 1])
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
+def test_scores_are_exact_on_absurdly_large_nodes(kind: str, memory: int) -> None:
+    """There kube-scheduler's int64 would wrap around; one such node must not fail every pod."""
+    shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+    strategy = {"type": kind, "resources": [{"name": "memory"}], "requestedToCapacityRatio": {"shape": shape}}
+    nodes = snapshot(node("a", memory=memory), node("b", memory=memory), a=[pod("other", memory=memory // 4)])
+    deciding = profile(NodeResourcesFit={"scoringStrategy": strategy})
+    scores = deciding.evaluate(pod(memory=memory // 2), nodes).decide().scores
+    fit = {name: plugins["NodeResourcesFit"] for name, plugins in scores.items()}
+    used = {"a": memory // 4 + memory // 2, "b": memory // 2}
+    wanted = {name: memory - use if kind == "LeastAllocated" else use for name, use in used.items()}
+    assert fit == {name: part * 100 // memory for name, part in wanted.items()}
+    assert 50 <= scores["a"]["NodeResourcesBalancedAllocation"] <= 100
+
+
+@pytest.mark.parametrize(("asked", "fits"), [(2**62, True), (2**62 + 1, False)])
+def test_room_is_exact_up_to_int64(asked: int, fits: bool) -> None:
+    nodes = snapshot(node("a", memory=2**63 - 1), a=[pod("other", memory=2**62 - 1)])
+    assert profile().verify(pod(memory=asked), nodes, "a").ok is fits
+
+
+def test_sums_beyond_int64_leave_no_room() -> None:
+    others = [pod(f"p{number}", memory=2**63 - 1) for number in range(3)]
+    nodes = snapshot(node("a", memory=2**63 - 1), a=others)
+    assert profile().verify(pod(memory=1), nodes, "a").reasons == ("Insufficient memory",)
+    assert profile().verify(pod(), nodes, "a").ok
+
+
 def test_a_falling_shape_truncates_toward_zero() -> None:
     shape = (ShapePoint(utilization=0, score=10), ShapePoint(utilization=99, score=0))
     # 100 - 100 * 1 / 99 = 100 - 1 (Go), not 100 - 2 (flooring a negative quotient).

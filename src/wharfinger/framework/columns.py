@@ -26,13 +26,19 @@ RowNumbers = NDArray[np.intp]
 NO_TAINTS: tuple[Taint, ...] = ()
 _LABEL_COLUMNS = 128
 """Label keys whose columns are kept; pods may ask for any number of keys, so the oldest column is dropped."""
-_LIMIT = 2**61
-"""Sums are cut here: twice as much still fits int64, and no cluster comes near."""
+_LIMIT = 2**63 - 1
+"""Sums are cut here. No single amount is larger, so a node whose sum was cut has no room left anyway."""
 
 
 def bounded(amount: int) -> int:
-    """The amount as columns hold it: within what int64 can add and subtract."""
-    return max(-_LIMIT, min(_LIMIT, amount))
+    """The amount as columns hold it. Amounts are never negative, so two of them can be subtracted in int64."""
+    return min(_LIMIT, amount)
+
+
+def plus(column: IntColumn, amount: int) -> IntColumn:
+    """The column with an amount added on every row, cut at int64 instead of wrapping around."""
+    total: IntColumn = np.minimum(column, _LIMIT - amount) + amount
+    return total
 
 
 @lru_cache(maxsize=1 << 17)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.columns import IntColumn, plus
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import EventHint, PreScore, QueueingHints, RowSelection, Score
 from wharfinger.framework.snapshot import Snapshot
@@ -48,7 +48,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score, QueueingHints):
                 used = snapshot.requested(resource)[rows]
                 capacities.append(snapshot.allocatable(resource)[rows])
                 before.append(used)
-                after.append(used + request)
+                after.append(plus(used, request))
         gain = balance(capacities, after) - balance(capacities, before)
         score: IntColumn = 50 + (50 + gain) // 2
         return score

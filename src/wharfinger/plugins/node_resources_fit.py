@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import BoolColumn, IntColumn
+from wharfinger.framework.columns import BoolColumn, IntColumn, plus
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import EventHint, Filter, QueueingHints, RowSelection, Score
 from wharfinger.framework.snapshot import Snapshot
@@ -86,7 +86,7 @@ class NodeResourcesFit(Filter, Score, QueueingHints):
             if not counts(resource, request):
                 continue
             capacity = snapshot.allocatable(resource)[rows]
-            use = snapshot.requested_for_scoring(resource)[rows] + request
+            use = plus(snapshot.requested_for_scoring(resource)[rows], request)
             scores, looked_at = self._strategy.scores(capacity, use)
             total += scores * weight
             weights = weights + (weight if looked_at is None else looked_at * np.int64(weight))

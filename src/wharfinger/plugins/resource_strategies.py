@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from wharfinger.framework.columns import BoolColumn, IntColumn
-from wharfinger.framework.interface import MAX_NODE_SCORE
 from wharfinger.plugins.resource_args import ScoringStrategy, ShapePoint, StrategyType
 
+_LARGEST_FACTOR = (2**63 - 1) // 100
 _SHAPE_SCALE = 10
 """Shape scores run to 10, node scores to 100."""
 
@@ -48,7 +48,7 @@ class LeastAllocated(_Truncating):
         """See Strategy."""
         present = _present(capacity)
         free = np.maximum(capacity - use, 0)
-        return free * MAX_NODE_SCORE // (capacity if present is None else np.maximum(capacity, 1)), present
+        return percent(free, capacity if present is None else np.maximum(capacity, 1)), present
 
 
 class MostAllocated(_Truncating):
@@ -58,7 +58,7 @@ class MostAllocated(_Truncating):
         """See Strategy."""
         present = _present(capacity)
         used = np.minimum(use, capacity)
-        return used * MAX_NODE_SCORE // (capacity if present is None else np.maximum(capacity, 1)), present
+        return percent(used, capacity if present is None else np.maximum(capacity, 1)), present
 
 
 class RequestedToCapacityRatio:
@@ -69,9 +69,8 @@ class RequestedToCapacityRatio:
 
     def scores(self, capacity: IntColumn, use: IntColumn) -> tuple[IntColumn, BoolColumn | None]:
         """See Strategy."""
-        percent = np.minimum(use, capacity) * 100 // np.maximum(capacity, 1)
-        percent[use > capacity] = 100
-        scores: IntColumn = np.where(capacity == 0, 0, self._line[percent])
+        utilization = percent(np.minimum(use, capacity), np.maximum(capacity, 1))
+        scores: IntColumn = np.where(capacity == 0, 0, self._line[utilization])
         return scores, scores > 0
 
     def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
@@ -79,6 +78,14 @@ class RequestedToCapacityRatio:
         divisor = np.maximum(weights, 1)
         rounded: IntColumn = (2 * total + divisor) // (2 * divisor)
         return rounded
+
+
+def percent(part: IntColumn, whole: IntColumn) -> IntColumn:
+    """100 x part div whole (never 0), exact also where the product does not fit int64 (from 83 PiB up)."""
+    if part.max(initial=0) > _LARGEST_FACTOR:
+        exact: IntColumn = (part.astype(object) * 100 // whole.astype(object)).astype(np.int64)
+        return exact
+    return part * 100 // whole
 
 
 def score_at(shape: tuple[ShapePoint, ...], percent: int) -> int:
