@@ -43,7 +43,7 @@ from wharfinger.contracts.names import (
     task_queue,
 )
 from wharfinger.contracts.scheduling import AttemptResult, AttemptTimings, chain_retry
-from wharfinger.errors import ServerError, UsageError, WharfingerError
+from wharfinger.errors import NotFound, ServerError, WharfingerError
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
@@ -182,7 +182,7 @@ class Wharfinger:
         Starts the pod's attempts or joins those that run already. A pod that fits nowhere waits until
         it does: `timeout` (seconds, None = for ever) ends the wait with `TimeoutError`, not the attempts.
 
-        Raises `UsageError` when there is no such pod, `WharfingerError` when its attempts ended without
+        Raises `NotFound` when there is no such pod, `WharfingerError` when its attempts ended without
         an outcome (cancelled, terminated, started with a wrong id), `ServerError` when Temporal is away.
         """
         return await outcome_of(await self.start(namespace, name), f"{namespace}/{name}", timeout)
@@ -217,7 +217,7 @@ class Wharfinger:
     async def _pod(self, key: PodKey) -> Pod:
         read = await self._store.get(keys.pod(*key))
         if read.kv is None:
-            raise UsageError(f"there is no pod {key}")
+            raise NotFound(f"there is no pod {key}")
         return decode_pod(
             read.kv.value,
             namespace=key.namespace,

@@ -7,6 +7,7 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
 
     WharfingerError                 one line for a user, says what to do
     ├── UsageError                  the caller asked for something that cannot be (exit code 2)
+    ├── NotFound                    the object that is meant does not exist
     ├── ConfigurationError          a setting or a configuration file is wrong
     ├── InvalidObject               bytes that are no object we understand
     ├── PluginError                 a scheduling plugin raised, or broke its contract
@@ -31,6 +32,10 @@ class WharfingerError(Exception):
 
 class UsageError(WharfingerError):
     """The caller asked for something that cannot be: wrong argument, unknown name."""
+
+
+class NotFound(WharfingerError):
+    """The object that is meant does not exist."""
 
 
 class ConfigurationError(WharfingerError):

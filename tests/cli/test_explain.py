@@ -77,7 +77,7 @@ async def test_a_pod_nobody_knows_is_said_to_be_unknown(
 ) -> None:
     answer = await wharfinger(etcd_server, temporal_server, "explain", "pod", "default/nobody")
 
-    assert answer.code == 2
+    assert answer.code == 1
     assert answer.err == "error: there is no pod default/nobody, and Temporal keeps no attempt of one\n"
 
 

@@ -96,7 +96,7 @@ def test_from_manifests_to_bound_pods_and_answers(cluster: DevTree, tmp_path: Pa
     wait_until(lambda: "Insufficient cpu" in cluster.cli("pending").stdout, 20, "the giant waits with a reason")
 
     rows = cluster.cli("get", "pods").stdout
-    assert {line.split()[0] for line in rows.splitlines()[1:]} == {"web", "giant", "listed"}
+    assert {line.split()[1] for line in rows.splitlines()[1:]} == {"web", "giant", "listed"}
     assert "node-1" in rows
     assert "node-1" in cluster.cli("get", "nodes").stdout
     shown = cluster.cli("describe", "pod", "giant").stdout
@@ -147,7 +147,7 @@ def test_get_watch_shows_a_pod_being_bound(cluster: DevTree, tmp_path: Path) -> 
         (("explain", "pod", "default/nobody"), 1),
         (("workflow-id", "pod", "default/nobody"), 1),
         (("delete", "pod", "nobody"), 1),
-        (("apply", "-f", "/nowhere.yaml"), 1),
+        (("apply", "-f", "/nowhere.yaml"), 2),
         (("get", "houses"), 2),
         (("get", "pods", "-o", "xml"), 2),
         (("apply",), 2),

@@ -152,7 +152,7 @@ def test_metrics_have_the_names_that_dashboards_know(servers: DevTree, start_wor
     found = worker.metrics()
     assert found[attempts % "scheduled"] == 1
     assert found['scheduler_pending_pods{queue="gated"}'] == 1
-    assert found['wharfinger_invalid_objects{kind="pods"}'] == 1
+    assert found['wharfinger_invalid_objects{kind="pod"}'] == 1
     assert found['scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}'] == 1
     names = {name.split("{")[0] for name in found}
     assert names >= {

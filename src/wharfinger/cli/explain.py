@@ -9,7 +9,7 @@ import typer
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.stored import pod_key
-from wharfinger.errors import UsageError
+from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
@@ -50,7 +50,7 @@ async def _explain(connection: Connection, key: PodKey, limit: int, output: Outp
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
     if found.state == "deleted" and not found.attempts:
-        raise UsageError(f"there is no pod {key}, and Temporal keeps no attempt of one")
+        raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
     if output is Output.TABLE:
         typer.echo(tell(found))
     else:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.errors import InvalidObject, UsageError, WharfingerError
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_node, decode_pod
 from wharfinger.manifests.kinds import NODE, POD, Kind
@@ -80,10 +80,6 @@ async def one(store: Store, kind: Kind, namespace: str, name: str) -> Stored:
     if found.kv is None:
         raise NotFound(f"there is no {kind.singular} {f'{namespace}/{name}' if kind.namespaced else name}")
     return read(kind, found.kv)
-
-
-class NotFound(WharfingerError):
-    """The object that the command names does not exist."""
 
 
 def pod_key(text: str, namespace: str) -> PodKey:
