@@ -13,6 +13,7 @@ from wharfinger.framework.interface import Permission, PreFilterResult, RowSelec
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
 NO_OPINION = PreFilterResult()
@@ -43,6 +44,17 @@ class Refuser:
     def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
         self.asked.append(node.node.name)
         return self.refused.get(node.node.name, SUCCESS)
+
+
+@dataclass
+class ColumnRefuser:
+    """Filter by columns, always the same verdicts."""
+
+    name: str
+    verdicts: Verdicts | None = None
+
+    def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
+        return self.verdicts
 
 
 @dataclass

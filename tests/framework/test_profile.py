@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from tests.framework.conftest import MakeProfile
-from tests.framework.doubles import Bookkeeper, Broken, ColumnScorer, Gatekeeper, Refuser, Scorer
+from tests.framework.doubles import Bookkeeper, Broken, ColumnRefuser, ColumnScorer, Gatekeeper, Refuser, Scorer
 from tests.framework.objects import node, pod, snapshot
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.cycle_state import CARRIED_LIMIT, CycleState
 from wharfinger.framework.interface import Permission, PreFilterResult
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
+from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
 THREE = snapshot(node("a"), node("b"), node("c"))
@@ -55,6 +57,16 @@ class TestPreFilter:
         evaluation = profile.evaluate(pod(), THREE)
         assert evaluation.message == "0/3 nodes are available: 1 full, 2 node(s) didn't satisfy plugin(s) [Picky]."
         assert evaluation.rejectors == ("Other", "Picky")
+
+    def test_node_sets_without_a_common_node_end_the_round_at_once(self, profile_of: MakeProfile) -> None:
+        later = Gatekeeper("Later", PreFilterResult(unresolvable("never")))
+        evaluation = profile_of(
+            Gatekeeper("One", PreFilterResult(nodes=frozenset("a"))),
+            Gatekeeper("Two", PreFilterResult(nodes=frozenset("b"))),
+            later,
+        ).evaluate(pod(), THREE)
+        assert evaluation.message.endswith("node(s) didn't satisfy plugin(s) [One Two] simultaneously.")
+        assert later.asked == 0
 
     def test_node_sets_without_a_common_node_refuse_the_pod(self, profile_of: MakeProfile) -> None:
         profile = profile_of(
@@ -161,6 +173,50 @@ class TestBrokenPlugins:
         with pytest.raises(PluginError, match="answered"):
             profile_of(Refuser("R", {"a": answer})).evaluate(pod(), THREE)
 
+    @pytest.mark.parametrize(
+        "verdicts",
+        [
+            Verdicts(np.array([0, 1, 2]), (SUCCESS, unschedulable("no"), Status(Code.ERROR, ("cannot tell",)))),
+            Verdicts(np.array([0, 1, 0]), (SUCCESS, "no")),  # type: ignore[arg-type]
+            Verdicts(np.array([0, 1, 2]), (SUCCESS, unschedulable("no"))),
+            Verdicts(np.array([0, 0, -1]), (SUCCESS, unschedulable("no"))),
+            Verdicts(np.array([0, 0]), (SUCCESS,)),
+            Verdicts(np.zeros(3), (SUCCESS,)),
+            Verdicts([0, 0, 1], (SUCCESS, unschedulable("no"))),  # type: ignore[arg-type]
+        ],
+        ids=["error", "no status", "too large", "negative", "short", "floats", "list"],
+    )
+    def test_verdicts_hold_a_refusal_for_every_code_they_use(self, profile_of: MakeProfile, verdicts: Verdicts) -> None:
+        with pytest.raises(PluginError, match="plugin C failed in Filter"):
+            profile_of(ColumnRefuser("C", verdicts)).evaluate(pod(), THREE)
+
+    def test_a_status_that_is_not_used_may_be_anything(self, profile_of: MakeProfile) -> None:
+        table = (SUCCESS, unschedulable("no"), Status(Code.ERROR))
+        answer = profile_of(ColumnRefuser("C", Verdicts(np.array([0, 1, 0]), table))).evaluate(pod(), THREE)
+        assert answer.feasible == ("a", "c")
+
+    def test_statuses_that_are_made_on_demand_are_checked_when_a_reason_is_asked_for(
+        self, profile_of: MakeProfile
+    ) -> None:
+        statuses = {1: Status(Code.ERROR, ("cannot tell",))}
+        profile = profile_of(ColumnRefuser("C", Verdicts(np.ones(3, dtype=np.int8), statuses)))
+        with pytest.raises(PluginError, match="cannot tell"):
+            profile.verify(pod(), THREE, "a")
+        with pytest.raises(PluginError, match="cannot tell"):
+            _ = profile.evaluate(pod(), THREE).message
+
+    def test_reasons_are_a_tuple(self, profile_of: MakeProfile) -> None:
+        class Careless(Refuser):
+            def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+                return Status(Code.UNSCHEDULABLE, "no")  # type: ignore[arg-type]
+
+        with pytest.raises(PluginError, match="tuple of texts"):
+            profile_of(Careless("R")).evaluate(pod(), THREE)
+
+    def test_a_pre_filter_names_nodes_as_a_set(self, profile_of: MakeProfile) -> None:
+        with pytest.raises(PluginError, match="not a set of names"):
+            profile_of(Gatekeeper("G", PreFilterResult(nodes=["a"]))).evaluate(pod(), THREE)  # type: ignore[arg-type]
+
     def test_a_pre_filter_answers_its_result(self, profile_of: MakeProfile) -> None:
         with pytest.raises(PluginError, match="not a PreFilterResult"):
             profile_of(Gatekeeper("G", None)).evaluate(pod(), THREE)  # type: ignore[arg-type]
@@ -170,9 +226,14 @@ class TestBrokenPlugins:
         with pytest.raises(PluginError, match=r"outside 0\.\.100"):
             profile_of(Scorer("S", {"b": score})).evaluate(pod(), THREE)
 
-    def test_scores_are_whole_numbers(self, profile_of: MakeProfile) -> None:
+    @pytest.mark.parametrize("score", [0.5, 10**30])
+    def test_scores_are_whole_numbers(self, profile_of: MakeProfile, score: Any) -> None:
         with pytest.raises(PluginError, match="not a whole number"):
-            profile_of(Scorer("S", {"b": 0.5})).evaluate(pod(), THREE)  # type: ignore[dict-item]
+            profile_of(Scorer("S", {"b": score})).evaluate(pod(), THREE)
+
+    def test_a_numpy_integer_is_a_whole_number_too(self, profile_of: MakeProfile) -> None:
+        scorer = Scorer("S", {"b": np.int64(7)})  # type: ignore[dict-item]
+        assert profile_of(scorer).evaluate(pod(), THREE).node == "b"
 
     @pytest.mark.parametrize(
         "column", [np.zeros(2, dtype=np.int64), np.zeros(3), [0, 0, 0]], ids=["short", "floats", "list"]

@@ -30,6 +30,8 @@ from wharfinger.framework.status import Status
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
+_INT64 = 2**63 - 1
+
 
 def selected(snapshot: Snapshot, rows: RowSelection) -> int:
     """How many rows a selection holds."""
@@ -63,8 +65,10 @@ class ColumnFilterStep:
             return None
         if not isinstance(verdicts, Verdicts):
             raise PluginError(self.name, "Filter", f"answered {verdicts!r}, not Verdicts")
-        if len(verdicts.codes) != len(snapshot):
-            raise PluginError(self.name, "Filter", f"{len(verdicts.codes)} verdicts for {len(snapshot)} nodes")
+        try:
+            verdicts.check(len(snapshot))
+        except ValueError as error:
+            raise PluginError(self.name, "Filter", str(error)) from error
         return verdicts
 
 
@@ -117,8 +121,8 @@ class ScoreStep:
         ask = self.nodes.score_node
         raw = [call(self.name, "Score", ask, state, pod, snapshot.rows[row]) for row in numbers]
         for value in raw:
-            if not isinstance(value, int):
-                raise PluginError(self.name, "Score", f"answered {value!r}, not a whole number")
+            if not isinstance(value, int | np.integer) or abs(int(value)) > _INT64:
+                raise PluginError(self.name, "Score", f"answered {value!r}, not a whole number of 64 bits")
         return np.array(raw, dtype=np.int64)
 
     def _check_shape(self, column: IntColumn, expected: int) -> None:

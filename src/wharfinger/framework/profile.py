@@ -156,7 +156,7 @@ class Profile:
             return search.rejection
         for refusal in search.refusals:
             if refusal.first[row]:
-                return refusal.verdicts.at(row).by(refusal.plugin)
+                return call(refusal.plugin, "Filter", refusal.verdicts.at, row).by(refusal.plugin)
         return SUCCESS
 
     def _run_post_filters(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:

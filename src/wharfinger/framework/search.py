@@ -6,7 +6,7 @@ say of a node already refused is computed when somebody asks (`evaluation`), not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -117,15 +117,22 @@ def _run_pre_filters(
         elif not status.ok:
             raise PluginError(name, "PreFilter", status.message or status.code.name)
         if answer.nodes is not None:
+            possible = _common(name, possible, answer.nodes)
             restricting.append(name)
-            possible = answer.nodes if possible is None else possible & answer.nodes
-    search.restricting = tuple(sorted(restricting))
+            search.restricting = tuple(sorted(restricting))
+            if not possible:
+                search.rejection = unresolvable(message.contradiction(restricting)).by(search.restricting[0])
+                return
     if possible is None or search.rejection is not None:
-        return
-    if not possible:
-        search.rejection = unresolvable(message.contradiction(restricting)).by(search.restricting[0])
         return
     excluded = np.ones(len(snapshot), dtype=np.bool_)
     excluded[[snapshot.index[name] for name in possible if name in snapshot.index]] = False
     reason = unresolvable(message.not_satisfied(restricting))
     search.refuse(search.restricting[0], Verdicts.refuse(excluded, reason))
+
+
+def _common(plugin: str, possible: frozenset[str] | None, named: object) -> frozenset[str]:
+    """The nodes that are possible still, now that a plugin named its own."""
+    if not isinstance(named, Set):
+        raise PluginError(plugin, "PreFilter", f"named the nodes {named!r}, not a set of names")
+    return frozenset(named) if possible is None else possible & named

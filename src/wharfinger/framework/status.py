@@ -41,6 +41,10 @@ class Status:
     plugin: str = ""
     """Who answered; the runner fills it in."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.reasons, tuple) or not all(isinstance(reason, str) for reason in self.reasons):
+            raise TypeError(f"reasons of a status are a tuple of texts, not {self.reasons!r}")
+
     @property
     def ok(self) -> bool:
         """Success; Skip is not."""

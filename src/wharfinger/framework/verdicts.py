@@ -50,7 +50,25 @@ class Verdicts:
     def at(self, row: int) -> Status:
         """The verdict on one node."""
         code = int(self.codes[row])
-        return SUCCESS if code == 0 else self.statuses[code]
+        return SUCCESS if code == 0 else self._refusal(code)
+
+    def check(self, nodes: int) -> None:
+        """ValueError unless there is a code for each node, and each code used that can be looked up cheaply refuses.
+
+        Only a tuple of statuses can; any other table is checked code by code when somebody asks for a reason.
+        """
+        codes = self.codes
+        if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "biu" or codes.ndim != 1:
+            raise ValueError(f"codes are {type(codes).__name__}, not an array of integers")
+        if len(codes) != nodes:
+            raise ValueError(f"{len(codes)} verdicts for {nodes} nodes")
+        if not isinstance(self.statuses, tuple):
+            return
+        if nodes and not 0 <= int(codes.min()) <= int(codes.max()) < max(len(self.statuses), 1):
+            raise ValueError(f"codes {codes.min()} to {codes.max()} for {len(self.statuses)} statuses")
+        for code, status in enumerate(self.statuses):
+            if code and not _refuses(status) and (codes == code).any():
+                raise ValueError(f"answered {status!r} as code {code}, not a refusal")
 
     def counts(self, among: BoolColumn) -> Mapping[Status, int]:
         """How often each refusal occurs among the chosen nodes."""
@@ -59,6 +77,16 @@ class Verdicts:
         counts: dict[Status, int] = {}
         for code, number in pairs:
             if code:
-                status = self.statuses[code]
+                status = self._refusal(code)
                 counts[status] = counts.get(status, 0) + number
         return counts
+
+    def _refusal(self, code: int) -> Status:
+        status = self.statuses[code]
+        if not _refuses(status):
+            raise ValueError(f"answered {status!r} as code {code}, not a refusal")
+        return status
+
+
+def _refuses(status: object) -> bool:
+    return isinstance(status, Status) and status.rejected
