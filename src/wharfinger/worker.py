@@ -22,6 +22,7 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import TENANT_LABEL, check_cluster, check_tenant, task_queue
 from wharfinger.control.attempts import TemporalAttempts
+from wharfinger.control.completing import Completing, RunEnds
 from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics, temporal_configuration
 from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
@@ -79,6 +80,7 @@ class Worker:
             metrics=self.metrics,
             utc_now=utc_now,
         )
+        completing = Completing(clock)
         polling = worker_factory(
             client,
             task_queue=task_queue(self._cluster, settings.tenant),
@@ -88,6 +90,7 @@ class Worker:
             build_id=_release(),
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
+            interceptors=[RunEnds(completing)],
         )
         self.loops = Loops(
             settings,
@@ -102,6 +105,7 @@ class Worker:
             clock=clock,
             chance=self._chance,
             health_url=health_url,
+            completing=completing,
         )
 
     @property

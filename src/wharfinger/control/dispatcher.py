@@ -47,7 +47,9 @@ class Dispatcher:
         tenant_label: str,
         clock: Callable[[], float],
         chance: random.Random,
+        completing: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`completing`: how many runs, besides those in flight, Temporal still has to complete."""
         self._queue = queue
         self._starter = starter
         self._settings = settings
@@ -55,6 +57,7 @@ class Dispatcher:
         self._tenant_label = tenant_label
         self._clock = clock
         self._chance = chance
+        self._completing = completing
         self._kicked = asyncio.Event()
         self._serving = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -86,7 +89,7 @@ class Dispatcher:
         late = self._queue.return_overdue()
         if late:
             log.warning("attempts not confirmed by etcd in time, started again pods=%d", late)
-        while len(self._queue.in_flight) < self._settings.in_flight:
+        while self._room():
             entry = self._queue.pop()
             if entry is None:
                 break
@@ -94,6 +97,13 @@ class Dispatcher:
         for entry in self._queue.due_restarts(RESTARTS - self._restarting):
             self._restarting += 1
             self._spawn(entry)
+
+    def _room(self) -> bool:
+        in_flight = len(self._queue.in_flight)
+        return (
+            in_flight < self._settings.in_flight
+            and in_flight + self._completing() < self._settings.in_flight + self._settings.completing
+        )
 
     async def _next_kick(self) -> None:
         idle = not (self._serving and len(self._queue))

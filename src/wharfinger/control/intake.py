@@ -16,7 +16,7 @@ from wharfinger.control.shards import Shards
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.queue.entry import Entry
+from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 
@@ -43,8 +43,9 @@ class Intake:
         metrics: Metrics,
         clock: Callable[[], float],
         kick: Callable[[], None],
+        bound: Callable[[Pod], None] = lambda _: None,
     ) -> None:
-        """`kick` is called whenever there may be something to start."""
+        """`kick` is called whenever there may be something to start, `bound` when an attempt in flight was."""
         self._queue = queue
         self._cache = cache
         self._records = records
@@ -54,6 +55,7 @@ class Intake:
         self._metrics = metrics
         self._clock = clock
         self._kick = kick
+        self._bound = bound
         self._pool: dict[PodKey, None] = {}
         """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
 
@@ -117,6 +119,8 @@ class Intake:
     def _ended(self, entry: Entry, now: Pod | None) -> None:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
         if now is not None and now.bound:
+            if entry.part is Part.IN_FLIGHT:
+                self._bound(entry.pod)
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
             self._metrics.sli_duration.labels(label).observe(self._clock() - entry.since)

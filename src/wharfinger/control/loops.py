@@ -18,6 +18,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import TENANT_LABEL
 from wharfinger.control.changes import Subscriber
 from wharfinger.control.closer import Closer
+from wharfinger.control.completing import Completing
 from wharfinger.control.dispatcher import Dispatcher
 from wharfinger.control.duty import Duty, Pollable
 from wharfinger.control.gauges import Gauges
@@ -63,8 +64,12 @@ class Loops:
         clock: Callable[[], float],
         chance: random.Random,
         health_url: str = "",
+        completing: Completing | None = None,
     ) -> None:
-        """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries."""
+        """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
+
+        `completing` is told elsewhere when runs end; without it they count until their pod is bound.
+        """
         dispatching = settings.dispatching
         self.cache = cache
         self.metrics = metrics
@@ -80,9 +85,18 @@ class Loops:
             entered=self._entered,
         )
         self.dispatcher = Dispatcher(
-            self.queue, attempts, dispatching, metrics, tenant_label=TENANT_LABEL, clock=clock, chance=chance
+            self.queue,
+            attempts,
+            dispatching,
+            metrics,
+            tenant_label=TENANT_LABEL,
+            clock=clock,
+            chance=chance,
+            completing=lambda: len(completing) if completing is not None else 0,
         )
         kick = self.dispatcher.kick
+        if completing is not None:
+            completing.on_end(kick)
         self.signals = WakeSignals(attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, chance=chance)
         self.waker = Waker(
             queue=self.queue,
@@ -104,6 +118,7 @@ class Loops:
             metrics=metrics,
             clock=clock,
             kick=kick,
+            bound=lambda pod: completing.bound(attempts.workflow_id(pod)) if completing is not None else None,
         )
         subscribers: list[Subscriber] = []
         self.informer = Informer(store, self.view, subscribers, metrics, chance=chance)

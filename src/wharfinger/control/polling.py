@@ -12,13 +12,15 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 log = logging.getLogger(__name__)
 
 WORKFLOW_TASKS = 100
 ACTIVITIES = 100
-POLLERS = 5
+POLLERS = 10
+STICKY_SHARE = 0.5
+"""Of the pollers of workflow tasks: the SDK leaves one of five for runs whose worker died, and those would wait."""
 STICKY = timedelta(seconds=2)
 """How long a run waits for a worker that died before any other gets its next task."""
 EAGER_PER_TASK = 3
@@ -38,6 +40,7 @@ def worker_factory(
     build_id: str,
     max_cached_workflows: int,
     drain_timeout: float,
+    interceptors: Sequence[Interceptor] = (),
 ) -> WorkerFactory:
     """What makes the worker of one time of duty; `drain_timeout`: seconds that running activities get.
 
@@ -61,6 +64,8 @@ def worker_factory(
             workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
             max_eager_activity_reservations_per_workflow_task=EAGER_PER_TASK,
+            nonsticky_to_sticky_poll_ratio=STICKY_SHARE,
+            interceptors=interceptors,
             sticky_queue_schedule_to_start_timeout=STICKY,
             graceful_shutdown_timeout=timedelta(seconds=drain_timeout),
         )
