@@ -107,3 +107,34 @@ def test_asking_for_what_is_not_there_is_a_usage_error(simulator: Simulator, act
 def test_an_object_that_is_none_is_told(simulator: Simulator) -> None:
     with pytest.raises(InvalidObject):
         simulator.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3})
+
+
+def test_a_gated_pod_is_not_placed(simulator: Simulator) -> None:
+    decision = simulator.decide(pod("web", schedulingGates=[{"name": "quota"}, {"name": "budget"}]))
+    assert (decision.node, decision.feasible, decision.scores, decision.totals) == (None, [], {}, {})
+    assert decision.message == "SchedulingGated: waiting for scheduling gates: [quota budget]"
+    assert decision.rejectors == ["SchedulingGates"]
+    assert decision.refusals == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"), [("v1", "Namespace"), ("v1", "Service"), ("policy/v1", "PodDisruptionBudget")]
+)
+def test_objects_that_no_plugin_reads_change_nothing(simulator: Simulator, version: str, kind: str) -> None:
+    simulator.add({"apiVersion": version, "kind": kind, "metadata": {"name": "web"}})
+    assert simulator.decide(pod("web")).feasible == ["n1", "n2"]
+    simulator.delete(kind, "web")
+    with pytest.raises(UsageError, match=f"there is no {kind} web"):
+        simulator.delete(kind, "web")
+
+
+def test_a_pod_added_again_is_the_same_pod(simulator: Simulator) -> None:
+    nameless = pod("web")
+    del nameless["metadata"]["uid"]
+    for name in ("n3", "n4", "n5", "n6"):
+        simulator.add(node(name))
+    simulator.add(nameless)
+    first = simulator.decide(("default", "web")).node
+    for _ in range(5):
+        simulator.add(nameless)
+    assert simulator.decide(("default", "web")).node == first

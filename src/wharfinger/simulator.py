@@ -21,17 +21,30 @@ from wharfinger.cache.cache import Cache
 from wharfinger.errors import UsageError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Status
+from wharfinger.manifests import kinds
 from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping
 from wharfinger.model.decision import Decision
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 
+DEFAULT_NAMESPACE = "default"
+GATED = "SchedulingGated"
+"""The reason of a pod that is held back before it is looked at, as in its PodScheduled condition."""
+UNREAD = frozenset(
+    {"Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"}
+)
+"""Kinds that kube-scheduler reads too, but none of the plugins here does."""
+
 
 class SimulatedDecision:
     """What would be decided for a pod, and why."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: Evaluation, gate: Status) -> None:
+        """`gate`: what PreEnqueue says. A gated pod was evaluated on no node at all."""
         self._evaluation = evaluation
+        self._gate = gate
 
     @cached_property
     def _decision(self) -> Decision:
@@ -39,12 +52,12 @@ class SimulatedDecision:
 
     @property
     def node(self) -> str | None:
-        """The chosen node's name, None when no node is feasible."""
+        """The chosen node's name, None when no node is feasible or the pod is gated."""
         return self._evaluation.node
 
     @property
     def feasible(self) -> list[str]:
-        """Names of the nodes that passed every filter, sorted."""
+        """Names of the nodes that passed every filter, sorted; none for a gated pod."""
         return list(self._evaluation.feasible)
 
     @property
@@ -59,13 +72,13 @@ class SimulatedDecision:
 
     @property
     def message(self) -> str:
-        """The FailedScheduling text, empty when placed."""
-        return self._evaluation.message
+        """The FailedScheduling text, `SchedulingGated: ...` for a gated pod, empty when placed."""
+        return self._evaluation.message if self._gate.ok else f"{GATED}: {self._gate.message}"
 
     @property
     def rejectors(self) -> list[str]:
-        """Plugins that refused first on some node, or in PreFilter, sorted."""
-        return list(self._evaluation.rejectors)
+        """Plugins that refused first on some node, or in PreFilter or PreEnqueue, sorted."""
+        return list(self._evaluation.rejectors) if self._gate.ok else [self._gate.plugin]
 
     @property
     def refusals(self) -> dict[str, dict[str, list[str]]]:
@@ -85,32 +98,37 @@ class Simulator:
         self._profiles: dict[str, Profile] = load_profiles(config)
         self._cache = Cache(clock=lambda: 0.0)
         self._revisions = itertools.count(1)
+        self._unread: set[tuple[str, str, str]] = set()
+        """Kind, namespace and name of the objects that no plugin reads."""
 
     def add(self, obj: Mapping[str, Any]) -> None:
         """Add a Node or a Pod (bound or not); one that exists is updated.
 
-        Raises InvalidObject, or UsageError for another kind.
+        Objects of the kinds in `UNREAD` are accepted too, and change no decision. Raises InvalidObject, or UsageError
+        for another kind.
         """
-        kind = obj.get("kind")
+        kind = obj.get("kind") if isinstance(obj, Mapping) else type(obj).__name__
         revision = next(self._revisions)
         if kind == "Node":
             self._cache.set_node(node_from_mapping(obj, create_revision=revision, mod_revision=revision))
         elif kind == "Pod":
-            pod = pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
-            known = self._cache.pods.get(pod.key)
-            if known is not None and known.uid == pod.uid:
-                pod = pod_from_mapping(obj, create_revision=known.create_revision, mod_revision=revision)
-            self._cache.set_pod(pod)
+            self._cache.set_pod(self._read_pod(obj, revision))
+        elif kind in UNREAD:
+            reference = kinds.reference(obj, DEFAULT_NAMESPACE)
+            self._unread.add((kind, reference.namespace, reference.name))
         else:
             raise UsageError(f"kind {kind} is not simulated; Node and Pod are")
         self._cache.progress.advance(revision)
 
-    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+    def delete(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Delete an object; UsageError when there is none."""
+        unread = self._unread & {(kind, namespace, name), (kind, "", name)}
         if kind == "Node" and name in self._cache.nodes:
             self._cache.remove_node(name)
         elif kind == "Pod" and PodKey(namespace, name) in self._cache.pods:
             self._cache.remove_pod(PodKey(namespace, name))
+        elif unread:
+            self._unread -= unread
         else:
             raise UsageError(f"there is no {kind} {name}")
         self._cache.progress.advance(next(self._revisions))
@@ -118,13 +136,17 @@ class Simulator:
     def decide(self, pod: Mapping[str, Any] | tuple[str, str]) -> SimulatedDecision:
         """Decide for a pod given as a mapping, or one that was added, by (namespace, name). Changes nothing.
 
+        A pod held back by PreEnqueue (its scheduling gates) is not placed.
+
         Raises InvalidObject, UsageError (no such pod or profile), PluginError.
         """
         subject = pod_from_mapping(pod) if isinstance(pod, Mapping) else self._pod(pod)
         profile = self._profiles.get(subject.scheduler_name)
         if profile is None:
             raise UsageError(f"no profile is called {subject.scheduler_name}")
-        return SimulatedDecision(profile.evaluate(subject, self._cache.snapshot()))
+        gate = profile.gate(subject)
+        snapshot = self._cache.snapshot() if gate.ok else Snapshot.of(())
+        return SimulatedDecision(profile.evaluate(subject, snapshot), gate)
 
     def bind(self, pod: tuple[str, str], node: str) -> None:
         """Apply a placement, this engine's or another. UsageError when the pod or the node does not exist."""
@@ -133,6 +155,14 @@ class Simulator:
             raise UsageError(f"there is no Node {node}")
         self._cache.set_pod(subject.on(node))
         self._cache.progress.advance(next(self._revisions))
+
+    def _read_pod(self, obj: Mapping[str, Any], revision: int) -> Pod:
+        """The pod as etcd would hold it: the same life unless the uid tells otherwise."""
+        pod = pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
+        known = self._cache.pods.get(pod.key)
+        if known is None or pod.uid not in (known.uid, f"rev-{revision}"):
+            return pod
+        return pod_from_mapping(obj, create_revision=known.create_revision, mod_revision=revision)
 
     def _pod(self, key: tuple[str, str]) -> Pod:
         pod = self._cache.pods.get(PodKey(*key))
