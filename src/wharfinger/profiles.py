@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.config.completion import CompletedProfile
+from wharfinger.config.errors import refuse
 from wharfinger.config.load import load
 from wharfinger.config.model import PluginSet
 from wharfinger.errors import ConfigurationError
@@ -70,13 +71,11 @@ def _check_one_queue_order(completed: tuple[CompletedProfile, ...], profiles: Ma
 def _expand(completed: CompletedProfile, plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
     """Names by extension point: what is named there and came by multiPoint, multiPoint, the rest named there."""
     serves = {name: points_of(plugin) for name, plugin in plugins.items()}
+    _check_served(completed, serves)
     at: dict[str, tuple[str, ...]] = {}
     for point in POINTS:
         written = completed.points.get(point, PluginSet())
         named = [ref.name for ref in written.enabled]
-        for name in named:
-            if point not in serves[name]:
-                raise ConfigurationError(f"profile {completed.scheduler_name}: plugin {name} does not serve {point}")
         disabled = {ref.name for ref in written.disabled}
         by_multi_point = [
             name
@@ -87,3 +86,15 @@ def _expand(completed: CompletedProfile, plugins: Mapping[str, Plugin]) -> dict[
         rest = [name for name in by_multi_point if name not in named]
         at[point] = (*overridden, *rest, *(name for name in named if name not in overridden))
     return at
+
+
+def _check_served(completed: CompletedProfile, serves: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a plugin that is named at a point where it has nothing to say."""
+    problems = [
+        (f"profile {completed.scheduler_name}: plugins.{point}.enabled[{number}].name", f"{ref.name} does not serve it")
+        for point, written in completed.points.items()
+        for number, ref in enumerate(written.enabled)
+        if point not in serves[ref.name]
+    ]
+    if problems:
+        raise refuse(problems)

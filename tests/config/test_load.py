@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from wharfinger.config.load import load
 from wharfinger.errors import ConfigurationError
@@ -40,7 +41,18 @@ class TestDefaults:
         assert list(default.multi_point) == DEFAULTS
         assert {name: weight for name, weight in default.weights.items() if weight != 1} == WEIGHTED
 
-    @pytest.mark.parametrize("config", [{}, {"profiles": [{}]}, profile({})], ids=["empty", "profile", "plugins"])
+    @pytest.mark.parametrize(
+        "config",
+        [
+            {},
+            {"profiles": [{}]},
+            profile({}),
+            {"profiles": None},
+            profile({"multiPoint": {"enabled": None}, "score": None}, pluginConfig=None),
+            profile(pluginConfig=[{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"resources": None}}}]),
+        ],
+        ids=["empty", "profile", "plugins", "null profiles", "null plugins", "null arguments"],
+    )
     def test_what_is_left_out_changes_nothing(self, config: dict[str, Any]) -> None:
         assert completed(config).digest() == completed({"kind": "KubeSchedulerConfiguration"}).digest()
 
@@ -107,8 +119,13 @@ class TestMerging:
         assert made["default-scheduler"].at["filter"][0] == "NodeResourcesFit"
 
     def test_a_plugin_cannot_stand_where_it_does_nothing(self) -> None:
-        with pytest.raises(ConfigurationError, match="plugin PrioritySort does not serve filter"):
-            load_profiles(profile({"filter": {"enabled": [{"name": "PrioritySort"}]}}))
+        misplaced = {"enabled": [{"name": "PrioritySort"}]}
+        with pytest.raises(ConfigurationError) as raised:
+            load_profiles(profile({"filter": misplaced, "score": misplaced}))
+        assert str(raised.value).split("; ") == [
+            "profile default-scheduler: plugins.filter.enabled[0].name: PrioritySort does not serve it",
+            "profile default-scheduler: plugins.score.enabled[0].name: PrioritySort does not serve it",
+        ]
 
     def test_several_profiles_have_names_and_plugins_of_their_own(self) -> None:
         config = {
@@ -153,6 +170,25 @@ class TestProblems:
             "profiles[0].pluginConfig[0].args.oops",
             "profiles[0].pluginConfig[1].name",
         ]
+
+    def test_a_malformed_part_does_not_hide_what_else_is_wrong(self) -> None:
+        plugins = {"score": {"enabled": [{"name": "Nobody"}]}}
+        config = [{"name": "NodeResourcesFit", "args": {"oops": 1}}]
+        found = problems({"oops": 1, "profiles": [{"plugins": plugins, "pluginConfig": config}, {"oops": 1}]})
+        assert [problem.partition(": ")[0] for problem in found] == [
+            "profiles[1].oops",
+            "oops",
+            "profiles[0].plugins.score.enabled[0].name",
+            "profiles[0].pluginConfig[0].args.oops",
+        ]
+
+    def test_arguments_without_defaults_are_asked_for(self) -> None:
+        class Args(BaseModel):
+            rack: str
+
+        demanding = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
+        with pytest.raises(ConfigurationError, match=r"profiles\[0\]\.pluginConfig\.rack: Racks: Field required"):
+            load({}, demanding)
 
     @pytest.mark.parametrize(
         ("config", "expected"),
@@ -229,7 +265,16 @@ class TestFiles:
         (tmp_path / "a.yaml").write_text("")
         assert load(str(tmp_path / "a.yaml"), catalog()).profiles[0].digest() == completed({}).digest()
 
-    @pytest.mark.parametrize(("content", "reason"), [("- 1", "is not a mapping"), ("a: [", "neither YAML nor JSON")])
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            ("- 1", "is not a mapping"),
+            ("a: [", "neither YAML nor JSON"),
+            ("a: 2026-99-99", "neither YAML nor JSON"),
+            ("[" * 100_000, "neither YAML nor JSON"),
+        ],
+        ids=["list", "syntax", "date", "depth"],
+    )
     def test_what_is_no_configuration_is_told(self, tmp_path: Path, content: str, reason: str) -> None:
         (tmp_path / "a.yaml").write_text(content)
         with pytest.raises(ConfigurationError, match=reason):

@@ -107,3 +107,17 @@ def test_one_that_calls_itself_otherwise_is_refused(install: Install) -> None:
 def test_a_name_is_given_once() -> None:
     with pytest.raises(ConfigurationError, match="two plugins are called NodeName"):
         Catalog([*catalog(), Entry("NodeName", NodeName)])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [("[1]", "not an EventHint"), ("1 / 0", "cannot tell its queueing hints"), ("3", "cannot tell")],
+)
+def test_one_with_senseless_queueing_hints_is_named(install: Install, answer: str, reason: str) -> None:
+    install(
+        "even_names",
+        f"{EVEN_NAMES}\n    def queueing_hints(self):\n        return {answer}\n",
+        "EvenNames = even_names:EvenNames",
+    )
+    with pytest.raises(ConfigurationError, match=f"plugin EvenNames .*{reason}"):
+        load_profiles()

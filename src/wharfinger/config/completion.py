@@ -74,13 +74,12 @@ def complete(
     """The completed profile; None when something is wrong, which then was added to `problems`."""
     known = len(problems)
     _check_names(profile.plugins, catalog, f"{path}.plugins", problems)
-    if len(problems) > known:
-        return None
+    written = _arguments(profile, catalog, path, problems)
     multi_point, weights = _merge(profile.plugins, catalog)
     points = {point: entry for point, entry in profile.plugins.points() if entry.enabled or entry.disabled}
     enabled = dict.fromkeys((*multi_point, *(ref.name for entry in points.values() for ref in entry.enabled)))
-    args = _arguments(profile, catalog, tuple(enabled), path, problems)
-    if sum(weights[name] for name in enabled) > _TOTAL_WEIGHT_LIMIT:
+    args = _completed_arguments(written, tuple(enabled), catalog, path, problems)
+    if sum(weights.get(name, 1) for name in enabled) > _TOTAL_WEIGHT_LIMIT:
         problems.append((f"{path}.plugins", "the score weights are too large together"))
     if len(problems) > known:
         return None
@@ -97,7 +96,7 @@ def _check_names(plugins: Plugins, catalog: Catalog, path: str, problems: list[P
     for point, entry in (("multiPoint", plugins.multi_point), *plugins.points()):
         for number, ref in enumerate(entry.enabled):
             if ref.name not in catalog:
-                reason = f"there is no plugin {ref.name}; known are {', '.join(entry.name for entry in catalog)}"
+                reason = f"there is no plugin {ref.name} (known are {', '.join(entry.name for entry in catalog)})"
                 problems.append((f"{path}.{point}.enabled[{number}].name", reason))
 
 
@@ -121,8 +120,9 @@ def _merge(plugins: Plugins, catalog: Catalog) -> tuple[tuple[str, ...], dict[st
 
 
 def _arguments(
-    profile: ProfileConfiguration, catalog: Catalog, enabled: tuple[str, ...], path: str, problems: list[Problem]
+    profile: ProfileConfiguration, catalog: Catalog, path: str, problems: list[Problem]
 ) -> dict[str, BaseModel]:
+    """The arguments that are written, by plugin."""
     written: dict[str, BaseModel] = {}
     for number, config in enumerate(profile.plugin_config):
         place = f"{path}.pluginConfig[{number}]"
@@ -139,13 +139,22 @@ def _arguments(
                 written[config.name] = entry.args.model_validate(config.args)
             except ValidationError as error:
                 problems.extend(problems_of(error, f"{place}.args"))
+    return written
+
+
+def _completed_arguments(
+    written: Mapping[str, BaseModel], enabled: tuple[str, ...], catalog: Catalog, path: str, problems: list[Problem]
+) -> dict[str, BaseModel]:
+    """The arguments of every enabled plugin that takes any: those written, else its defaults."""
     args: dict[str, BaseModel] = {}
     for name in enabled:
         entry = catalog.get(name)
-        if entry is not None and entry.args is not None:
-            args[name] = written.get(name) or _defaults(entry.args)
+        if entry is None or entry.args is None:
+            continue
+        try:
+            args[name] = written[name] if name in written else entry.args()
+        except ValidationError as error:
+            problems.extend(
+                (where, f"{name}: {reason}") for where, reason in problems_of(error, f"{path}.pluginConfig")
+            )
     return args
-
-
-def _defaults(model: type[BaseModel]) -> BaseModel:
-    return model()

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, field_validator
 
-from wharfinger.framework.args import API_VERSION
+from wharfinger.framework.args import API_VERSION, ConfigPart
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MULTI_POINT = "multiPoint"
@@ -27,11 +26,7 @@ UNSUPPORTED = frozenset(
 """Fields that kube-scheduler has and this version does not honour."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
-
-
-class PluginRef(_Part):
+class PluginRef(ConfigPart):
     """A plugin enabled or disabled."""
 
     name: str = Field(min_length=1)
@@ -39,7 +34,7 @@ class PluginRef(_Part):
     """Of its score; 0 = the default."""
 
 
-class PluginSet(_Part):
+class PluginSet(ConfigPart):
     """What is enabled and disabled at one extension point."""
 
     enabled: tuple[PluginRef, ...] = ()
@@ -60,7 +55,7 @@ class PluginSet(_Part):
         return any(ref.name == "*" for ref in self.disabled)
 
 
-class Plugins(_Part):
+class Plugins(ConfigPart):
     """Plugins by extension point; `multiPoint` means every point a plugin serves."""
 
     multi_point: PluginSet = PluginSet()
@@ -85,37 +80,22 @@ class Plugins(_Part):
                 yield name, getattr(self, field)
 
 
-class PluginConfig(_Part):
+class PluginConfig(ConfigPart):
     """Arguments of one plugin."""
 
     name: str = Field(min_length=1)
-    args: dict[str, Any] = {}
-
-    @field_validator("args", mode="before")
-    @classmethod
-    def _nothing_is_empty(cls, args: object) -> object:
-        return {} if args is None else args
+    args: dict[str, Any] = Field(default_factory=dict)
 
 
-class ProfileConfiguration(_Part):
+class ProfileConfiguration(ConfigPart):
     """One profile."""
 
     scheduler_name: str = ""
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
-    @field_validator("plugins", mode="before")
-    @classmethod
-    def _nothing_is_default(cls, plugins: object) -> object:
-        return {} if plugins is None else plugins
 
-    @field_validator("plugin_config", mode="before")
-    @classmethod
-    def _none_is_empty(cls, entries: object) -> object:
-        return () if entries is None else entries
-
-
-class SchedulerConfiguration(_Part):
+class SchedulerConfiguration(ConfigPart):
     """The whole file."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION  # type: ignore[assignment]

@@ -1,26 +1,34 @@
-"""What all plugins' arguments have in common.
+"""What a KubeSchedulerConfiguration's mappings have in common, plugins' arguments (`pluginConfig`) among them.
 
-A plugin's `pluginConfig` args are a pydantic model; fields are spelled as in KubeSchedulerConfiguration (camelCase),
-unknown ones are refused, and every field has a default.
+They are pydantic models: fields are spelled in camelCase, unknown ones are refused, null means absent. Every field of
+a plugin's arguments has a default.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
-class ArgsPart(BaseModel):
-    """A mapping inside the arguments."""
+class ConfigPart(BaseModel):
+    """A mapping inside a configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, written: Any) -> Any:
+        if isinstance(written, Mapping):
+            return {key: value for key, value in written.items() if value is not None}
+        return written
 
-class PluginArgs(ArgsPart):
+
+class PluginArgs(ConfigPart):
     """Base of a plugin's arguments; `apiVersion` and `kind` may be written and mean nothing more."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1", ""] = Field(default="", exclude=True)

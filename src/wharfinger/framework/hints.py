@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
+from wharfinger.errors import ConfigurationError
 from wharfinger.framework.interface import EventHint, Plugin, QueueingHints
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.pod import Pod
@@ -65,7 +66,13 @@ class HintTable:
 def _hints_of(plugin: Plugin) -> tuple[EventHint, ...]:
     if not isinstance(plugin, QueueingHints):
         return _EVERYTHING
-    hints = tuple(plugin.queueing_hints())
+    try:
+        hints = tuple(plugin.queueing_hints())
+    except Exception as error:
+        raise ConfigurationError(f"plugin {plugin.name} cannot tell its queueing hints: {error}") from error
+    for hint in hints:
+        if not isinstance(hint, EventHint):
+            raise ConfigurationError(f"plugin {plugin.name} has the queueing hint {hint!r}, not an EventHint")
     node_actions = Action(0)
     for hint in hints:
         if hint.resource is Resource.NODE:

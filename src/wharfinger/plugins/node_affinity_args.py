@@ -6,14 +6,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from wharfinger.framework.args import ArgsPart, PluginArgs
+from wharfinger.framework.args import ConfigPart, PluginArgs
 from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, parse_integer
 
 _LISTS = (Operator.IN, Operator.NOT_IN)
 _BOUNDS = (Operator.GT, Operator.LT)
 
 
-class NodeSelectorRequirement(ArgsPart):
+class NodeSelectorRequirement(ConfigPart):
     """One expression; which values it needs depends on the operator."""
 
     key: str = Field(min_length=1)
@@ -42,7 +42,7 @@ class NodeFieldRequirement(NodeSelectorRequirement):
     operator: Literal[Operator.IN, Operator.NOT_IN]
 
 
-class NodeSelectorTermArgs(ArgsPart):
+class NodeSelectorTermArgs(ConfigPart):
     """Requirements, ANDed; an empty term matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
@@ -56,20 +56,20 @@ class NodeSelectorTermArgs(ArgsPart):
         )
 
 
-class NodeSelectorArgs(ArgsPart):
+class NodeSelectorArgs(ConfigPart):
     """Terms, ORed."""
 
     node_selector_terms: tuple[NodeSelectorTermArgs, ...] = Field(min_length=1)
 
 
-class PreferredTermArgs(ArgsPart):
+class PreferredTermArgs(ConfigPart):
     """A weighted preference."""
 
     weight: int = Field(ge=1, le=100)
     preference: NodeSelectorTermArgs
 
 
-class AddedAffinity(ArgsPart):
+class AddedAffinity(ConfigPart):
     """A `v1.NodeAffinity`."""
 
     required: NodeSelectorArgs | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")

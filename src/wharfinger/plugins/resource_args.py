@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from pydantic import Field, field_validator, model_validator
 
-from wharfinger.framework.args import ArgsPart, PluginArgs
+from wharfinger.framework.args import ConfigPart, PluginArgs
 from wharfinger.model.node import CPU, MEMORY
 
 
-class ResourceWeight(ArgsPart):
+class ResourceWeight(ConfigPart):
     """A resource and what it counts in the mean."""
 
     name: str = Field(min_length=1)
@@ -27,7 +27,7 @@ class ResourceWeight(ArgsPart):
 CPU_AND_MEMORY = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
 
 
-class ShapePoint(ArgsPart):
+class ShapePoint(ConfigPart):
     """A point of the broken line from use to score."""
 
     utilization: int = Field(ge=0, le=100)
@@ -35,7 +35,7 @@ class ShapePoint(ArgsPart):
     score: int = Field(ge=0, le=10)
 
 
-class RequestedToCapacityRatio(ArgsPart):
+class RequestedToCapacityRatio(ConfigPart):
     """The line, by its points."""
 
     shape: tuple[ShapePoint, ...] = Field(min_length=1)
@@ -57,7 +57,7 @@ class StrategyType(StrEnum):
     REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 
-class ScoringStrategy(ArgsPart):
+class ScoringStrategy(ConfigPart):
     """Strategy and the resources it looks at."""
 
     type: StrategyType = StrategyType.LEAST_ALLOCATED
