@@ -1,8 +1,8 @@
 """The measure that attempts are held against: a workflow of one trivial local and one trivial ordinary activity.
 
-A process of its own, as a worker is. Same worker options, start options, data converter and number in flight as
-the real worker's; prints
-`{"seconds": ..., "lone": [...]}`: of all of them, and of each lone one.
+A process of its own, tuned as a worker's is. Same worker options, start options, data converter and number in
+flight as the real worker's; each counts from its start to its result. Prints `{"seconds": ..., "lone": [...]}`:
+of all of them, and of each lone one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from wharfinger.client import TASK_TIMEOUT
 from wharfinger.contracts.scheduling import AttemptTimings, chain_retry
+from wharfinger.control import garbage
 from wharfinger.control.connecting import connect_temporal, sdk_metrics, temporal_configuration
 from wharfinger.control.polling import worker_factory
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
@@ -50,24 +51,16 @@ class Bare:
         return Item(**await workflow.execute_activity("commit", decided, start_to_close_timeout=TIMEOUT))
 
 
-class Activities:
-    """Trivial ones; who waits for an item learns when it was committed, as the watch tells a dispatcher."""
+@activity.defn
+async def decide(item: Item) -> Item:
+    """Nothing."""
+    return item
 
-    def __init__(self) -> None:
-        self.waiting: dict[str, asyncio.Future[None]] = {}
 
-    @activity.defn(name="decide")
-    async def decide(self, item: Item) -> Item:
-        """Nothing."""
-        return item
-
-    @activity.defn(name="commit")
-    async def commit(self, item: Item) -> Item:
-        """Nothing, and say so."""
-        future = self.waiting.get(item.number)
-        if future is not None and not future.done():
-            future.set_result(None)
-        return item
+@activity.defn
+async def commit(item: Item) -> Item:
+    """Nothing."""
+    return item
 
 
 async def start(client: Client, number: str) -> WorkflowHandle[Any, Any]:
@@ -85,16 +78,13 @@ async def start(client: Client, number: str) -> WorkflowHandle[Any, Any]:
     )
 
 
-async def throughput(client: Client, activities: Activities, name: str, count: int) -> float:
-    """Seconds for all, as many in flight as the dispatcher has; each counts until its commit."""
+async def throughput(client: Client, name: str, count: int) -> float:
+    """Seconds for all, as many in flight as the dispatcher has."""
     in_flight = asyncio.Semaphore(DispatchSettings().in_flight)
 
     async def one(number: str) -> None:
-        committed = activities.waiting[number] = asyncio.get_running_loop().create_future()
         async with in_flight:
-            await start(client, number)
-            await committed
-        del activities.waiting[number]
+            await (await start(client, number)).result()
 
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
@@ -115,8 +105,8 @@ async def latency(client: Client, name: str, count: int) -> list[float]:
 
 async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
     """Run a worker, warm up, and measure."""
+    garbage.tune()
     settings = WorkerSettings()
-    activities = Activities()
     client = await connect_temporal(
         temporal_configuration(TemporalSettings(address=address, namespace="default")),
         identity=f"{os.getpid()}@bare",
@@ -127,7 +117,7 @@ async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
         client,
         task_queue=QUEUE,
         workflows=[Bare],
-        activities=[activities.decide, activities.commit],
+        activities=[decide, commit],
         identity=f"{os.getpid()}@bare",
         build_id="bare",
         max_cached_workflows=settings.max_cached_workflows,
@@ -135,9 +125,9 @@ async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
     )
     async with make():
         name = f"{os.getpid()}"
-        await throughput(client, activities, f"{name}-warm", max(20, workflows // 10))
+        await throughput(client, f"{name}-warm", max(20, workflows // 10))
         taken = await latency(client, f"{name}-lone", lone)
-        return {"seconds": await throughput(client, activities, f"{name}-many", workflows), "lone": taken}
+        return {"seconds": await throughput(client, f"{name}-many", workflows), "lone": taken}
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from temporalio.client import Client
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import TENANT_LABEL, check_cluster, check_tenant, task_queue
+from wharfinger.control import garbage
 from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.control.completing import Completing, RunEnds
 from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics, temporal_configuration
@@ -142,6 +143,7 @@ async def run_worker(settings: WorkerSettings) -> int:
 
     The first SIGTERM or SIGINT drains; the second ends the process at once.
     """
+    garbage.tune()
     stop = stop_on_signals()
     metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     configuration = temporal_configuration(settings.temporal)
