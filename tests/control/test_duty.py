@@ -135,3 +135,19 @@ async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None
         await common.until(lambda: len(common.attempts.started) == 2)
         assert common.attempts.started[1] == ("b", "take-over", True)
         assert len(blue.queue) == 0
+
+
+async def test_waiting_pods_that_come_to_an_idle_worker_are_started_there_though_nothing_else_happens() -> None:
+    """[Its chain may sit on a queue nobody polls]: the tenant's worker is gone, and this one had nothing to do."""
+    store, clock = MemoryStore(), Clock()
+    await store.put(keys.tenant("blue"), b"{}")
+    async with Stage(store, clock=clock) as common:
+        await common.put_pod("b", labels={"wharfinger.dev/tenant": "blue"})
+        await common.refuse("b")
+        await common.caught_up()
+        assert len(common.queue) == 0
+
+        await store.delete(keys.tenant("blue"))
+        await common.until(lambda: common.attempts.started)
+
+        assert common.attempts.started == [("b", "level", True)]

@@ -61,6 +61,7 @@ class Intake:
 
     def apply(self, changes: Changes) -> None:
         """Take in one revision's changes."""
+        idle = len(self._queue) == 0
         looked_at: set[PodKey] = set()
         for change in changes.pods:
             if change.key not in looked_at:
@@ -72,7 +73,7 @@ class Intake:
                 self._consider(record.key, "take-over")
         if changes.tenants:
             self._reconsider(self._labelled())
-        if self._queue.active:
+        if self._queue.active or (idle and len(self._queue)):  # else it looks for what is due by itself
             self._kick()
 
     def resharded(self) -> None:
