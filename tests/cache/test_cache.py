@@ -79,6 +79,11 @@ class TestCounting:
         assert cache.over_committed() == ("n1", "n2")
         assert cache.snapshot().info("n1").free("cpu") == -5000
 
+    def test_what_is_only_assumed_overcommits_nothing(self, cache: Cache) -> None:
+        cache.set_pod(pod("huge", cpu=3000).on("n1"))
+        cache.assume(pod("other", cpu=3000), "n1")
+        assert cache.over_committed() == ()
+
     def test_the_object_is_kept_while_the_pod_is_pending(self, cache: Cache) -> None:
         cache.set_pod(WEB, b"{}")
         assert cache.raw(WEB.key) == b"{}"

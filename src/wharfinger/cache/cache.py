@@ -159,8 +159,8 @@ class Cache:
         return self._booking.without(snapshot, gone) if gone else snapshot
 
     def over_committed(self) -> tuple[str, ...]:
-        """Nodes with more booked than allocatable (other writers did that), sorted."""
-        snapshot = self.snapshot()
+        """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
+        snapshot = self.snapshot(without_assumed=True)
         rows: set[int] = set()
         for resource, requested in snapshot.pod_columns.requested.items():
             over = (requested > snapshot.allocatable(resource)) & (requested > 0)
