@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -91,6 +92,19 @@ async def test_a_bound_pod_that_turns_unreadable_still_counts_on_its_node() -> N
 
         assert PodKey("default", "p") not in stage.cache.pods
         assert invalid(stage, "pod") == 0
+
+
+async def test_a_bound_pod_that_never_was_readable_counts_with_what_can_be_read() -> None:
+    stage = Stage()
+    manifest = json.loads(pod_bytes("p"))
+    manifest["spec"] |= {"nodeName": "n", "tolerations": 3}
+    await stage.store.put(keys.pod("default", "p"), json.dumps(manifest).encode())
+    async with stage:
+        await stage.caught_up()
+
+        assert invalid(stage, "pod") == 1
+        assert stage.cache.pods[PodKey("default", "p")].node_name == "n"
+        assert stage.part("p") is None
 
 
 async def test_a_pending_pod_that_turns_unreadable_is_absent() -> None:

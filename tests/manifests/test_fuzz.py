@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod
 from wharfinger.manifests.edit import bind_pod, refuse_pod
 
 SCALARS = (
@@ -78,6 +78,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 def read_everything(value: bytes) -> None:
     only_invalid_object(lambda: decode_pod(value, namespace="default", name="web"))
+    decode_occupant(value, namespace="default", name="web")
     only_invalid_object(lambda: decode_node(value, name="n1"))
     only_invalid_object(lambda: bind_pod(value, node_name="n", attempt="a", now="t"))
     only_invalid_object(lambda: refuse_pod(value, reason="r", message="m", now="t"))
@@ -102,6 +103,18 @@ def test_random_values(value: Any) -> None:
 @given(st.sampled_from(paths(FULL_POD)), VALUES)
 def test_a_pod_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_POD, path, new)))
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(paths(FULL_POD["spec"])), VALUES)
+def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(path: tuple[Any, ...], new: Any) -> None:
+    spec = {**FULL_POD["spec"], "nodeName": "n1"}
+    value = raw({**FULL_POD, "spec": replaced(spec, path, new)})
+    read = only_invalid_object(lambda: decode_pod(value, namespace="default", name="web"))
+    if path and read is None and b"NaN" not in value and b"Infinity" not in value:  # those are no JSON at all
+        held = decode_occupant(value, namespace="default", name="web")
+        assert held is not None
+        assert held.node_name == "n1"
 
 
 @settings(max_examples=200)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
@@ -40,7 +40,10 @@ class Observed:
     prefix: str
     parts: tuple[str, ...]
     value: Pod | Node | Refusal | InstanceRecord | None = None
-    """None for kinds whose value means nothing (bindings, tenants), for deleted and for invalid keys."""
+    """None for kinds whose value means nothing (bindings, tenants), for deleted and for invalid keys.
+
+    Of an invalid pod that is bound: what it holds on its node.
+    """
     deleted: bool = False
     invalid: str = ""
     """Why it cannot be read; empty when it can, or is deleted."""
@@ -61,7 +64,7 @@ def observe(event: Event) -> Observed | None:
     try:
         return Observed(kv, prefix, parts, _decode(kv, prefix, parts))
     except InvalidObject as error:
-        return Observed(kv, prefix, parts, invalid=str(error))
+        return Observed(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
         log.exception("decoder failed key=%r", kv.key)
         return Observed(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
@@ -92,6 +95,13 @@ def _decode(kv: KeyValue, prefix: str, parts: tuple[str, ...]) -> Pod | Node | R
             return _instance(kv, parts[2])
         case _:
             return None
+
+
+def _occupant(kv: KeyValue, parts: tuple[str, ...]) -> Pod | None:
+    namespace, name = parts
+    return decode_occupant(
+        kv.value, namespace=namespace, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
+    )
 
 
 def _refusal(kv: KeyValue) -> Refusal:

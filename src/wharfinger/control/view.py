@@ -4,7 +4,8 @@ In: observations, decoded by `control.decoding`. Out: `Changes`, what each meant
 synchronous, so that a revision is taken in whole.
 
 An object that turns unreadable counts as absent, for no decision can be made with it; except a bound
-pod: what it holds on its node is still held, so its last readable state stays until it is deleted.
+pod: what it holds on its node is still held, so its last readable state stays until it is deleted. One
+that was never readable counts with whatever can be read of what it holds.
 """
 
 from __future__ import annotations
@@ -78,15 +79,15 @@ class View:
     def _pod(self, observed: Observed, changes: Changes) -> None:
         key = PodKey(*observed.parts)
         old = self.cache.pods.get(key)
+        if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
+            log.warning("pod=%s is unreadable now; it still counts on node=%s as last seen", key, old.node_name)
+            return
         new = observed.value
         if isinstance(new, Pod):
             self.cache.set_pod(new, observed.kv.value)
             changes.pods.append(PodChange(key, old, new))
             return
         if old is None:
-            return
-        if observed.invalid and old.bound and old.create_revision == observed.kv.create_revision:
-            log.warning("pod=%s is unreadable now; it still counts on node=%s as last seen", key, old.node_name)
             return
         self.cache.remove_pod(key)
         changes.pods.append(PodChange(key, old, None))

@@ -1,7 +1,7 @@
 """Bytes and mappings to the model's pods and nodes: what the informer, `apply` and the simulator call.
 
 Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The
-subjects are next door: `pods`, `nodes`, `selectors`; the bytes' syntax is `documents`.
+subjects are next door: `pods`, `occupants`, `nodes`, `selectors`; the bytes' syntax is `documents`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents, nodes, pods
 from wharfinger.manifests.metadata import check_key
+from wharfinger.manifests.occupants import occupant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 
@@ -29,6 +30,20 @@ def decode_pod(
     return pod_from_mapping(
         obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace or "default"
     )
+
+
+def decode_occupant(
+    value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
+) -> Pod | None:
+    """What a stored pod that `decode_pod` refuses still holds on the node it is bound to; None when that is nothing.
+
+    Never raises.
+    """
+    try:
+        obj = documents.parse(value)
+    except InvalidObject:
+        return None
+    return occupant(obj, namespace=namespace, name=name, create_revision=create_revision, mod_revision=mod_revision)
 
 
 def decode_node(value: bytes, *, name: str = "", create_revision: int = 0, mod_revision: int = 0) -> Node:

@@ -1,0 +1,89 @@
+"""What a bound pod holds on its node although its object is invalid: as much of it as can be read.
+
+`pods` refuses such an object, for no decision can be made about it; but its containers run, and room that did not
+count would be given away twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import LIST_LIMIT, quantities
+from wharfinger.manifests.metadata import check_key
+from wharfinger.manifests.pods import pod
+from wharfinger.model.node import PODS
+from wharfinger.model.pod import Pod
+
+
+def occupant(given: object, *, namespace: str, name: str, create_revision: int, mod_revision: int) -> Pod | None:
+    """The pod with what it holds, and nothing else of it.
+
+    None when the object is another one than its key says, names no node, or cannot be read at all.
+    """
+    with suppress(InvalidObject, RecursionError):
+        check_key(given, namespace=namespace, name=name)
+        return _read(_mapping(given), namespace, name, create_revision, mod_revision)
+    return None
+
+
+def _read(obj: Mapping[str, Any], namespace: str, name: str, create_revision: int, mod_revision: int) -> Pod | None:
+    written = _mapping(obj.get("spec"))
+    spec = {part: written.get(part) for part in ("nodeName", "hostNetwork") if _valid({part: written.get(part)})}
+    if not spec.get("nodeName"):
+        return None
+    spec["overhead"] = _amounts(written.get("overhead"))
+    spec["resources"] = _resources(written.get("resources"))
+    for part in ("containers", "initContainers"):
+        entries = written.get(part)
+        spec[part] = [_container(entry) for entry in entries[:LIST_LIMIT]] if isinstance(entries, list | tuple) else []
+    phase = _mapping(obj.get("status")).get("phase")
+    reduced = {
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": spec,
+        "status": {"phase": phase if isinstance(phase, str) else None},
+    }
+    return pod(reduced, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace)
+
+
+def _container(entry: object) -> dict[str, Any]:
+    written = _mapping(entry)
+    container: dict[str, Any] = {"resources": _resources(written.get("resources"))}
+    for part in ("ports", "restartPolicy"):
+        value = written.get(part)
+        if value and _valid({"containers": [{part: value}], "hostNetwork": True}):
+            container[part] = value
+    return container
+
+
+def _resources(written: object) -> dict[str, Any]:
+    return {part: _amounts(_mapping(written).get(part)) for part in ("requests", "limits")}
+
+
+def _amounts(written: object) -> dict[str, Any]:
+    """The amounts of a resource list that can be read."""
+    return {name: amount for name, amount in _mapping(written).items() if name != PODS and _readable(name, amount)}
+
+
+def _readable(name: Any, amount: Any) -> bool:
+    try:
+        quantities({"amounts": {name: amount}}, "amounts")
+    except InvalidObject:
+        return False
+    return True
+
+
+def _valid(spec: Mapping[str, Any]) -> bool:
+    """Whether a pod may have this spec."""
+    obj = {"metadata": {"name": "any"}, "spec": spec}
+    try:
+        pod(obj, create_revision=0, mod_revision=0, default_namespace="default")
+    except InvalidObject:
+        return False
+    return True
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
