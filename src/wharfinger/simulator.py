@@ -23,8 +23,9 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
-from wharfinger.manifests import kinds
 from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping
+from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.model.decision import Decision
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
@@ -113,22 +114,21 @@ class Simulator:
             self._cache.set_node(node_from_mapping(obj, create_revision=revision, mod_revision=revision))
         elif kind == "Pod":
             self._cache.set_pod(self._read_pod(obj, revision))
-        elif kind in UNREAD:
-            reference = kinds.reference(obj, DEFAULT_NAMESPACE)
-            self._unread.add((kind, reference.namespace, reference.name))
+        elif isinstance(kind, str) and kind in UNREAD:
+            metadata = mapping(obj, "metadata")
+            self._unread.add((kind, object_namespace(metadata, DEFAULT_NAMESPACE), object_name(metadata)))
         else:
             raise UsageError(f"kind {kind} is not simulated; Node and Pod are")
         self._cache.progress.advance(revision)
 
     def delete(self, kind: str, name: str, namespace: str = DEFAULT_NAMESPACE) -> None:
         """Delete an object; UsageError when there is none."""
-        unread = self._unread & {(kind, namespace, name), (kind, "", name)}
         if kind == "Node" and name in self._cache.nodes:
             self._cache.remove_node(name)
         elif kind == "Pod" and PodKey(namespace, name) in self._cache.pods:
             self._cache.remove_pod(PodKey(namespace, name))
-        elif unread:
-            self._unread -= unread
+        elif (kind, namespace, name) in self._unread:
+            self._unread.remove((kind, namespace, name))
         else:
             raise UsageError(f"there is no {kind} {name}")
         self._cache.progress.advance(next(self._revisions))
@@ -165,6 +165,8 @@ class Simulator:
         return pod_from_mapping(obj, create_revision=known.create_revision, mod_revision=revision)
 
     def _pod(self, key: tuple[str, str]) -> Pod:
+        if not isinstance(key, tuple) or len(key) != len(PodKey._fields):
+            raise UsageError(f"a pod is named by (namespace, name), not by {key!r}")
         pod = self._cache.pods.get(PodKey(*key))
         if pod is None:
             raise UsageError(f"there is no Pod {key[0]}/{key[1]}")

@@ -21,6 +21,17 @@ GRANTED = Permission()
 
 
 @dataclass
+class Doorkeeper:
+    """PreEnqueue with a fixed answer."""
+
+    name: str
+    answer: Status = SUCCESS
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        return self.answer
+
+
+@dataclass
 class Gatekeeper:
     """PreFilter with a fixed answer."""
 

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from tests.framework.conftest import MakeProfile
-from tests.framework.doubles import Bookkeeper, Broken, ColumnRefuser, ColumnScorer, Gatekeeper, Refuser, Scorer
+from tests.framework.doubles import (
+    Bookkeeper,
+    Broken,
+    ColumnRefuser,
+    ColumnScorer,
+    Doorkeeper,
+    Gatekeeper,
+    Refuser,
+    Scorer,
+)
 from tests.framework.objects import node, pod, snapshot
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.cycle_state import CARRIED_LIMIT, CycleState
@@ -21,6 +30,18 @@ from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
 THREE = snapshot(node("a"), node("b"), node("c"))
+
+
+class TestGate:
+    @pytest.mark.parametrize("answer", [Status(Code.ERROR, ("cannot tell",)), SKIP], ids=["error", "skip"])
+    def test_a_plugin_that_cannot_tell_gates_nobody_for_ever(self, profile_of: MakeProfile, answer: Status) -> None:
+        profile = profile_of(Doorkeeper("D", answer))
+        with pytest.raises(PluginError, match="plugin D failed in PreEnqueue: (cannot tell|answered SKIP)"):
+            profile.gate(pod())
+
+    def test_the_first_refusal_counts(self, profile_of: MakeProfile) -> None:
+        profile = profile_of(Doorkeeper("A", SUCCESS), Doorkeeper("B", unresolvable("no")), Doorkeeper("C", SKIP))
+        assert profile.gate(pod()) == unresolvable("no").by("B")
 
 
 class TestPreFilter:

@@ -113,8 +113,10 @@ class Profile:
         """PreEnqueue of all plugins: the first refusal, or success. Raises PluginError."""
         for name, pre_enqueue in self._pre_enqueue:
             status = ask(name, "PreEnqueue", pre_enqueue, pod)
-            if not status.ok:
+            if status.rejected:
                 return status
+            if not status.ok:
+                raise PluginError(name, "PreEnqueue", status.message or f"answered {status.code.name}")
         return SUCCESS
 
     def queue_key(self, pod: Pod, arrival: float) -> Any:
