@@ -36,7 +36,7 @@ class TestGate:
     @pytest.mark.parametrize("answer", [Status(Code.ERROR, ("cannot tell",)), SKIP], ids=["error", "skip"])
     def test_a_plugin_that_cannot_tell_gates_nobody_for_ever(self, profile_of: MakeProfile, answer: Status) -> None:
         profile = profile_of(Doorkeeper("D", answer))
-        with pytest.raises(PluginError, match="plugin D failed in PreEnqueue: (cannot tell|answered SKIP)"):
+        with pytest.raises(PluginError, match=r"plugin D failed in PreEnqueue: (cannot tell|answered SKIP)"):
             profile.gate(pod())
 
     def test_the_first_refusal_counts(self, profile_of: MakeProfile) -> None:
