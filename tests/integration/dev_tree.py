@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.integration.gateway import NODES, PODS, TENANTS, Gateway
+from tests.integration.gateway import NODES, PODS, TENANTS, Gateway, new_age
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str, every: float = 0.1) -> float:
@@ -80,6 +80,7 @@ class DevTree:
     def clear(self) -> None:
         """Take all pods, nodes and tenants away."""
         etcd = self.etcd
+        new_age()
         for key in [*etcd.values(PODS), *etcd.values(NODES), *etcd.values(TENANTS)]:
             etcd.delete(key)
 

@@ -10,6 +10,7 @@ import base64
 import collections
 import contextlib
 import http.client
+import itertools
 import json
 import urllib.parse
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,21 @@ PODS = "/registry/pods/"
 NODES = "/registry/nodes/"
 TENANTS = "/registry/wharfinger.dev/tenants/"
 ATTEMPTS = "/registry/wharfinger.dev/attempts/"
+
+
+_ages = itertools.count()
+_age = next(_ages)
+
+
+def new_age() -> None:
+    """Pods made from now on have other uids than those of the same names before, as in any real cluster."""
+    global _age  # noqa: PLW0603 - one count for all tests
+    _age = next(_ages)
+
+
+def uid_of(namespace: str, name: str) -> str:
+    """What `pod` gives to a pod of this name now."""
+    return f"uid-{namespace}-{name}-{_age}"
 
 
 def _b64(data: str | bytes) -> str:
@@ -205,7 +221,7 @@ def pod(name: str, cpu: str = "100m", memory: str = "100Mi", namespace: str = "d
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "labels": labels},
+        "metadata": {"name": name, "namespace": namespace, "uid": uid_of(namespace, name), "labels": labels},
         "spec": {"containers": [{"name": "main", "image": "example/app:1", "resources": resources}], **more},
     }
 

@@ -25,9 +25,9 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
     chance.shuffle(order)
     for number in order:
         name = f"p{number:03}"
-        etcd.put(f"{PODS}default/{name}", pod(name, cpu=chance.choice(["100m", "250m", "500m"])))
+        etcd.put(f"{PODS}many/{name}", pod(name, namespace="many", cpu=chance.choice(["100m", "250m", "500m"])))
 
-    wait_until(lambda: len(bound_pods(cluster.etcd)) == 300, 60, "300 pods bound")
+    wait_until(lambda: len(bound_pods(etcd, "many")) == 300, 60, "300 pods bound")
 
     verdict = audit(etcd, first)
     assert verdict.doubled == []
@@ -37,14 +37,19 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
     client = await Client.connect(cluster.ready["temporal"], namespace=cluster.ready["namespace"])
 
     async def completed() -> int:
-        query = "WorkflowType = 'ScheduleAttempt' AND ExecutionStatus = 'Completed'"
+        query = "WharfingerPod STARTS_WITH 'many/' AND WharfingerOutcome = 'bound' AND ExecutionStatus = 'Completed'"
         return (await client.count_workflows(query)).count
 
     async with asyncio.timeout(30):
         while await completed() < 300:
             await asyncio.sleep(0.2)
-    for name in ("p000", "p123", "p299"):
-        found = [run async for run in client.list_workflows(f"WharfingerPod = 'default/{name}'")]
+    for name in (f"p{number:03}" for number in range(0, 300, 13)):
+        found = [
+            run
+            async for run in client.list_workflows(
+                f"WharfingerPod = 'many/{name}' AND WorkflowType = 'ScheduleAttempt'"
+            )
+        ]
         done = [run for run in found if run.status is WorkflowExecutionStatus.COMPLETED]
         assert len(done) == 1
         handle = client.get_workflow_handle(done[0].id, run_id=done[0].run_id)

@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod, uid_of
 from wharfinger.client import Wharfinger
 from wharfinger.dev import binaries
 from wharfinger.settings import EtcdSettings
@@ -59,7 +59,7 @@ async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_
     etcd.put(f"{PODS}default/web-1", pod("web-1"))
     etcd.put(f"{PODS}default/untouched", pod("untouched"))
     workflow_id = id_of(servers, "default/web-1")
-    assert workflow_id == "wharfinger/pod/default/web-1/uid-default-web-1"
+    assert workflow_id == f"wharfinger/pod/default/web-1/{uid_of('default', 'web-1')}"
 
     start(servers, workflow_id, '{"namespace": "default", "name": "web-1"}')
     wait_until(lambda: etcd.get(f"{ATTEMPTS}default/web-1"), 20, "refused: there is no node")
@@ -98,7 +98,7 @@ async def test_a_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_its_na
         (
             "mine",
             '{"namespace": "default", "name": "web-3"}',
-            "wharfinger/pod/default/web-3/uid-default-web-3",
+            "wharfinger/pod/default/web-3/uid-default-web-3-",
         ),
         ("bad-1", '{"name": "web-3"}', "the input must be a mapping with namespace and name of a pod"),
         ("bad-2", "[1, 2]", "the input must be a mapping with namespace and name of a pod"),
