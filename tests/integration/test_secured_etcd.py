@@ -22,6 +22,8 @@ pytestmark = pytest.mark.timeout(120)
 
 PASSWORD = "correct-horse-battery-staple"
 CLUSTER = "secured"
+GET = ("get", "pods")
+WORKER = ("worker", "--health-port", "-1")
 
 
 class SecuredEtcd:
@@ -136,13 +138,21 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
     assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
 
 
-@pytest.mark.parametrize("command", [("get", "pods"), ("worker", "--health-port", "-1")], ids=["get", "worker"])
 @pytest.mark.parametrize(
-    "wrong",
-    ["password", "no user", "authority", "no authority", "no certificate", "named certificate"],
+    ("wrong", "command"),
+    [
+        ("password", WORKER),
+        ("password", GET),
+        ("no user", WORKER),
+        ("authority", WORKER),
+        ("no authority", GET),
+        ("no certificate", WORKER),
+        ("named certificate", WORKER),
+        ("named certificate", GET),
+    ],
 )
 def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
-    etcd: SecuredEtcd, tmp_path: Path, command: tuple[str, ...], wrong: str
+    etcd: SecuredEtcd, tmp_path: Path, wrong: str, command: tuple[str, ...]
 ) -> None:
     password = tmp_path / "password"
     password.write_text("hunter2-is-not-it")

@@ -42,8 +42,8 @@ def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     worker = start_worker()
-    first = put_work(servers, "drained", 200)
-    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) > 20, 30, "in the middle", every=0.02)
+    first = put_work(servers, "drained", 120)
+    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) > 10, 30, "in the middle", every=0.02)
 
     assert worker.stop() == 0
     done = len(bound_pods(servers.etcd, "drained"))
@@ -51,17 +51,17 @@ def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
     assert servers.etcd.values("/registry/wharfinger.dev/instances/") == {}
 
     start_worker()
-    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) == 200, 30, "the rest bound")
-    assert done < 200
-    sound(servers, first, 200)
+    wait_until(lambda: len(bound_pods(servers.etcd, "drained")) == 120, 30, "the rest bound")
+    assert done < 120
+    sound(servers, first, 120)
 
 
 def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_lost(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     worker = start_worker()
-    first = put_work(servers, "ended", 200)
-    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) > 20, 30, "in the middle", every=0.02)
+    first = put_work(servers, "ended", 120)
+    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) > 10, 30, "in the middle", every=0.02)
 
     worker.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "draining" in worker.said or worker.process.poll() is not None, 5, "draining", every=0.005)
@@ -69,8 +69,8 @@ def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_l
     assert worker.wait_exit(2) in (0, 128 + signal.SIGTERM)
 
     start_worker()
-    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) == 200, 60, "the rest bound")
-    sound(servers, first, 200)
+    wait_until(lambda: len(bound_pods(servers.etcd, "ended")) == 120, 60, "the rest bound")
+    sound(servers, first, 120)
 
 
 def test_a_worker_paused_for_longer_than_its_lease_does_no_harm_and_comes_back(
