@@ -105,14 +105,10 @@ class Placements:
     def _known(self, life: Life, request: PlaceInput) -> Pod | None:
         """The cached pod when it is to be placed by this run, None when etcd has to be asked."""
         found = self._standings.from_cache(life)
-        if found is None or self._sent(found) or self._right_id(found.pod) != request.workflow_id:
+        if found is None or self._right_id(found.pod) != request.workflow_id:
             return None
-        return found.pod
-
-    def _sent(self, found: StoredPod) -> bool:
-        """Whether a bind of this very pod is out and unanswered: only etcd knows then."""
-        identity = found.pod.identity
-        return any(one.sent and one.identity == identity for one in self._cache.assumed())
+        # While a bind of this very pod is out and unanswered, only etcd knows.
+        return None if self._cache.is_sent(found.pod.identity) else found.pod
 
     def _right_id(self, pod: Pod) -> str:
         return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)

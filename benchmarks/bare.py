@@ -1,6 +1,6 @@
 """The measure that attempts are held against: a workflow of one trivial local and one trivial ordinary activity.
 
-A process of its own, tuned as a worker's is. Same worker options, start options, data converter and number in
+A plain process of its own (what a worker does about garbage is its own merit). Same worker options, start options, data converter and number in
 flight as the real worker's; each counts from its start to its result. Prints `{"seconds": ..., "lone": [...]}`:
 of all of them, and of each lone one.
 """
@@ -25,7 +25,6 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from wharfinger.client import TASK_TIMEOUT
 from wharfinger.contracts.scheduling import AttemptTimings, chain_retry
-from wharfinger.control import garbage
 from wharfinger.control.connecting import connect_temporal, sdk_metrics, temporal_configuration
 from wharfinger.control.polling import worker_factory
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
@@ -105,7 +104,6 @@ async def latency(client: Client, name: str, count: int) -> list[float]:
 
 async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
     """Run a worker, warm up, and measure."""
-    garbage.tune()
     settings = WorkerSettings()
     client = await connect_temporal(
         temporal_configuration(TemporalSettings(address=address, namespace="default")),

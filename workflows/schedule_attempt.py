@@ -159,7 +159,7 @@ class ScheduleAttempt:
                 BindInput(
                     namespace=pod.namespace,
                     name=pod.name,
-                    placed=placed,
+                    placed=placed.to_commit(),
                     workflow_id=info.workflow_id,
                     run_id=info.run_id,
                     attempt=info.attempt,

@@ -105,6 +105,11 @@ class Cache:
         """Its transaction goes out now: from here on time does not end the assumption."""
         self._assumptions.mark_sent(identity)
 
+    def is_sent(self, identity: PodIdentity) -> bool:
+        """Whether the pod is assumed, its transaction has gone out, and etcd has not told its end."""
+        self._settle()
+        return self._assumptions.is_sent(identity)
+
     def forget(self, identity: PodIdentity) -> None:
         """The transaction surely did not happen: the assumption ends."""
         self._drop(identity)

@@ -186,6 +186,16 @@ class Placed(Contract):
     plugin_data: dict[str, Any] = {}
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
 
+    def to_commit(self) -> Placed:
+        """What `bind` needs of it; why it was decided so is in the history already, with `place`."""
+        return self.model_copy(
+            update={
+                "ranking": tuple(NodeScore(node=one.node, total=one.total) for one in self.ranking),
+                "refusals": (),
+                "computation": self.computation.model_copy(update={"assumed": ()}),
+            }
+        )
+
 
 class Refused(Contract):
     """No node now."""
