@@ -84,6 +84,7 @@ class Bindings:
         cache: Cache,
         profiles: Mapping[str, Profile],
         standings: Standings,
+        verification: Verification,
         settling: Settling,
         settings: BindSettings,
         metrics: Metrics,
@@ -93,7 +94,7 @@ class Bindings:
         self._store = store
         self._cache = cache
         self._profiles = profiles
-        self._verification = Verification(cache=cache, profiles=profiles)
+        self._verification = verification
         self._standings = standings
         self._settling = settling
         self._settings = settings

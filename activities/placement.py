@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from wharfinger.activities import payload
 from wharfinger.activities.failures import behind, wrong_id
 from wharfinger.activities.standing import Life, Standings, StoredPod
+from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import (
@@ -45,6 +46,7 @@ class Placements:
         cache: Cache,
         profiles: Mapping[str, Profile],
         standings: Standings,
+        verification: Verification,
         cluster: str,
         identity: str,
         behind_limit: float,
@@ -55,6 +57,7 @@ class Placements:
         self._cache = cache
         self._profiles = profiles
         self._standings = standings
+        self._verification = verification
         self._cluster = cluster
         self._identity = identity
         self._behind_limit = behind_limit
@@ -151,6 +154,7 @@ class Placements:
             profile.unreserve(state, pod, node_name)
             return self._refused_by(pod, permission.status, computation)
         self._cache.assume(pod, node_name)
+        self._verification.decided(pod, node_name)
         ranking = evaluation.ranking(payload.RANKED_LIMIT)
         return Placed(
             uid=pod.uid,

@@ -17,6 +17,7 @@ from wharfinger.activities.placement import Placements
 from wharfinger.activities.refusal import Refusals
 from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Standings
+from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import (
     BindInput,
@@ -52,11 +53,13 @@ class SchedulingActivities(Scheduling):
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions."""
         standings = Standings(store=store, cache=cache, ownership=ownership)
+        verification = Verification(cache=cache, profiles=profiles)
         self._settling = Settling(store=store, cache=cache)
         self._placements = Placements(
             cache=cache,
             profiles=profiles,
             standings=standings,
+            verification=verification,
             cluster=cluster,
             identity=identity,
             behind_limit=settings.behind,
@@ -67,6 +70,7 @@ class SchedulingActivities(Scheduling):
             cache=cache,
             profiles=profiles,
             standings=standings,
+            verification=verification,
             settling=self._settling,
             settings=settings,
             metrics=metrics,

@@ -2,7 +2,8 @@
 
 Asked right before every transaction, in the same breath as the binding version it compares. All filters
 are asked; where the placement was decided by another configuration, only those that guard the node's
-room are: another worker's rules are not ours to overrule.
+room are: another worker's rules are not ours to overrule. Where nothing at all has happened to the pod and the
+node since this worker decided, the answer is known.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Mapping
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.framework.interface import Bind, QueueSort
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodIdentity
 
 ROOM = frozenset({"NodeResourcesFit", "NodePorts"})
 """Filters that keep a node from being filled beyond what it has."""
+REMEMBERED = 1024
+"""Decisions kept until their bind asks; it may run on another worker and never ask here."""
 
 
 class Verification:
@@ -26,6 +30,13 @@ class Verification:
         self._cache = cache
         self._profiles = profiles
         self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
+        self._decided: dict[PodIdentity, tuple[Pod, NodeInfo | None]] = {}
+
+    def decided(self, pod: Pod, node_name: str) -> None:
+        """The pod was found to fit that node and is assumed there, without an await in between."""
+        self._decided[pod.identity] = pod, self._cache.node_info(node_name)
+        if len(self._decided) > REMEMBERED:
+            del self._decided[next(iter(self._decided))]
 
     def refusal(self, pod: Pod, node_name: str, placed: Placed) -> str:
         """Why the pod must not be bound there; empty when it may. Raises `PluginError`."""
@@ -34,12 +45,27 @@ class Verification:
             return "the node is gone"
         if node.create_revision > placed.computation.revision:
             return "the node was created anew since the decision"
+        if self._untouched(pod, node_name):
+            return ""
         profile = self._profiles[pod.scheduler_name]
         if placed.computation.profile != profile.digest:
             profile = self._room_only[pod.scheduler_name]
         snapshot = self._cache.snapshot(excluding=pod.identity, only=node_name)
         status = profile.verify(pod, snapshot, node_name)
         return "" if status.ok else f"{status.plugin}: {status.message}"
+
+    def _untouched(self, pod: Pod, node_name: str) -> bool:
+        """Whether pod and node still are the very ones that were decided on: both are replaced by any change.
+
+        Asked once a decision. Rules across nodes depend on more than these two.
+        """
+        seen_pod, seen_node = self._decided.pop(pod.identity, (None, None))
+        return (
+            seen_pod is pod
+            and seen_node is not None
+            and seen_node is self._cache.node_info(node_name)
+            and not pod.hard_terms_across_nodes
+        )
 
 
 def room_only(profile: Profile) -> Profile:

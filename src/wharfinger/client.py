@@ -27,10 +27,10 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 from temporalio.service import RPCError
 
+from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import (
     COMMON,
     DEFAULT_CLUSTER,
@@ -134,7 +134,7 @@ def attributes(namespace: str, name: str, tenant: str = COMMON) -> TypedSearchAt
 class Wharfinger:
     """A wharfinger cluster, as a program sees it: have a pod placed, and ask about attempts.
 
-    `connect` opens and closes everything; with a Temporal client (`pydantic_data_converter`) and a store
+    `connect` opens and closes everything; with a Temporal client (`contracts.conversion.data_converter`) and a store
     of your own, make it directly. A worker must be running, or attempts wait for one.
     """
 
@@ -167,7 +167,7 @@ class Wharfinger:
         target["target_host"] = temporal or target.get("target_host", "127.0.0.1:7233")
         target["namespace"] = temporal_namespace or target.get("namespace", "default")
         try:
-            client = await Client.connect(**target, data_converter=pydantic_data_converter)
+            client = await Client.connect(**target, data_converter=data_converter)
         except (RuntimeError, OSError) as error:
             raise ServerError(f"cannot reach Temporal at {target['target_host']}") from error
         store = await EtcdStore.connect(etcd or EtcdSettings())

@@ -67,6 +67,10 @@ class Booking:
             self._place[identity] = node_name
             self._put(node_name, self._info(node_name).with_pod(pod))
 
+    def info(self, name: str) -> NodeInfo | None:
+        """The node with the pods counted on it; None when it is not there."""
+        return self._infos.get(name)
+
     def place_of(self, identity: PodIdentity) -> str | None:
         """The node the pod counts on."""
         return self._place.get(identity)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from wharfinger.cache.assumptions import Assumption, Assumptions
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.progress import Progress
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
@@ -162,6 +163,10 @@ class Cache:
             return self._booking.single(only, self.progress.revision, gone)
         snapshot = self._booking.snapshot(self.progress.revision)
         return self._booking.without(snapshot, gone) if gone else snapshot
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """The node with the pods counted on it, as it is now: another object after every change."""
+        return self._booking.info(name)
 
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""

@@ -71,11 +71,12 @@ async def open_temporal(connection: Connection) -> Client:
     TLS and API keys come from the SDK's environment configuration. Raises `ServerError`.
     """
     from temporalio.client import Client
-    from temporalio.contrib.pydantic import pydantic_data_converter
+
+    from wharfinger.contracts.conversion import data_converter
 
     configuration = temporal_configuration(connection.temporal)
     try:
-        return await Client.connect(**configuration, data_converter=pydantic_data_converter)
+        return await Client.connect(**configuration, data_converter=data_converter)
     except (RuntimeError, ValueError, OSError) as error:
         address = configuration.get("target_host", DEFAULT_TEMPORAL)
         raise ServerError(

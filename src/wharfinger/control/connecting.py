@@ -10,11 +10,11 @@ from asyncio import sleep
 from dataclasses import dataclass, replace
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import GrpcCompression
 
+from wharfinger.contracts.conversion import data_converter
 from wharfinger.control.backoff import delays
 from wharfinger.errors import ConfigurationError, Unavailable
 from wharfinger.registry.etcd import EtcdStore
@@ -80,7 +80,7 @@ async def connect_temporal(
         try:
             return await Client.connect(
                 **configuration,
-                data_converter=pydantic_data_converter,
+                data_converter=data_converter,
                 identity=identity,
                 runtime=runtime,
                 grpc_compression=GrpcCompression.NONE if near else GrpcCompression.GZIP,
