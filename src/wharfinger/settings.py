@@ -63,7 +63,7 @@ class DispatchSettings:
 
     in_flight: int = 40
     """Attempts started and not yet seen ended; more adds latency and no throughput."""
-    completing: int = 40
+    completing: int = 20
     """Attempts beyond those in flight whose pod is bound and whose run is still to be completed by Temporal."""
     concurrent_starts: int = 32
     """Start calls at a time."""
