@@ -15,15 +15,11 @@ from wharfinger.errors import ServerError, Unavailable
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-    from temporalio.envconfig import ClientConnectConfig
 
     from wharfinger.registry.store import Store
-    from wharfinger.settings import TemporalSettings
 
 FIRST_ANSWER = 5.0
 """Seconds within which etcd must answer for the first time: a person waits."""
-DEFAULT_TEMPORAL = "127.0.0.1:7233"
-DEFAULT_NAMESPACE = "default"
 
 T = TypeVar("T")
 
@@ -68,37 +64,19 @@ def _no_etcd(connection: Connection) -> Unavailable:
 async def open_temporal(connection: Connection) -> Client:
     """A Temporal client with pydantic's data converter.
 
-    TLS and API keys come from the SDK's environment configuration. Raises `ServerError`.
+    TLS and API keys come from the SDK's environment configuration. Raises `ServerError`, and
+    `ConfigurationError` when that configuration is malformed.
     """
     from temporalio.client import Client
 
     from wharfinger.contracts.conversion import data_converter
+    from wharfinger.control.connecting import temporal_configuration
 
     configuration = temporal_configuration(connection.temporal)
     try:
         return await Client.connect(**configuration, data_converter=data_converter)
     except (RuntimeError, ValueError, OSError) as error:
-        address = configuration.get("target_host", DEFAULT_TEMPORAL)
+        address = configuration.get("target_host", "")
         raise ServerError(
             f"cannot reach Temporal at {address}: is it running? (`wharfinger dev` starts one; --temporal names it)"
         ) from error
-
-
-def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
-    """Arguments of `Client.connect`: the SDK's environment configuration, and our options above it.
-
-    Raises `ServerError` when the SDK's configuration file or variables are malformed.
-    """
-    from temporalio.envconfig import ClientConfig
-
-    try:
-        configuration = ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError, OSError) as error:
-        raise ServerError(f"Temporal's environment configuration cannot be read: {error}") from error
-    if settings.address is not None:
-        configuration["target_host"] = settings.address
-    if settings.namespace is not None:
-        configuration["namespace"] = settings.namespace
-    configuration.setdefault("target_host", DEFAULT_TEMPORAL)
-    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
-    return configuration
