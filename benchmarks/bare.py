@@ -23,9 +23,9 @@ from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from wharfinger.client import TASK_TIMEOUT
+from wharfinger.client import TASK_TIMEOUT, temporal_configuration
 from wharfinger.contracts.scheduling import AttemptTimings, chain_retry
-from wharfinger.control.connecting import connect_temporal, sdk_metrics, temporal_configuration
+from wharfinger.control.connecting import connect_temporal, sdk_metrics
 from wharfinger.control.polling import worker_factory
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
 

@@ -27,7 +27,7 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.envconfig import ClientConfig
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
 from wharfinger.contracts.conversion import data_converter
@@ -43,7 +43,7 @@ from wharfinger.contracts.names import (
     task_queue,
 )
 from wharfinger.contracts.scheduling import AttemptResult, AttemptTimings, chain_retry
-from wharfinger.errors import NotFound, ServerError, WharfingerError
+from wharfinger.errors import ConfigurationError, NotFound, ServerError, WharfingerError
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
@@ -52,7 +52,7 @@ from wharfinger.observe.history import Attempt
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
-from wharfinger.settings import EtcdSettings
+from wharfinger.settings import EtcdSettings, TemporalSettings
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """How long a crashed worker can keep a task that it took; busy machines pause for 0.4 s."""
@@ -60,7 +60,28 @@ TASK_TIMEOUT = timedelta(seconds=3)
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 
+DEFAULT_ADDRESS = "127.0.0.1:7233"
+DEFAULT_NAMESPACE = "default"
+
 AttemptHandle = WorkflowHandle[Any, AttemptResult]
+
+
+def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
+    """Arguments of `Client.connect`: the SDK's environment configuration, and our settings above it.
+
+    Raises `ConfigurationError` when the SDK's file or variables are malformed.
+    """
+    try:
+        configuration = ClientConfig.load_client_connect_config()
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
+    if settings.address is not None:
+        configuration["target_host"] = settings.address
+    if settings.namespace is not None:
+        configuration["namespace"] = settings.namespace
+    configuration.setdefault("target_host", DEFAULT_ADDRESS)
+    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
+    return configuration
 
 
 async def start_attempt(
@@ -161,15 +182,14 @@ class Wharfinger:
             temporal_namespace: Default the SDK's environment configuration, else `default`.
             cluster: The name that the workers were started with.
 
-        Raises `ServerError` without Temporal, `Unavailable` or `AccessDenied` without etcd.
+        Raises `ServerError` without Temporal, `Unavailable` or `AccessDenied` without etcd, and
+        `ConfigurationError` when the SDK's environment configuration is malformed.
         """
-        target = ClientConfig.load_client_connect_config()
-        target["target_host"] = temporal or target.get("target_host", "127.0.0.1:7233")
-        target["namespace"] = temporal_namespace or target.get("namespace", "default")
+        target = temporal_configuration(TemporalSettings(temporal or None, temporal_namespace or None))
         try:
             client = await Client.connect(**target, data_converter=data_converter)
         except (RuntimeError, OSError) as error:
-            raise ServerError(f"cannot reach Temporal at {target['target_host']}") from error
+            raise ServerError(f"cannot reach Temporal at {target.get('target_host')}") from error
         store = await EtcdStore.connect(etcd or EtcdSettings())
         try:
             yield cls(client, store, cluster=cluster)

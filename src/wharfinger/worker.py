@@ -20,11 +20,12 @@ from temporalio.client import Client
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
+from wharfinger.client import temporal_configuration
 from wharfinger.contracts.names import TENANT_LABEL, check_cluster, check_tenant, task_queue
 from wharfinger.control import garbage
 from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.control.completing import Completing, RunEnds
-from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics, temporal_configuration
+from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics
 from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
 from wharfinger.control.polling import Polling, worker_factory

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.control.connecting import is_loopback, temporal_configuration
+from wharfinger.client import temporal_configuration
+from wharfinger.control.connecting import is_loopback
 from wharfinger.settings import TemporalSettings
 
 

@@ -69,8 +69,8 @@ async def open_temporal(connection: Connection) -> Client:
     """
     from temporalio.client import Client
 
+    from wharfinger.client import temporal_configuration
     from wharfinger.contracts.conversion import data_converter
-    from wharfinger.control.connecting import temporal_configuration
 
     configuration = temporal_configuration(connection.temporal)
     try:

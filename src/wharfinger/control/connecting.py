@@ -10,20 +10,18 @@ from asyncio import sleep
 from dataclasses import dataclass, replace
 
 from temporalio.client import Client
-from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.control.backoff import delays
-from wharfinger.errors import ConfigurationError, Unavailable
+from wharfinger.errors import Unavailable
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.settings import EtcdSettings, TemporalSettings
+from wharfinger.settings import EtcdSettings
 
 log = logging.getLogger(__name__)
 
-DEFAULT_ADDRESS = "127.0.0.1:7233"
-DEFAULT_NAMESPACE = "default"
 FIRST_ANSWER = 2.0
 """Seconds for etcd's first answer, so that it is soon said what is waited for."""
 LONGEST_PAUSE = 3.0
@@ -50,24 +48,6 @@ def sdk_metrics() -> SdkMetrics:
         )
     )
     return SdkMetrics(runtime, f"http://{address}/metrics")
-
-
-def temporal_configuration(settings: TemporalSettings) -> ClientConnectConfig:
-    """Arguments of `Client.connect`: the SDK's environment configuration, and our settings above it.
-
-    Raises `ConfigurationError` when the SDK's file or variables are malformed.
-    """
-    try:
-        configuration = ClientConfig.load_client_connect_config()
-    except (RuntimeError, ValueError, OSError) as error:
-        raise ConfigurationError(f"Temporal's environment configuration cannot be read: {error}") from error
-    if settings.address is not None:
-        configuration["target_host"] = settings.address
-    if settings.namespace is not None:
-        configuration["namespace"] = settings.namespace
-    configuration.setdefault("target_host", DEFAULT_ADDRESS)
-    configuration.setdefault("namespace", DEFAULT_NAMESPACE)
-    return configuration
 
 
 async def connect_temporal(

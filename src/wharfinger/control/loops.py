@@ -7,7 +7,6 @@ then who reads the queue (`Waker`), then who cleans up (`Closer`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import random
@@ -187,8 +186,10 @@ class Loops:
         log.info("draining in_flight=%d", len(self.queue.in_flight))
         await self.duty.drain()
         self.signals.stop()
-        with contextlib.suppress(Exception):
+        try:
             await self.membership.leave()
+        except Exception as error:  # the lease runs out by itself; the process must end all the same
+            log.warning("the lease was not given back and runs out error=%r", str(error))
         log.info("drained")
 
     def _changed(self) -> None:
