@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.snapshot import Nominations, Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.model.surroundings import Surroundings
 
 
 class Booking:
@@ -75,11 +76,12 @@ class Booking:
         """The node the pod counts on."""
         return self._place.get(identity)
 
-    def snapshot(self, revision: int) -> Snapshot:
+    def snapshot(self, revision: int, surroundings: Surroundings, nominated: Nominations) -> Snapshot:
         """The state now, labelled with the revision it holds at."""
         self._apply()
-        if self._snapshot.revision != revision:
-            self._snapshot = self._snapshot.at(revision)
+        last = self._snapshot
+        if last.revision != revision or last.surroundings is not surroundings or last.nominated is not nominated:
+            self._snapshot = last.at(revision, surroundings=surroundings, nominated=nominated)
         return self._snapshot
 
     def single(self, node_name: str, revision: int, without: Iterable[PodIdentity]) -> Snapshot:

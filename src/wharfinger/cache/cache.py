@@ -13,11 +13,13 @@ from types import MappingProxyType
 
 from wharfinger.cache.assumptions import Assumption, Assumptions
 from wharfinger.cache.booking import Booking
+from wharfinger.cache.nominations import NominatedPods
 from wharfinger.cache.progress import Progress
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
 
 
 class Cache:
@@ -37,6 +39,9 @@ class Cache:
         self._bindings: dict[str, int] = {}
         self._assumptions = Assumptions()
         self._booking = Booking()
+        self._nominated = NominatedPods()
+        self.surroundings: Surroundings = NOTHING_AROUND
+        """Namespaces, pod collections and disruption budgets; a value, replaced at every change."""
         self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
         """Every node, by name, in the order of appearance (a live view)."""
         self.pods: Mapping[PodKey, Pod] = MappingProxyType(self._pods)
@@ -68,6 +73,7 @@ class Cache:
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
         self._recount(pod)
+        self._renominate(key)
 
     def remove_pod(self, key: PodKey) -> None:
         """Etcd holds no pod of this key any more; an assumption of it ends too."""
@@ -75,6 +81,15 @@ class Cache:
         old = self._pods.pop(key, None)
         if old is not None:
             self._end(old)
+        self._nominated.discard(key)
+
+    def set_surrounding(self, thing: Surrounding) -> None:
+        """Etcd holds this namespace, pod collection or disruption budget."""
+        self.surroundings = self.surroundings.with_object(thing)
+
+    def remove_surrounding(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> None:
+        """Etcd does not hold it any more; `kind` tells pod collections apart."""
+        self.surroundings = self.surroundings.without(what, namespace, name, kind)
 
     def raw(self, key: PodKey) -> bytes | None:
         """The pending pod's object as etcd holds it; None for other pods."""
@@ -101,6 +116,7 @@ class Cache:
             return
         self._assumptions.put(pod, node_name, self._clock())
         self._recount(pod)
+        self._nominated.discard(pod.key)
 
     def mark_sent(self, identity: PodIdentity) -> None:
         """Its transaction goes out now: from here on time does not end the assumption."""
@@ -160,8 +176,9 @@ class Cache:
         elif excluding is not None and self._assumptions.get(excluding) is not None:
             gone = (excluding,)
         if only is not None:
-            return self._booking.single(only, self.progress.revision, gone)
-        snapshot = self._booking.snapshot(self.progress.revision)
+            single = self._booking.single(only, self.progress.revision, gone)
+            return single.at(single.revision, surroundings=self.surroundings, nominated=self._nominated.frozen())
+        snapshot = self._booking.snapshot(self.progress.revision, self.surroundings, self._nominated.frozen())
         return self._booking.without(snapshot, gone) if gone else snapshot
 
     def node_info(self, name: str) -> NodeInfo | None:
@@ -191,6 +208,14 @@ class Cache:
         else:
             self._booking.count(*assumed)
 
+    def _renominate(self, key: PodKey) -> None:
+        """A pending pod's nomination counts, unless the pod is assumed: then it counts on its node."""
+        pod = self._pods.get(key)
+        if pod is not None and pod.pending and self._assumptions.get(pod.identity) is None:
+            self._nominated.put(pod)
+        else:
+            self._nominated.discard(key)
+
     def _end(self, pod: Pod) -> None:
         """This life of the pod is over."""
         self._assumptions.drop(pod.identity)
@@ -201,6 +226,7 @@ class Cache:
         if assumed is not None:
             self._assumptions.drop(identity)
             self._recount(assumed[0])
+            self._renominate(assumed[0].key)
 
     def _settle(self) -> None:
         for identity in self._assumptions.settled(self.progress.revision):

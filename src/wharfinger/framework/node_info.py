@@ -6,6 +6,7 @@ totals always are those of the pods that are there.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from wharfinger.model.node import PODS, Node
 from wharfinger.model.pod import HostPort, Pod, PodIdentity
 
 NO_PORTS: frozenset[HostPort] = frozenset()
+_stamps = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class NodeInfo:
     scoring_memory: int = 0
     """Bytes; containers that ask for none count 200 MiB."""
     host_ports: frozenset[HostPort] = NO_PORTS
+    stamp: int = field(default_factory=_stamps.__next__, compare=False)
+    """Another number for every other state, within one process: what was derived from an equal stamp still holds."""
 
     @classmethod
     def of(cls, node: Node, pods: Iterable[Pod] = ()) -> NodeInfo:
@@ -52,7 +56,9 @@ class NodeInfo:
         older = self.pods.get(identity)
         if older is not None:
             pods = {**self.pods, identity: pod}
-            return replace(self, pods=pods) if _same_use(older, pod) else NodeInfo.of(self.node, pods.values())
+            if not _same_use(older, pod):
+                return NodeInfo.of(self.node, pods.values())
+            return replace(self, pods=pods, stamp=next(_stamps))
         requested = dict(self.requested)
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
@@ -74,8 +80,8 @@ class NodeInfo:
         return NodeInfo.of(self.node, (pod for identity, pod in self.pods.items() if identity not in gone))
 
     def with_node(self, node: Node) -> NodeInfo:
-        """The same pods on a newer state of the node."""
-        return replace(self, node=node)
+        """The same pods on a newer state of the node; a heart-beat means nothing to decisions and keeps the stamp."""
+        return replace(self, node=node, stamp=self.stamp if node == self.node else next(_stamps))
 
     def allocatable(self, resource: str) -> int:
         """What the node offers of a resource, 0 when it does not name it."""

@@ -6,35 +6,74 @@ Immutable; made by `cache`, or from other snapshots. Two snapshots share whateve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 
-from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns
+from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, PodColumns, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.rows import Rows
 from wharfinger.model.node import Node
 from wharfinger.model.pod import HostPort, Pod
 from wharfinger.model.selectors import Taint
+from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
+
+Nominations: TypeAlias = "Mapping[str, tuple[Pod, ...]]"
+NO_NOMINATIONS: Nominations = MappingProxyType({})
 
 
 class Snapshot:
     """All nodes with the pods counted on them. Rows stand in the order in which the nodes appeared."""
 
-    __slots__ = ("node_columns", "pod_columns", "revision", "rows")
+    __slots__ = ("_difference", "_summed", "node_columns", "nominated", "revision", "rows", "stamps", "surroundings")
 
-    def __init__(self, revision: int, rows: Rows[NodeInfo], node_columns: NodeColumns, pod_columns: PodColumns) -> None:
+    def __init__(
+        self,
+        revision: int,
+        rows: Rows[NodeInfo],
+        node_columns: NodeColumns,
+        *,
+        stamps: IntColumn,
+        summed: SummedPods,
+        surroundings: Surroundings = NOTHING_AROUND,
+        nominated: Nominations = NO_NOMINATIONS,
+    ) -> None:
         self.revision = revision
         """Of etcd: everything up to it is in here."""
         self.rows = rows
         self.node_columns = node_columns
-        self.pod_columns = pod_columns
+        self.stamps = stamps
+        """Each row's `NodeInfo.stamp`."""
+        self.surroundings = surroundings
+        """Namespaces, pod collections and disruption budgets."""
+        self.nominated = nominated
+        """By node: pending pods that preemption made room for there, highest priority first."""
+        self._summed = summed
+        self._difference: tuple[IntColumn, RowNumbers] | None = None
 
     @classmethod
-    def of(cls, infos: Iterable[NodeInfo], revision: int = 0) -> Snapshot:
+    def of(
+        cls,
+        infos: Iterable[NodeInfo],
+        revision: int = 0,
+        *,
+        surroundings: Surroundings = NOTHING_AROUND,
+        nominated: Nominations = NO_NOMINATIONS,
+    ) -> Snapshot:
         """A snapshot made from nothing."""
         rows = Rows(infos)
-        return cls(revision, rows, NodeColumns.of(rows), PodColumns.of(rows))
+        stamps = np.fromiter((info.stamp for info in rows), dtype=np.int64, count=len(rows))
+        return cls(
+            revision,
+            rows,
+            NodeColumns.of(rows),
+            stamps=stamps,
+            summed=SummedPods(),
+            surroundings=surroundings,
+            nominated=nominated,
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -98,32 +137,75 @@ class Snapshot:
         """The label's value on each node, None where it is absent."""
         return self.node_columns.labels.column(key)
 
-    def at(self, revision: int) -> Snapshot:
-        """The same content, known to hold at another revision."""
-        return Snapshot(revision, self.rows, self.node_columns, self.pod_columns)
+    @property
+    def pod_columns(self) -> PodColumns:
+        """What the pods on each node sum up to; brought up to date when somebody asks."""
+        return self._summed.columns(self)
+
+    def changed_since(self, stamps: IntColumn) -> RowNumbers:
+        """The rows that are not what they were when these were the stamps (of the same node names)."""
+        if self._difference is None or self._difference[0] is not stamps:
+            self._difference = stamps, np.flatnonzero(self.stamps != stamps)
+        return self._difference[1]
+
+    def at(
+        self,
+        revision: int,
+        *,
+        surroundings: Surroundings | None = None,
+        nominated: Nominations | None = None,
+    ) -> Snapshot:
+        """The same nodes and pods, known to hold at another revision, perhaps among other surroundings."""
+        return self._with(
+            revision=revision,
+            surroundings=self.surroundings if surroundings is None else surroundings,
+            nominated=self.nominated if nominated is None else nominated,
+        )
 
     def with_pods_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other pods on the nodes of some rows."""
-        return Snapshot(
-            self.revision, self.rows.replaced(changes), self.node_columns, self.pod_columns.replaced(changes)
-        )
+        return self._with(rows=self.rows.replaced(changes), stamps=self._restamped(changes))
 
     def with_nodes_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other states of the nodes of some rows, and perhaps other pods."""
         rows = self.rows.replaced(changes)
-        return Snapshot(
-            self.revision, rows, self.node_columns.replaced(changes, rows), self.pod_columns.replaced(changes)
-        )
+        columns = self.node_columns.replaced(changes, rows)
+        return self._with(rows=rows, node_columns=columns, stamps=self._restamped(changes))
 
     def resized(self, gone: Collection[int], added: Sequence[NodeInfo]) -> Snapshot:
         """Without the nodes of some rows, and with more nodes behind the others."""
         keep = np.delete(np.arange(len(self.rows), dtype=np.intp), list(gone))
         rows = Rows([info for row, info in enumerate(self.rows) if row not in gone] + list(added))
+        stamps = np.concatenate([self.stamps[keep], np.array([info.stamp for info in added], dtype=np.int64)])
+        summed = SummedPods((stamps, self.pod_columns.resized(keep, added)))
+        columns = self.node_columns.resized(keep, added, rows)
+        return self._with(rows=rows, node_columns=columns, stamps=stamps, summed=summed)
+
+    def _restamped(self, changes: Mapping[int, NodeInfo]) -> IntColumn:
+        stamps = self.stamps.copy()
+        for row, info in changes.items():
+            stamps[row] = info.stamp
+        return stamps
+
+    def _with(
+        self,
+        *,
+        revision: int | None = None,
+        rows: Rows[NodeInfo] | None = None,
+        node_columns: NodeColumns | None = None,
+        stamps: IntColumn | None = None,
+        summed: SummedPods | None = None,
+        surroundings: Surroundings | None = None,
+        nominated: Nominations | None = None,
+    ) -> Snapshot:
         return Snapshot(
-            self.revision,
-            rows,
-            self.node_columns.resized(keep, added, rows),
-            self.pod_columns.resized(keep, added),
+            self.revision if revision is None else revision,
+            self.rows if rows is None else rows,
+            self.node_columns if node_columns is None else node_columns,
+            stamps=self.stamps if stamps is None else stamps,
+            summed=self._summed if summed is None else summed,
+            surroundings=self.surroundings if surroundings is None else surroundings,
+            nominated=self.nominated if nominated is None else nominated,
         )
 
     def place(self, pod: Pod, node_name: str) -> Snapshot:
@@ -134,4 +216,30 @@ class Snapshot:
     def only(self, node_name: str) -> Snapshot:
         """That one node alone; empty when there is none of this name."""
         row = self.index.get(node_name)
-        return Snapshot.of((), self.revision) if row is None else Snapshot.of((self.rows[row],), self.revision)
+        infos = () if row is None else (self.rows[row],)
+        return Snapshot.of(infos, self.revision, surroundings=self.surroundings, nominated=self.nominated)
+
+
+class SummedPods:
+    """The pod columns of a family of snapshots with the same nodes: those asked for last, and how to get to others.
+
+    Most decisions look at no column, only at rows that changed; so columns are not copied at every placement.
+    """
+
+    __slots__ = ("_columns", "_stamps")
+
+    def __init__(self, known: tuple[IntColumn, PodColumns] | None = None) -> None:
+        self._stamps: IntColumn | None = None
+        self._columns: PodColumns | None = None
+        if known is not None:
+            self._stamps, self._columns = known
+
+    def columns(self, snapshot: Snapshot) -> PodColumns:
+        """The columns of that snapshot."""
+        if self._columns is None or self._stamps is None:
+            self._columns = PodColumns.of(snapshot.rows)
+        elif self._stamps is not snapshot.stamps:
+            changed = snapshot.changed_since(self._stamps).tolist()
+            self._columns = self._columns.replaced({row: snapshot.rows[row] for row in changed})
+        self._stamps = snapshot.stamps
+        return self._columns

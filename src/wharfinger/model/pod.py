@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -86,6 +87,21 @@ class Pod:
     """ORed; None = no requirement, an empty tuple matches no node."""
     preferred_node_terms: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    required_affinity: tuple[PodAffinityTerm, ...] = ()
+    """Each must find a matching pod in the node's domain."""
+    required_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    """None may find a matching pod in the node's domain; holds for later pods too (symmetric)."""
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    spread_constraints: tuple[SpreadConstraint, ...] = ()
+    """The pod's own; a profile's defaults count only where there are none."""
+    images: tuple[str, ...] = ()
+    """Of init containers, containers and image volumes, as written; one per use."""
+    container_count: int = 1
+    """Init containers and containers; scales what ImageLocality thinks is a lot."""
+    termination_grace_seconds: int = 30
+    disruption_target: bool = False
+    """Being evicted by this scheduler's preemption: condition DisruptionTarget, reason PreemptionByScheduler."""
     scheduling_gates: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     """Features the pod uses that this version cannot honour, in words; such a pod is refused."""

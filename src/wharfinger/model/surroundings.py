@@ -1,0 +1,104 @@
+"""What decisions read beside nodes and pods: namespaces, what selects pods, disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from wharfinger.model.pod import NO_LABELS
+from wharfinger.model.selectors import LabelSelector
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace; its labels are what terms select it by (`kubernetes.io/metadata.name` among them)."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class PodCollection:
+    """A Service, ReplicationController, ReplicaSet or StatefulSet: pods that belong together."""
+
+    kind: str
+    namespace: str
+    name: str
+    selector: LabelSelector
+    """Never empty: an object that selects nothing is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget: how many more of its pods may be evicted now."""
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None
+    """None or one without requirements protects nothing in preemption, as in kube-scheduler."""
+    disruptions_allowed: int = 0
+    disrupted_pods: frozenset[str] = frozenset()
+    """Names of pods whose eviction is counted already."""
+
+
+Surrounding = Namespace | PodCollection | DisruptionBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All of them at one revision; a change makes a new one, and shares the mappings that did not change."""
+
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    collections: Mapping[str, tuple[PodCollection, ...]] = field(default_factory=dict)
+    """By namespace, in the order of (kind, name)."""
+    budgets: Mapping[str, tuple[DisruptionBudget, ...]] = field(default_factory=dict)
+    """By namespace, in the order of their names."""
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """The namespace's labels; none when there is no such object."""
+        known = self.namespaces.get(namespace)
+        return NO_LABELS if known is None else known.labels
+
+    def with_object(self, thing: Surrounding) -> Surroundings:
+        """With this object, in the place of an older state of it."""
+        if isinstance(thing, Namespace):
+            return Surroundings({**self.namespaces, thing.name: thing}, self.collections, self.budgets)
+        rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
+        space = thing.namespace
+        if isinstance(thing, PodCollection):
+            held = sorted((*rest.collections.get(space, ()), thing), key=lambda one: (one.kind, one.name))
+            return Surroundings(rest.namespaces, {**rest.collections, space: tuple(held)}, rest.budgets)
+        budgets = sorted((*rest.budgets.get(space, ()), thing), key=lambda one: one.name)
+        return Surroundings(rest.namespaces, rest.collections, {**rest.budgets, space: tuple(budgets)})
+
+    def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
+        """Without one object; itself when there is none. `kind` tells pod collections apart."""
+        if what is Namespace:
+            if name not in self.namespaces:
+                return self
+            left = {key: value for key, value in self.namespaces.items() if key != name}
+            return Surroundings(left, self.collections, self.budgets)
+        if what is PodCollection:
+            old = self.collections.get(namespace, ())
+            kept = tuple(one for one in old if (one.kind, one.name) != (kind, name))
+            if len(kept) == len(old):
+                return self
+            return Surroundings(self.namespaces, _with_entry(self.collections, namespace, kept), self.budgets)
+        known = self.budgets.get(namespace, ())
+        left_budgets = tuple(one for one in known if one.name != name)
+        if len(left_budgets) == len(known):
+            return self
+        return Surroundings(self.namespaces, self.collections, _with_entry(self.budgets, namespace, left_budgets))
+
+
+def _with_entry(held: Mapping[str, tuple[T, ...]], key: str, value: tuple[T, ...]) -> Mapping[str, tuple[T, ...]]:
+    result = {name: entry for name, entry in held.items() if name != key}
+    if value:
+        result[key] = value
+    return result
+
+
+NOTHING_AROUND = Surroundings()
