@@ -15,7 +15,7 @@ import uvloop
 from tests.registry.certificates import Authority
 from tests.registry.conftest import StartEtcd
 from tests.registry.etcd_process import EtcdProcess
-from wharfinger.errors import AccessDenied, ConfigurationError
+from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
@@ -111,6 +111,27 @@ async def test_a_wrong_password_is_denied_and_never_shown(
     assert "hunter-2-secret" not in told
 
 
+async def test_a_token_is_never_shown_when_an_answer_makes_no_sense(tmp_path: Path) -> None:
+    """The HTTP library's own words for such an answer hold the headers of the request."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/auth/authenticate" in head:
+            writer.write(b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{"token": "the-token"}')
+        else:
+            writer.write(b"no HTTP\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    settings = EtcdSettings(endpoints=(url,), user="clerk", password_file=_password_file(tmp_path), deadline=1.0)
+    async with server, EtcdStore(settings) as store:
+        with pytest.raises(Unavailable, match="the write may have happened") as refused:
+            await store.put("/a", b"")
+
+    assert "the-token" not in "".join(traceback.format_exception(refused.value))
+
+
 async def test_a_user_where_etcd_has_none_is_told_so(steady_etcd: EtcdProcess, tmp_path: Path) -> None:
     settings = EtcdSettings(endpoints=(steady_etcd.url,), user="clerk", password_file=_password_file(tmp_path))
 
@@ -127,8 +148,17 @@ async def test_a_user_where_etcd_has_none_is_told_so(steady_etcd: EtcdProcess, t
         EtcdSettings(endpoints=()),
         EtcdSettings(endpoints=("https://127.0.0.1:1",), ca=Path("/missing.pem")),
         EtcdSettings(endpoints=("http://127.0.0.1:port",)),
+        EtcdSettings(endpoints=("http://127.0.0.1:1",), ca=Path("ours.pem")),
     ],
-    ids=["user in the URL", "no scheme", "a path", "none", "no such file", "port is no number"],
+    ids=[
+        "user in the URL",
+        "no scheme",
+        "a path",
+        "none",
+        "no such file",
+        "port is no number",
+        "an authority for nothing",
+    ],
 )
 async def test_settings_that_cannot_work_are_refused_at_once(settings: EtcdSettings) -> None:
     with pytest.raises(ConfigurationError) as refused:

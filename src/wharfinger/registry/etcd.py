@@ -170,7 +170,10 @@ def _failure(error: Exception) -> Exception:
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
         # TLS 1.3: the server looks at our certificate only after the handshake
         return CertificateRefused(str(error))
-    return Unanswered(str(error) or "no answer in time" if isinstance(error, TimeoutError) else repr(error))
+    if isinstance(error, TimeoutError):
+        return Unanswered(str(error) or "no answer in time")
+    # what the library found wrong with an answer shows the request, token and all, in its repr
+    return Unanswered(str(error) if isinstance(error, aiohttp.ClientResponseError) else repr(error))
 
 
 def _reason(error: OSError) -> str:

@@ -64,9 +64,7 @@ class Connection:
         self.settings = settings
         self.random = random
         self.closed = asyncio.Event()
-        self._endpoints = tuple(tls.checked(endpoint) for endpoint in settings.endpoints)
-        if not self._endpoints:
-            raise ConfigurationError("no etcd endpoint is configured")
+        self._endpoints = tls.endpoints(settings)
         secure = any(endpoint.startswith("https:") for endpoint in self._endpoints)
         self._context = tls.context(settings) if secure else None
         self._session = aiohttp.ClientSession(

@@ -10,6 +10,19 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.settings import EtcdSettings
 
 
+def endpoints(settings: EtcdSettings) -> tuple[str, ...]:
+    """The endpoints, checked; certificates beside an endpoint that would not use them are refused."""
+    found = tuple(checked(endpoint) for endpoint in settings.endpoints)
+    if not found:
+        raise ConfigurationError("no etcd endpoint is configured")
+    plain = [endpoint for endpoint in found if endpoint.startswith("http:")]
+    if plain and (settings.ca or settings.cert):
+        raise ConfigurationError(
+            f"etcd endpoint {plain[0]} is plain, so the certificates would not be used: name https://"
+        )
+    return found
+
+
 def checked(endpoint: str) -> str:
     """An endpoint without its trailing slash; anything but scheme, host and port is refused.
 
