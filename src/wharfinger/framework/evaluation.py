@@ -45,6 +45,11 @@ class Evaluation:
         self.state = state
         """What plugins noted; its `baggage` travels to the binding side."""
         self.post_filter_messages: tuple[str, ...] = ()
+        """What PostFilter plugins add to the message."""
+        self.nominated_node: str | None = None
+        """Where PostFilter made, or would make, room."""
+        self.victims: tuple[Pod, ...] = ()
+        """Who would have to leave for it, most important first."""
         self._search = search
         self._rows = rows
         self._scores = scores
@@ -137,6 +142,8 @@ class Evaluation:
             refusals=self.refusals,
             rejectors=self.rejectors,
             message=self.message,
+            nominated_node=self.nominated_node,
+            victims=tuple(sorted(victim.key for victim in self.victims)),
         )
 
     def ranking(self, count: int) -> tuple[Ranked, ...]:

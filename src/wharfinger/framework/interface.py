@@ -14,14 +14,14 @@ plugin is broken, and fails the attempt with `PluginError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -102,12 +102,48 @@ class NodeFilter(Protocol):
         ...
 
 
+class Trial(Protocol):
+    """A search that found no node, and whether a node would do if its pods were others."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What was searched."""
+        ...
+
+    def refusal(self, row: int) -> Status:
+        """The first refusal of that row's node."""
+        ...
+
+    def resolvable(self) -> RowNumbers:
+        """Rows refused for what other pods do there (Unschedulable), in ascending order: evicting may help."""
+        ...
+
+    def fits(self, row: int, info: NodeInfo) -> Status:
+        """Every filter's answer if that row were `info`: the first refusal, or success.
+
+        Pods nominated to the node with the same or a higher priority are reckoned with, as in every decision.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """Answer of PostFilter."""
+
+    status: Status
+    """Success: a way was found; otherwise its reasons are added to the message."""
+    nominated_node: str | None = None
+    """Where the pod will fit once the victims are gone."""
+    victims: tuple[Pod, ...] = ()
+    """The pods to evict, most important first."""
+
+
 @runtime_checkable
 class PostFilter(Protocol):
     """Called when no node is feasible."""
 
-    def post_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Status:
-        """Its reasons are added to the message; success ends the round of PostFilters."""
+    def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:
+        """Success ends the round of PostFilters."""
         ...
 
 
@@ -205,6 +241,20 @@ class PostBind(Protocol):
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """For information; the answer is ignored."""
+        ...
+
+
+@runtime_checkable
+class Local(Protocol):
+    """A plugin whose node forms (`filter_node`, `score_node`) read nothing but the pod and that one node.
+
+    Its answers are kept, and asked again only for nodes that changed. It may have the column forms too, for many
+    nodes at once; both must say the same. What its PreFilter or PreScore write to the state must not matter to the
+    node forms.
+    """
+
+    def signature(self, pod: Pod) -> Hashable:
+        """Everything the node forms read of the pod: pods with equal signatures get equal answers."""
         ...
 
 

@@ -17,11 +17,12 @@ from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.hints import HintTable
-from wharfinger.framework.interface import Permission, Plugin
+from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
 from wharfinger.framework.scoring import score_nodes
 from wharfinger.framework.search import find_feasible
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
+from wharfinger.framework.trial import FailedSearch
 from wharfinger.model.events import ClusterEvent
 from wharfinger.model.pod import Pod
 
@@ -145,7 +146,7 @@ class Profile:
             scores = score_nodes(state, pod, snapshot, rows, pre_scores=self._pre_scores, steps=self._scores)
         evaluation = Evaluation(pod, snapshot, state, search=search, rows=rows, scores=scores, filters=self._filters)
         if count == 0 and len(snapshot):
-            evaluation.post_filter_messages = self._run_post_filters(state, pod, snapshot)
+            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, snapshot, search, self.verify_row))
         return evaluation
 
     def verify(self, pod: Pod, snapshot: Snapshot, node_name: str) -> Status:
@@ -153,22 +154,24 @@ class Profile:
         row = snapshot.index.get(node_name)
         if row is None:
             return unresolvable(f"node {node_name} does not exist")
-        search = find_feasible(CycleState(), pod, snapshot, self._pre_filters, self._filters)
-        if search.rejection is not None:
-            return search.rejection
-        for refusal in search.refusals:
-            if refusal.first[row]:
-                return call(refusal.plugin, "Filter", refusal.verdicts.at, row).by(refusal.plugin)
-        return SUCCESS
+        return self.verify_row(pod, snapshot, row)
 
-    def _run_post_filters(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> tuple[str, ...]:
+    def verify_row(self, pod: Pod, snapshot: Snapshot, row: int) -> Status:
+        """The same, by row."""
+        search = find_feasible(CycleState(), pod, snapshot, self._pre_filters, self._filters)
+        return search.first_refusal(row)
+
+    def _run_post_filters(self, evaluation: Evaluation, state: CycleState, pod: Pod, trial: FailedSearch) -> None:
         messages: list[str] = []
         for name, post_filter in self._post_filters:
-            status = ask(name, "PostFilter", post_filter, state, pod, snapshot)
-            messages.extend(status.reasons)
-            if status.ok:
+            answer = call(name, "PostFilter", post_filter, state, pod, trial)
+            if not isinstance(answer, PostFilterResult):
+                raise PluginError(name, "PostFilter", f"answered {answer!r}, not a PostFilterResult")
+            messages.extend(answer.status.reasons)
+            if answer.status.ok:
+                evaluation.nominated_node, evaluation.victims = answer.nominated_node, answer.victims
                 break
-        return tuple(messages)
+        evaluation.post_filter_messages = tuple(messages)
 
     # --- placing and binding ------------------------------------------------------------------
 

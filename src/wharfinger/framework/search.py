@@ -20,7 +20,7 @@ from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import PreFilterResult, RowSelection
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Code, Status, unresolvable
+from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
@@ -60,6 +60,15 @@ class Search:
         if self.alive is None:
             return ALL_ROWS
         return np.flatnonzero(self.alive)
+
+    def first_refusal(self, row: int) -> Status:
+        """Why that row is not feasible: the first refusal; success when it is."""
+        if self.rejection is not None:
+            return self.rejection
+        for refusal in self.refusals:
+            if refusal.first[row]:
+                return call(refusal.plugin, "Filter", refusal.verdicts.at, row).by(refusal.plugin)
+        return SUCCESS
 
     def refuse(self, plugin: str, verdicts: Verdicts) -> None:
         """Take a filter's verdicts into account."""

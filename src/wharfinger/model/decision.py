@@ -45,6 +45,10 @@ class Decision:
     """Plugins that refused first on some node, or in PreFilter, sorted; empty when placed."""
     message: str = ""
     """The FailedScheduling text, empty when placed."""
+    nominated_node: str | None = None
+    """Where preemption would make room; None when placed, or when it would not help."""
+    victims: tuple[PodKey, ...] = ()
+    """The pods preemption would evict there, sorted."""
 
     @property
     def placed(self) -> bool:
