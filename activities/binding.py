@@ -11,7 +11,8 @@
     Bound
 
 An answer that got lost is resolved by reading: the activity fails, and its retry finds the pod as it is.
-Binds of one node are serial inside a worker, so that each sees the version that the former one wrote.
+Binds of one node are serial inside a worker, so that each sees the version that the former one wrote; so are
+the tries of one pod's bind (Temporal begins the next one when the answer is late, whatever the former still does).
 """
 
 from __future__ import annotations
@@ -101,16 +102,20 @@ class Bindings:
         self._metrics = metrics
         self._utc_now = utc_now
         self._clock = clock
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
 
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up.
 
         Safe to run again. Raises `StoreError` (then nobody knows yet, or etcd is away) and `PluginError`.
         """
+        async with self._lock(identity_of(request)):
+            return await self._bind(request)
+
+    async def _bind(self, request: BindInput) -> BindOutcome:
         placed = request.placed
         life = Life(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
-        found = self._standings.from_cache(life) or await self._read(life, request)
+        found = await self._look_up(life, request)
         if not isinstance(found, StoredPod):
             return found
         profile = self._profiles.get(found.pod.scheduler_name)
@@ -211,11 +216,11 @@ class Bindings:
     def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
         """Our own commit: the binding version advances together with the pod behind it, never without."""
         pod, node_name = commit.found.pod, commit.node.name
-        if self._cache.progress.revision < answer.revision:
+        if self._cache.progress.revision < answer.revision:  # else the watch has told both already, and what came then
             self._cache.assume(pod, node_name)
             self._cache.mark_sent(pod.identity)
             self._cache.settle(pod.identity, answer.revision)
-        self._cache.set_binding(node_name, answer.revision)
+            self._cache.set_binding(node_name, answer.revision)
         self._count(effort)
         self._tell_plugins(effort, node_name)
         if node_name != effort.placed.node:
@@ -239,6 +244,16 @@ class Bindings:
 
     # --- the pod's own state ------------------------------------------------------------------
 
+    async def _look_up(self, life: Life, request: BindInput) -> StoredPod | Bound | Gone:
+        """The pod as the cache has it; as etcd has it while an earlier transaction may have bound it already.
+
+        Were it assumed anew then, the seat that it perhaps has would seem free.
+        """
+        found = self._standings.from_cache(life)
+        if found is None or self._cache.is_sent(found.pod.identity):
+            return await self._read(life, request)
+        return found
+
     async def _read(self, life: Life, request: BindInput) -> StoredPod | Bound | Gone:
         read = await self._store.get(keys.pod(*life.key))
         return self._resolve(life, request, read.kv, read.revision)
@@ -248,8 +263,7 @@ class Bindings:
         found = self._standings.of_stored(life, kv)
         if isinstance(found, StoredPod):
             return found
-        identity = PodIdentity(request.namespace, request.name, request.placed.create_revision)
-        self._cache.settle(identity, revision)
+        self._cache.settle(identity_of(request), revision)
         if kv is not None and found.reason == "bound" and bound_by(kv.value) == request.workflow_id:
             return Bound(node=found.node or "", revision=revision, notes=("committed by an earlier try",))
         return found
@@ -286,12 +300,17 @@ class Bindings:
         took = effort.placed.computation.micros / 1e6 + self._clock() - effort.began
         self._metrics.attempt_duration.labels(**labels).observe(took)
 
-    def _lock(self, node_name: str) -> asyncio.Lock:
-        """The lock of a node's binds; it lives as long as somebody holds or awaits it."""
-        lock = self._locks.get(node_name)
+    def _lock(self, what: str | PodIdentity) -> asyncio.Lock:
+        """The lock of a node's binds (by its name), or of a pod's; it lives as long as somebody holds or awaits it."""
+        lock = self._locks.get(what)
         if lock is None:
-            lock = self._locks[node_name] = asyncio.Lock()
+            lock = self._locks[what] = asyncio.Lock()
         return lock
+
+
+def identity_of(request: BindInput) -> PodIdentity:
+    """The very pod that was placed."""
+    return PodIdentity(request.namespace, request.name, request.placed.create_revision)
 
 
 def candidates(placed: Placed) -> tuple[str, ...]:

@@ -33,6 +33,11 @@ def grow(cpu: str) -> Any:
     return change
 
 
+async def settled() -> None:
+    """Every task has gone as far as it can, or until its catch-up times out."""
+    await asyncio.sleep(0.1)
+
+
 # --- the commit -----------------------------------------------------------------------------------
 
 
@@ -478,6 +483,99 @@ async def test_an_own_commit_counts_on_its_node_even_if_the_assumption_had_moved
 
     [assumed] = hand.cache.assumed()
     assert (assumed.identity, assumed.node) == (PodIdentity("default", "web-1", revision), placed.node)
+
+
+async def test_a_retry_while_the_watch_is_behind_leaves_the_seat_of_the_earlier_trys_runner_up_taken(
+    world: World,
+) -> None:
+    """Steps: the first node was taken, the runner-up bound; the activity's answer came too late for Temporal, so it
+    is tried again here, and the watch is still behind. Were the pod assumed on its first choice again, the runner-up
+    would seem free, with a binding version that etcd accepts: overcommitted.
+    """
+    await world.put_node("node-1", cpu="1")
+    await world.put_node("node-2", cpu="1")
+    for name in ("web-1", "web-2", "other"):
+        await world.put_pod(name)
+    hand, rival = await world.hand(), await world.hand()
+    first = await hand.placed("web-1")
+    hand.store.pause_watches()
+    taken = (await rival.placed("other")).model_copy(update={"node": first.node, "ranking": ()})
+    assert (await rival.bind("other", taken)).kind == "bound"
+    bound = await hand.bind("web-1", first)
+    assert isinstance(bound, Bound)
+    assert bound.node != first.node
+
+    again = await hand.bind("web-1", first)
+
+    assert isinstance(again, Bound)
+    assert again.node == bound.node
+    [assumed] = hand.cache.assumed()
+    assert assumed.node == bound.node
+    second = first.model_copy(update={"uid": "uid-web-2", "create_revision": 0, "node": bound.node, "ranking": ()})
+    await hand.bind("web-2", second)
+    assert await world.node_of("web-2") == ""
+
+
+async def test_two_tries_of_one_bind_in_one_worker_follow_each_other(world: World) -> None:
+    """Steps: the first try hangs in its transaction for the runner-up, Temporal's time-out passes, the second try
+    begins on the first choice. Side by side, the second one's failure would move the pod's seat away from where the
+    first one has bound it.
+    """
+    await world.put_node("node-1", cpu="1")
+    await world.put_node("node-2", cpu="1")
+    for name in ("web-1", "other"):
+        await world.put_pod(name)
+    hand, rival = await world.hand(), await world.hand()
+    first = await hand.placed("web-1")
+    hand.store.pause_watches()
+    taken = (await rival.placed("other")).model_copy(update={"node": first.node, "ranking": ()})
+    assert (await rival.bind("other", taken)).kind == "bound"
+    sent: list[asyncio.Event] = []
+
+    async def slow(*_: Any) -> None:
+        """All transactions but the first (the first choice is taken) are under way until they are let go."""
+        sent.append(asyncio.Event())
+        if len(sent) > 1:
+            await sent[-1].wait()
+
+    hand.store.before_txn = slow
+    tries = [asyncio.create_task(hand.bind("web-1", first))]
+    await settled()
+    tries.append(asyncio.create_task(hand.bind("web-1", first)))
+    await settled()
+    for arrival in sent:
+        arrival.set()
+        await settled()
+    outcomes = await asyncio.gather(*tries)
+
+    assert [outcome.kind for outcome in outcomes] == ["bound", "bound"]
+    [assumed] = hand.cache.assumed()
+    assert assumed.node == await world.node_of("web-1") != first.node
+
+
+async def test_a_binding_version_removed_before_the_commits_answer_came_stays_removed(world: World) -> None:
+    """Steps: bound; the node goes and its binding version is removed; the watch shows it all before the answer is
+    looked at. Were the version remembered, no bind to a node of that name would ever succeed here.
+    """
+    await world.put_node("node-1")
+    await world.put_pod("web-1")
+    await world.put_pod("web-2")
+    hand = await world.hand()
+    placed = await hand.placed("web-1")
+
+    async def node_goes(*_: Any) -> None:
+        hand.store.after_txn = None
+        await world.store.delete(keys.node("node-1"))
+        await world.store.delete(keys.binding("node-1"))
+        await hand.seen()
+
+    hand.store.after_txn = node_goes
+    assert (await hand.bind("web-1", placed)).kind == "bound"
+    await world.put_node("node-1")
+    await hand.seen()
+
+    assert hand.cache.binding_revision("node-1") == 0
+    assert (await hand.bind("web-2", await hand.placed("web-2"))).kind == "bound"
 
 
 # --- plugins, other configurations, size ----------------------------------------------------------
