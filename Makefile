@@ -16,8 +16,9 @@ setup: servers
 demo: setup
 	@$(BIN)/wharfinger demo
 
+# Two processes: most of the time a test waits for servers. A file stays in one: its tests share servers and order.
 test: setup
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: setup
 	@$(BIN)/ruff check

@@ -50,9 +50,10 @@ class LeaseSettings:
     """A worker's membership."""
 
     ttl: float = 10.0
-    """Seconds; etcd measures in elections and disk stalls, so shorter is asking for false alarms."""
-    loop_stall: float = 5.0
-    """Seconds without a tick of the event loop after which the lease is no longer renewed."""
+    """Seconds from a worker's death until its pods go to the others. etcd measures in elections and disk stalls, so
+    shorter is asking for false alarms; etcd's own least is 2 (one and a half elections, rounded up)."""
+    loop_stall: float = 0.5
+    """Share of the ttl without a tick of the event loop after which the lease is no longer renewed."""
     temporal_unreachable: float = 10.0
     """Seconds without an answer from Temporal after which the worker withdraws."""
 

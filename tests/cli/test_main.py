@@ -50,6 +50,8 @@ def test_every_command_takes_the_connection_options_or_starts_its_own_servers(mo
         ["get", "pods", "--etcd-ca", "/no/such/file"],
         ["get", "pods", "-o", "xml"],
         ["apply", "-f", "/no/such/file"],
+        ["worker", "--lease-ttl", "1"],
+        ["dev", "--lease-ttl", "61"],
         ["workflow-id", "node", "n1"],
         ["workflow-id", "pod", "a/b/c"],
         ["delete"],

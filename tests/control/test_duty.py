@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.control.stage import Clock, Stage
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
@@ -53,15 +55,16 @@ async def test_without_its_lease_a_worker_withdraws_and_comes_back_with_another(
         await stage.until(lambda: len(stage.attempts.names) == 2)  # taken over from itself
 
 
-async def test_a_worker_whose_event_loop_hangs_loses_its_lease() -> None:
+@pytest.mark.parametrize(("ttl", "stall"), [(10, 6), (2, 1.2)])
+async def test_a_worker_whose_event_loop_hangs_for_half_its_lease_loses_it(ttl: float, stall: float) -> None:
     """Alive but doing nothing: the lease's thread stops renewing, so that others take over."""
-    async with Stage(lease=LeaseSettings(ttl=10, loop_stall=5)) as stage:
+    async with Stage(lease=LeaseSettings(ttl=ttl)) as stage:
         first = stage.loops.shards.me
         stage.store.advance(60)
         await stage.caught_up()
         assert stage.loops.shards.me == first
 
-        stage.clock.advance(6)
+        stage.clock.advance(stall)
         stage.store.advance(60)
         await stage.until(lambda: stage.loops.shards.me not in (None, first))
 

@@ -19,7 +19,7 @@ def dev_tree(tmp_path: Path) -> Iterator[NewTree]:
     made: list[DevTree] = []
 
     def make(workers: int) -> DevTree:
-        tree = DevTree(tmp_path, workers)
+        tree = DevTree(tmp_path, workers, usual_ports=True)
         made.append(tree)
         return tree
 

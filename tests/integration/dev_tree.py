@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import free_port
 from tests.integration.gateway import NODES, PODS, TENANTS, Gateway, new_age
 
 
@@ -25,22 +26,34 @@ def wait_until(condition: Callable[[], object], seconds: float, what: str, every
     raise AssertionError(f"not within {seconds:.0f} s: {what}")
 
 
+LEASE_TTL = 4
+"""Seconds, for trees and workers of tests: the dead are missed sooner than the usual 10 s."""
+
+
 class DevTree:
     """`wharfinger dev` on a folder."""
 
-    def __init__(self, folder: Path, workers: int, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, workers: int, env: dict[str, str] | None = None, *, usual_ports: bool = False
+    ) -> None:
+        """`usual_ports`: prefer those of the documentation, as without options; else any, so that trees can
+        start beside each other. A folder that was in use keeps its ports."""
         self.folder = folder
         self.ready_file = folder / "ready.json"
         self._command = [
             sys.executable, "-m", "wharfinger", "dev", "--data-dir", str(folder / "data"),
-            "--workers", str(workers), "--ready-file", str(self.ready_file),
+            "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(LEASE_TTL),
         ]  # fmt: skip
+        self._usual_ports = usual_ports
         self._env = {**os.environ, **(env or {})}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
         """Start and wait for the ready file."""
         self.ready_file.unlink(missing_ok=True)
+        if not (self._usual_ports or (self.folder / "data").exists()):
+            for name in ("etcd", "temporal", "ui", "health"):
+                options = (f"--{name}-port", str(free_port()), *options)
         with (self.folder / "dev.log").open("ab") as log:
             self.process = subprocess.Popen([*self._command, *options], stdout=log, stderr=log, env=self._env)
         wait_until(self._up, 60, f"ready file; see {self.folder}/dev.log")

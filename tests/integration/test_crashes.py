@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.dev_tree import LEASE_TTL, DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, audit, node, pod
 
 pytestmark = pytest.mark.timeout(240)
@@ -21,6 +21,13 @@ def _bound(tree: DevTree) -> int:
     except OSError:
         return -1
     return sum(1 for value in values.values() if (value.get("spec") or {}).get("nodeName"))
+
+
+def test_workers_hold_their_leases_as_long_as_the_option_says(cluster: DevTree) -> None:
+    leases = cluster.etcd.call("/lease/leases", {})["leases"]
+    granted = {cluster.etcd.call("/lease/timetolive", {"ID": lease["ID"]})["grantedTTL"] for lease in leases}
+
+    assert granted == {str(LEASE_TTL)}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conftest import free_port
-from tests.integration.dev_tree import wait_until
+from tests.integration.dev_tree import LEASE_TTL, wait_until
 
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$")
 WORKER = (sys.executable, "-m", "wharfinger", "worker")
@@ -31,7 +31,7 @@ class WorkerProcess:
         self.health = f"http://127.0.0.1:{port}"
         with log.open("wb") as out:
             self.process = subprocess.Popen(
-                [*command, "--health-port", str(port), *options],
+                [*command, "--health-port", str(port), "--lease-ttl", str(LEASE_TTL), *options],
                 stdout=out,
                 stderr=out,
                 env={**os.environ, **(env or {})},

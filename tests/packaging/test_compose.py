@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from wharfinger.dev import binaries
 from wharfinger.dev.etcd import EtcdServer
@@ -20,10 +21,49 @@ OWN = re.compile(r"--(name|data-dir|initial-|listen-|advertise-|unsafe-)")
 """Options of etcd that differ by nature between a container and a process here."""
 
 
+SCHEMA = Draft202012Validator(json.loads((Path(__file__).parent / "compose-spec.json").read_text()))
+
+
 @pytest.fixture(scope="module")
-def services() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    return content["services"]  # type: ignore[no-any-return]
+def project() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def services(project: dict[str, Any]) -> dict[str, Any]:
+    return project["services"]  # type: ignore[no-any-return]
+
+
+def faults(project: dict[str, Any]) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(project)]
+
+
+def test_the_file_is_what_the_compose_specification_asks_for(project: dict[str, Any]) -> None:
+    assert faults(project) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "wrong"),
+    [
+        ("etcd", {"healthchek": {}}),
+        ("etcd", {"healthcheck": {"test": 1}}),
+        ("retention", {"depends_on": {"temporal": {"condition": "healthy"}}}),
+        ("worker", {"environment": {"WHARFINGER_ETCD": ["http://etcd:2379"]}}),
+    ],
+)
+def test_a_mistake_in_the_file_would_be_found(project: dict[str, Any], service: str, wrong: dict[str, Any]) -> None:
+    services = {**project["services"], service: {**project["services"][service], **wrong}}
+
+    assert faults({**project, "services": services})
+
+
+def test_what_services_refer_to_is_declared(project: dict[str, Any], services: dict[str, Any]) -> None:
+    """The schema cannot say so."""
+    volumes = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
+    awaited = {name for service in services.values() for name in service.get("depends_on", ())}
+
+    assert volumes == set(project["volumes"])
+    assert awaited <= set(services)
 
 
 def test_images_are_pinned_to_the_versions_that_the_tools_are_built_from(services: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, variable
+from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, LeaseTtl, variable
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
@@ -71,6 +71,7 @@ def dev(
     cluster: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
     ] = DEFAULT_CLUSTER,
+    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
 ) -> None:
     """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
 
@@ -92,6 +93,7 @@ def dev(
         ready_file=ready_file,
         bind_address=bind_address,
         cluster=check_cluster(cluster),
+        lease_ttl=lease_ttl,
     )
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
@@ -126,9 +128,9 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     from wharfinger.dev.tree import ETCD_PORT, TEMPORAL_PORT
 
     variables = {}
-    if tree.etcd.port != ETCD_PORT:
+    if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":
         variables[variable("etcd")] = tree.etcd.url
-    if tree.temporal.port != TEMPORAL_PORT:
+    if tree.temporal.address != f"127.0.0.1:{TEMPORAL_PORT}":
         variables[variable("temporal")] = tree.temporal.address
     if settings.cluster != DEFAULT_CLUSTER:
         variables[variable("cluster")] = settings.cluster

@@ -38,7 +38,7 @@ import typer
 
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, check_cluster, check_tenant
 from wharfinger.errors import UsageError
-from wharfinger.settings import EtcdSettings, TemporalSettings
+from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
 
 RUN = "Run"
 OBJECTS = "Objects"
@@ -75,6 +75,21 @@ def variable(option: str) -> str:
     """The environment variable of an option: `etcd-user` -> `WHARFINGER_ETCD_USER`."""
     return "WHARFINGER_" + option.upper().replace("-", "_")
 
+
+DEFAULT_LEASE_TTL = round(LeaseSettings().ttl)
+LeaseTtl = Annotated[
+    int,
+    typer.Option(
+        "--lease-ttl",
+        envvar=variable("lease-ttl"),
+        show_envvar=False,
+        min=2,  # etcd grants no less
+        max=60,
+        metavar="SECONDS",
+        help="How long after a worker's death its pods go to the others. Short ones are lost to a busy disk.",
+    ),
+]
+"""The option of commands that run workers."""
 
 _DEFAULT_ETCD = EtcdSettings().endpoints
 

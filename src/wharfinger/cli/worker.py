@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, Connection, connected, variable
-from wharfinger.settings import WorkerSettings
+from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, Connection, LeaseTtl, connected, variable
+from wharfinger.settings import LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
 
@@ -67,6 +67,7 @@ def worker(
             help="Where the health endpoints listen.",
         ),
     ] = _DEFAULTS.bind_address,
+    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     log_level: Annotated[
         Level,
         typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
@@ -93,6 +94,7 @@ def worker(
         dispatch=dispatch.value,
         bind_address=bind_address,
         health_port=health_port,
+        lease=LeaseSettings(ttl=lease_ttl),
     )
     code = uvloop.run(run_worker(settings))
     if code:

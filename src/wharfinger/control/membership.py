@@ -26,7 +26,7 @@ State = Literal["starting", "ready", "draining", "withdrawn"]
 INCARNATION = 1
 """Of workers started by hand."""
 TICK = 0.5
-"""Seconds between the event loop's signs of life."""
+"""Seconds between the event loop's signs of life, at most: ten of them fit into the time it may stall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Membership:
         self._store = store
         self._place = place
         self._settings = settings
+        self._stall = settings.loop_stall * settings.ttl
         self._clock = clock
         self._chance = chance
         self._changed = changed
@@ -109,11 +110,11 @@ class Membership:
     async def _tick(self) -> None:
         while True:
             self._ticked = self._clock()
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(min(TICK, self._stall / 10))
 
     def _alive(self) -> bool:
         """Asked on the lease's thread."""
-        return self._clock() - self._ticked < self._settings.loop_stall
+        return self._clock() - self._ticked < self._stall
 
     async def _hold(self) -> None:
         while not self._leaving:

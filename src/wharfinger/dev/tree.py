@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from http.client import HTTPException
 from pathlib import Path
 
 from wharfinger.contracts.names import DEFAULT_CLUSTER
-from wharfinger.dev import binaries, ports, processes
+from wharfinger.dev import asking, binaries, ports, processes
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.progress import Progress
 from wharfinger.dev.ready_file import Ready
 from wharfinger.dev.supervisor import Child, ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
+from wharfinger.settings import LeaseSettings
 
 ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
@@ -56,6 +55,8 @@ class DevSettings:
     bind_address: str = "127.0.0.1"
     """Where the servers, the UI and the health endpoints listen. They speak plain, without authentication."""
     cluster: str = DEFAULT_CLUSTER
+    lease_ttl: float = LeaseSettings().ttl
+    """Seconds from a worker's death until its pods go to the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,12 @@ class DevTree:
         """The workers, in order."""
         return [child for child in self.supervisor.children if child.spec.name.startswith("worker")]
 
+    @property
+    def health_urls(self) -> tuple[str, ...]:
+        """Base URLs of the workers' health endpoints, in order."""
+        host = asking.found_at(self.settings.bind_address)
+        return tuple(f"http://{host}:{port}" for port in self.health_ports)
+
     def ready(self) -> Ready:
         """Where everything is, and which processes run now."""
         pids = {child.spec.name: child.pid for child in self.supervisor.children}
@@ -99,7 +106,7 @@ class DevTree:
             temporal=self.temporal.address,
             namespace=self.temporal.namespace,
             ui=self.temporal.ui,
-            health=tuple(f"http://127.0.0.1:{port}" for port in self.health_ports),
+            health=self.health_urls,
             etcd_pid=pids["etcd"],
             temporal_pid=pids["temporal"],
             worker_pids=tuple(worker.pid for worker in self.workers),
@@ -190,7 +197,7 @@ class DevTree:
 
     def _worker_spec(self, index: int) -> ChildSpec:
         async def is_up() -> bool:
-            return await asyncio.to_thread(_answers, f"http://127.0.0.1:{self.health_ports[index]}/readyz")
+            return await asyncio.to_thread(asking.answer, f"{self.health_urls[index]}/readyz", within=2.0) is not None
 
         def command() -> list[str]:
             self.health_ports[index] = self._health_port(index)
@@ -202,6 +209,7 @@ class DevTree:
                 f"--cluster={self.settings.cluster}",
                 f"--bind-address={self.settings.bind_address}",
                 f"--health-port={self.health_ports[index]}",
+                f"--lease-ttl={self.settings.lease_ttl:g}",
             )
 
         name = f"worker-{index}"
@@ -221,8 +229,10 @@ class DevTree:
 async def running(settings: DevSettings, servers: Servers, *, say: Say) -> AsyncIterator[DevTree]:
     """A tree that is up; stopped, orphans included, at the end of the block.
 
-    Raises `ServerError`: the folder is in use, a named port is taken, something does not come up.
+    Raises `UsageError` for an address that nothing can listen on, and `ServerError`: the folder is in use, a
+    named port is taken, something does not come up.
     """
+    ports.check_address(settings.bind_address)
     folder = DataFolder(settings.data_dir.resolve())
     with folder.locked():
         processes.become_subreaper()
@@ -264,11 +274,3 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
     )
     supervisor.changed = tree.changed
     return tree
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310 - http, ours
-            return bool(answer.status == 200)
-    except (OSError, HTTPException):
-        return False
