@@ -19,9 +19,10 @@ RUN useradd --system --uid 10001 --no-create-home wharfinger
 USER 10001
 ENV PATH=/opt/wharfinger/bin:$PATH PYTHONUNBUFFERED=1 WHARFINGER_BIND_ADDRESS=0.0.0.0
 EXPOSE 10259
-# Alive, not ready: a worker that waits for etcd or Temporal is not helped by being started again.
+# Alive, not ready: a worker that waits for etcd or Temporal is not helped by being started again. Docker may
+# hand a proxy to every container; it is no way to our own loopback address.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:%s/livez' % os.environ.get('WHARFINGER_HEALTH_PORT', '10259'), timeout=2)"]
+    CMD ["python", "-c", "import os, urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://127.0.0.1:%s/livez' % os.environ.get('WHARFINGER_HEALTH_PORT', '10259'), timeout=2)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["wharfinger"]
 CMD ["worker"]

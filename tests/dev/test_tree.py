@@ -132,6 +132,29 @@ def test_named_ports_are_used(dev_tree: NewTree) -> None:
     assert tree.stop() == 0
 
 
+def test_it_is_asked_where_it_listens_and_past_any_proxy(dev_tree: NewTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    tree = dev_tree(1)
+    tree.start("--bind-address", "127.0.0.2")
+    ready = tree.ready
+
+    for url in (ready["etcd"], f"http://{ready['temporal']}", ready["ui"], ready["health"][0]):
+        host, port = url.removeprefix("http://").split(":")
+        assert host == "127.0.0.2"
+        socket.create_connection((host, int(port)), timeout=5).close()
+
+
+@pytest.mark.parametrize("address", ["here", "::1", "192.0.2.77"])
+def test_an_address_that_nothing_can_listen_on_is_refused(address: str, dev_tree: NewTree) -> None:
+    tree = dev_tree(0)
+    with pytest.raises(AssertionError, match="error: --bind-address: "):
+        tree.start("--bind-address", address)
+
+    assert tree.process is not None
+    assert tree.process.returncode == 2
+
+
 def test_it_stops_in_time_even_when_nothing_in_it_can_answer(dev_tree: NewTree) -> None:
     """Stopped processes take no SIGTERM: they are killed, and the exit is clean all the same."""
     tree = dev_tree(1)

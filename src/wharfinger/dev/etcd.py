@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 
+from wharfinger.dev import asking
 from wharfinger.dev.ports import free_port
 
 MAX_TXN_OPS = 1024
@@ -39,7 +38,7 @@ class EtcdServer:
     @property
     def url(self) -> str:
         """Where clients on this machine find it."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{asking.found_at(self.host)}:{self.port}"
 
     def command(self) -> list[str]:
         """The command line. The peer's address is no part of the data: it may differ from start to start."""
@@ -65,7 +64,7 @@ class EtcdServer:
     def is_up(self) -> bool:
         """Whether it serves requests now; asks with a deadline of a second."""
         try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:  # noqa: S310 - http, ours
-                return bool(json.load(answer).get("health") == "true")
-        except (OSError, ValueError, HTTPException):
+            said = json.loads(asking.answer(f"{self.url}/health", within=1.0) or b"null")
+        except ValueError:
             return False
+        return isinstance(said, dict) and said.get("health") == "true"

@@ -1,11 +1,22 @@
-"""TCP ports on this machine: which one is free, and which one to prefer."""
+"""TCP addresses of this machine: whether one can be listened on, which port is free, which to prefer."""
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Iterable
 
-from wharfinger.errors import ServerError
+from wharfinger.errors import ServerError, UsageError
+
+
+def check_address(host: str) -> None:
+    """Raise `UsageError` for what is no IPv4 address of this machine: the servers take no names."""
+    try:
+        free_port(str(ipaddress.IPv4Address(host)))
+    except ValueError:
+        raise UsageError(f"--bind-address: {host!r} is no IPv4 address, such as 127.0.0.1 or 0.0.0.0") from None
+    except OSError as error:
+        raise UsageError(f"--bind-address: nothing here can listen on {host} ({error.strerror})") from None
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:

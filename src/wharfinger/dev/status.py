@@ -60,8 +60,8 @@ class Status:
 
 def _rows(tree: DevTree) -> list[tuple[str, int, str]]:
     addresses = {"etcd": tree.etcd.url, "temporal": f"{tree.temporal.address}, UI {tree.temporal.ui}"}
-    for worker, port in zip(tree.workers, tree.health_ports, strict=True):
-        addresses[worker.spec.name] = f"http://127.0.0.1:{port}/readyz"
+    for worker, url in zip(tree.workers, tree.health_urls, strict=True):
+        addresses[worker.spec.name] = f"{url}/readyz"
     return [(child.spec.name, child.pid, addresses[child.spec.name]) for child in tree.supervisor.children]
 
 

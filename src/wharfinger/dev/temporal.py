@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+from wharfinger.dev import asking
 from wharfinger.errors import ServerError
 
 DYNAMIC_CONFIGURATION: Mapping[str, object] = {
@@ -51,12 +52,12 @@ class TemporalServer:
     @property
     def address(self) -> str:
         """Where clients on this machine find it."""
-        return f"127.0.0.1:{self.port}"
+        return f"{asking.found_at(self.host)}:{self.port}"
 
     @property
     def ui(self) -> str:
         """URL of the UI, empty without one."""
-        return f"http://127.0.0.1:{self.ui_port}" if self.ui_port else ""
+        return f"http://{asking.found_at(self.host)}:{self.ui_port}" if self.ui_port else ""
 
     def command(self) -> list[str]:
         """The command line. Search attributes may be there already; naming them again is no error."""
