@@ -11,6 +11,7 @@ from typing import Any
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Wake
@@ -64,6 +65,7 @@ class RecordedAttempts:
         self.started.append((pod.name, cause, check_queue))
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        await data_converter.encode([wake])  # as a real client does
         name = workflow_id.split("/")[3]
         self._fail(name)
         if name in self.closed:

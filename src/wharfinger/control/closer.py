@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.changes import Changes
+from wharfinger.control.invalid import printable
 from wharfinger.control.signals import Signaller
 from wharfinger.control.view import View
 from wharfinger.errors import StoreError
@@ -56,7 +57,7 @@ class Closer:
 
         async def ending() -> None:
             if refusal.workflow_id:
-                await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=str(key)))
+                await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=printable(str(key))))
             if remove_record:
                 await self._delete(keys.attempt(*key), refusal.record_revision)
 
@@ -87,6 +88,9 @@ class Closer:
                 except (RPCError, StoreError) as error:
                     log.debug("ending a chain failed, trying again error=%r", str(error))
                     await asyncio.sleep(next(pauses))
+                except Exception:  # one pod's ending must not end those of all others
+                    log.exception("a chain cannot be ended")
+                    break
             if closing is not None:
                 self._closing.discard(closing)
 

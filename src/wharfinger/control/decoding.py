@@ -31,6 +31,9 @@ _PARTS = {
 }
 """Kinds that are followed, by prefix, and how many names follow it in a key."""
 
+INCARNATION_DIGITS = 18
+"""A number of more digits is nobody's incarnation (and beyond some thousands, Python refuses to read it)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -73,6 +76,11 @@ def observe(event: Event) -> Observed | None:
 def well_formed(observed: Observed) -> bool:
     """Whether the key names an object at all, readable or not."""
     return len(observed.parts) == _PARTS[observed.prefix] and all(observed.parts)
+
+
+def incarnation_number(text: str) -> int | None:
+    """The incarnation that the last part of a registration's key names; None when it is no number of ours."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= INCARNATION_DIGITS else None
 
 
 def _decode(kv: KeyValue, prefix: str, parts: tuple[str, ...]) -> Pod | Node | Refusal | InstanceRecord | None:
@@ -123,8 +131,8 @@ def _refusal(kv: KeyValue) -> Refusal:
 
 
 def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
-    if not (incarnation.isascii() and incarnation.isdigit()):
-        raise InvalidObject(f"incarnation {incarnation!r} is no number")
+    if incarnation_number(incarnation) is None:
+        raise InvalidObject(f"incarnation {incarnation[:80]!r} is no number")
     try:
         return InstanceRecord.model_validate_json(kv.value)
     except ValidationError as error:

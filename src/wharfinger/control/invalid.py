@@ -45,7 +45,7 @@ class InvalidObjects:
         if before is None:
             self._metrics.invalid_objects.labels(kind_of(key)).inc()
         if before != reason:
-            log.warning("invalid %s key=%s reason=%r", kind_of(key), _printable(key), reason)
+            log.warning("invalid %s key=%s reason=%r", kind_of(key), printable(key), reason)
 
     def clear(self, key: str) -> None:
         """The key holds a valid object, or none."""
@@ -53,5 +53,6 @@ class InvalidObjects:
             self._metrics.invalid_objects.labels(kind_of(key)).dec()
 
 
-def _printable(key: str) -> str:
+def printable(key: str) -> str:
+    """A key, or a part of one, as text that can be encoded: bytes that are no UTF-8 are spelt out."""
     return key.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
-from wharfinger.control.decoding import Observed, well_formed
+from wharfinger.control.decoding import Observed, incarnation_number, well_formed
 from wharfinger.control.invalid import InvalidObjects
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
@@ -127,10 +127,11 @@ class View:
 
     def _instance(self, observed: Observed, changes: Changes) -> None:
         tenant, slot, incarnation = observed.parts
-        if not (incarnation.isascii() and incarnation.isdigit()):
+        number = incarnation_number(incarnation)
+        if number is None:
             return
         new = observed.value if isinstance(observed.value, InstanceRecord) else None
-        changes.instances.append(InstanceChange(tenant, slot, int(incarnation), new))
+        changes.instances.append(InstanceChange(tenant, slot, number, new))
 
     def _tenant(self, observed: Observed, changes: Changes) -> None:
         (name,) = observed.parts
