@@ -58,3 +58,11 @@ def test_columns_are_as_wide_as_their_widest_cell_and_stay_so() -> None:
 
     assert table.render([("long", "x")]) == "A      B\nlong   x"
     assert table.render([("s", "y")], headings=False) == "s      y"
+
+
+def test_what_others_wrote_cannot_break_a_line_or_speak_to_the_terminal() -> None:
+    table = Columns("A", "B")
+
+    assert table.render([("\x1b[31mred", "two\nlines"), ("byte \udcff", "\u00e4")], headings=False) == (
+        "\\x1b[31mred   two\\nlines\nbyte \\xff     \u00e4"
+    )

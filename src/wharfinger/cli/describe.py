@@ -10,7 +10,7 @@ import typer
 
 from wharfinger.cli import rows
 from wharfinger.cli.options import OBJECTS, Connection, connected
-from wharfinger.cli.output import Columns
+from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.stored import Stored, every, one, pod_key
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
@@ -184,12 +184,12 @@ def _pods_on(pods: list[Pod], now: datetime) -> str:
 
 def _fields(*pairs: tuple[str, str]) -> list[str]:
     """Aligned `Name:  value` lines; empty values are left out."""
-    return [f"{name + ':':<{_INDENT}}{value}" for name, value in pairs if value]
+    return [f"{name + ':':<{_INDENT}}{plain(value)}" for name, value in pairs if value]
 
 
 def _block(name: str, values: Iterable[str]) -> list[str]:
     """One field of several lines; nothing when there are none."""
-    lines = [f"{'':<{_INDENT}}{value}" for value in values]
+    lines = [f"{'':<{_INDENT}}{plain(value)}" for value in values]
     return [f"{name + ':':<{_INDENT}}{lines[0].lstrip()}", *lines[1:]] if lines else []
 
 

@@ -124,7 +124,9 @@ def _tell(error: Exception) -> None:
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, WharfingerError | OSError):
         text = f"{type(error).__name__}: {text} (set {DEBUG}=1 to see where)"
-    typer.echo(f"error: {text}", err=True)
+    from wharfinger.cli.output import plain
+
+    typer.echo(f"error: {plain(text)}", err=True)
 
 
 def _code(code: object) -> int:

@@ -36,13 +36,28 @@ class Columns:
 
     def render(self, rows: Sequence[Sequence[str]], *, headings: bool = True) -> str:
         """The lines of these rows, without the last line's end."""
-        shown = [self.headings, *rows] if headings else list(rows)
-        for row in rows:
+        cells = [[plain(cell) for cell in row] for row in rows]
+        for row in cells:
             self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+        shown = [self.headings, *cells] if headings else cells
         return "\n".join(self._line(row) for row in shown)
 
     def _line(self, row: Sequence[str]) -> str:
         return _GAP.join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)).rstrip()
+
+
+def plain(text: str) -> str:
+    """Text that others wrote, on one line and without power over the terminal.
+
+    Control characters and bytes that are no text are shown as backslash escapes.
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # how a byte that is no UTF-8 is kept in a key
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def show(value: Any, output: Output) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli import rows
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.stored import every
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import Pod
@@ -97,8 +97,8 @@ def _text(entry: Group, now: datetime) -> str:
     more = len(entry.pods) - EXAMPLES
     return "\n".join(
         [
-            f"{len(entry.pods)} {entry.reason}{since}",
-            f"  {entry.message}",
+            f"{len(entry.pods)} {plain(entry.reason)}{since}",
+            f"  {plain(entry.message)}",
             f"  {names}" + (f" and {more} more" if more > 0 else ""),
         ]
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import typer
 
-from wharfinger.cli.output import Columns
+from wharfinger.cli.output import Columns, plain
 from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt, Step
 
@@ -32,25 +32,25 @@ def tell(explanation: Explanation) -> str:
 
 
 def _headline(explanation: Explanation) -> Iterator[str]:
-    where = f" to {explanation.node}" if explanation.node and explanation.state == "bound" else ""
+    where = f" to {plain(explanation.node)}" if explanation.node and explanation.state == "bound" else ""
     yield typer.style(f"pod {explanation.pod} is {explanation.state}{where}", bold=True)
     if explanation.record is not None and explanation.state == "pending":
         record = explanation.record
-        yield f"Waits since attempt {record.attempt} ({record.time}): {record.message}"
+        yield f"Waits since attempt {record.attempt} ({record.time}): {plain(record.message)}"
         if record.plugins:
-            yield f"An event that may help {', '.join(record.plugins)} wakes it."
+            yield f"An event that may help {plain(', '.join(record.plugins))} wakes it."
     for sentence in explanation.missing:
-        yield f"Not shown: {sentence}."
+        yield f"Not shown: {plain(sentence)}."
 
 
 def _attempt(attempt: Attempt) -> Iterator[str]:
     outcome = typer.style(attempt.outcome, fg=_COLOURS.get(attempt.outcome), bold=True)
     took = f", took {_seconds((attempt.ended - attempt.started).total_seconds())}" if attempt.ended else ""
     yield f"Attempt {attempt.attempt}: {outcome}   {_clock(attempt.started)}{took}"
-    yield f"{_INDENT}{attempt.cause[:1].upper()}{attempt.cause[1:]}."
+    yield plain(f"{_INDENT}{attempt.cause[:1].upper()}{attempt.cause[1:]}.")
     yield from _decision(attempt)
     for note in attempt.notes:
-        yield f"{_INDENT}On the way: {note}."
+        yield plain(f"{_INDENT}On the way: {note}.")
     if attempt.steps:
         yield f"{_INDENT}Steps: " + " → ".join(_step(step) for step in attempt.steps)
     yield f"{_INDENT}Run {attempt.run_id}"
@@ -59,10 +59,10 @@ def _attempt(attempt: Attempt) -> Iterator[str]:
 def _decision(attempt: Attempt) -> Iterator[str]:
     computation = attempt.computation
     if attempt.message:
-        yield _INDENT + attempt.message
+        yield _INDENT + plain(attempt.message)
     elif attempt.node:
         fitting = computation.get("feasible", 0)
-        yield f"{_INDENT}{attempt.node}, " + (
+        yield f"{_INDENT}{plain(attempt.node)}, " + (
             "the only node that fits." if fitting == 1 else f"one of {fitting:,} that fit."
         )
     if computation:
@@ -107,7 +107,7 @@ def _step(step: Step) -> str:
     if step.seconds is None:
         return f"{name} since {_clock(step.started)}"
     tries = f" in {step.tries} tries" if step.tries > 1 else ""
-    detail = f" ({step.detail})" if step.detail.startswith("failed") else ""
+    detail = f" ({plain(step.detail)})" if step.detail.startswith("failed") else ""
     return f"{name} {_seconds(step.seconds)}{tries}{detail}"
 
 

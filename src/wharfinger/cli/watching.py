@@ -13,7 +13,7 @@ import typer
 
 from wharfinger.cli.get import columns, table_rows
 from wharfinger.cli.options import Connection
-from wharfinger.cli.output import Columns, Output, to_text
+from wharfinger.cli.output import Columns, Output, plain, to_text
 from wharfinger.cli.rows import Usage
 from wharfinger.cli.stored import Stored, every, read
 from wharfinger.errors import Compacted
@@ -91,7 +91,8 @@ class _View:
             self._known.pop(event.kv.key, None)
             changed.pop(event.kv.key, None)
             if self._output is Output.TABLE:
-                typer.echo(f"{'/'.join(part for part in (entry.namespace, entry.name) if part)} deleted")
+                name = "/".join(part for part in (entry.namespace, entry.name) if part)
+                typer.echo(f"{plain(name)} deleted")
         else:
             self._known[event.kv.key] = changed[event.kv.key] = entry
 
