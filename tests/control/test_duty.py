@@ -83,6 +83,22 @@ async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
         assert len(stage.loops.shards.members) == 1
 
 
+async def test_a_registration_that_vanishes_while_its_lease_is_held_is_written_again() -> None:
+    """Steps: somebody deletes it by hand; or a worker of the same slot name, on its way out, had written it over and
+    takes it along with its own lease. Without a registration this worker would serve nothing, and know of no trouble.
+    """
+    async with Stage(slot="0") as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.part("p"))
+        await stage.store.delete(keys.instance("common", "0", 1))
+        revision = stage.store.revision
+        await stage.until(lambda: stage.store.revision > revision)
+        await stage.caught_up()
+
+        assert await registrations(stage.store) == {"common/0/1": "ready"}
+        assert stage.part("p") is not None
+
+
 async def test_a_worker_that_cannot_reach_temporal_withdraws_until_it_can() -> None:
     async with Stage(slot="0", lease=LeaseSettings(loop_stall=1e9, temporal_unreachable=0.03)) as stage:
         await stage.put_pod("p")

@@ -105,6 +105,8 @@ class Duty:
         relevant = [change for change in changes.instances if change.tenant == self._tenant]
         for change in relevant:
             self._roster.set(change.slot, change.incarnation, change.new)
+            if change.new is None and change.incarnation == INCARNATION:
+                self._membership.vanished(change.slot)
         if relevant or changes.listed:
             self._share_out(anew=changes.listed)
 

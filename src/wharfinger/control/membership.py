@@ -94,6 +94,12 @@ class Membership:
             self._wanted = state
             self._news.set()
 
+    def vanished(self, slot: str) -> None:
+        """The registration of this slot is gone from etcd: where it is ours and our lease is held, it is written again."""
+        if slot == self.slot:
+            self._written = None
+            self._news.set()
+
     async def run(self) -> None:
         """Register, and register again whenever the lease is lost, until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -166,13 +172,16 @@ class Membership:
         operations: list[Operation] = [Put(self._key, record.to_bytes(), lease=lease.id)]
         if self._stale not in ("", self._key):
             operations.append(Delete(self._stale))
+        self._written = wanted  # before the answer: what was written may have vanished again when that comes
         try:
             await self._store.txn([], operations)
         except LeaseLost:
+            self._written = None
             return 0.2  # the lease's thread will say so in a moment
         except StoreError as error:
+            self._written = None
             log.debug("not registered yet state=%s error=%r", wanted, str(error))
             return 0.5
-        self._written, self._stale = wanted, ""
+        self._stale = ""
         log.info("registered slot=%s state=%s", self._slot, wanted)
         return None
