@@ -95,7 +95,7 @@ class Membership:
             self._news.set()
 
     def vanished(self, slot: str) -> None:
-        """The registration of this slot is gone from etcd: where it is ours and our lease is held, it is written again."""
+        """This slot's registration is gone from etcd: it is written again where it is ours and the lease is held."""
         if slot == self.slot:
             self._written = None
             self._news.set()

@@ -83,6 +83,7 @@ class Polling:
         self._failed: Callable[[], None] = lambda: None
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Lock()
 
     def on_failure(self, failed: Callable[[], None]) -> None:
         """Call `failed` when the worker ends by itself: polling has to be started again."""
@@ -102,7 +103,14 @@ class Polling:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Poll no more; running activities finish, or are cancelled after `drain_timeout`."""
+        """Poll no more; running activities finish, or are cancelled after `drain_timeout`.
+
+        Asked while it is stopping already, it waits for that: nobody goes before the activities have.
+        """
+        async with self._stopping:
+            await self._stop()
+
+    async def _stop(self) -> None:
         worker, task = self._worker, self._task
         self._worker = self._task = None
         if worker is None or task is None or task.done():
