@@ -138,6 +138,8 @@ def test_get_invalid_lists_what_cannot_be_read_with_its_reason(shell: Shell, url
         {"key": f"{prefix}list", "reason": "is a list, not an object"},
         {"key": f"{prefix}other", "reason": "metadata.name is 'name', its key says 'other'"},
     ]
+    alone = shell("get", "pod", "list", "-n", shell.namespace, "-o", "yaml")
+    assert (alone.code, alone.out, alone.err) == (1, "", "error: pod list cannot be read: is a list, not an object\n")
     everywhere = shell("get", "pods", "--invalid", "-o", "json").json
     assert all(entry in everywhere for entry in found)
     for name in wrong:

@@ -26,9 +26,14 @@ def attempt(number: int, run_id: str = "run") -> Attempt:
 
 
 def explained(
-    pod: Pod | None = POD, *, bound_by: str = "", record: AttemptRecord | None = None, attempts: list[Attempt]
+    pod: Pod | None = POD,
+    *,
+    bound_by: str = "",
+    record: AttemptRecord | None = None,
+    attempts: list[Attempt],
+    limit: int | None = None,
 ) -> Explanation:
-    return explain("default/web-1", pod, bound_by, record, attempts)
+    return explain("default/web-1", pod, bound_by, record, attempts, limit=limit)
 
 
 def test_attempts_are_told_in_order() -> None:
@@ -41,6 +46,23 @@ def test_attempts_are_told_in_order() -> None:
 def test_attempts_that_retention_took_are_named() -> None:
     assert explained(attempts=[attempt(2)]).missing == ("attempt 1 is no longer kept by Temporal (retention)",)
     assert explained(attempts=[attempt(5)]).missing == ("attempts 1 to 4 are no longer kept by Temporal (retention)",)
+
+
+def test_attempts_that_were_not_asked_for_are_not_said_to_be_lost() -> None:
+    [missing] = explained(attempts=[attempt(4), attempt(5)], limit=2).missing
+
+    assert missing == "attempts 1 to 3 are older than the 2 asked for"
+    assert explained(attempts=[attempt(1), attempt(2)], limit=2).missing == ()
+    assert "retention" in explained(attempts=[attempt(5)], limit=2).missing[0]
+
+
+def test_a_record_of_an_earlier_life_of_the_name_counts_for_nothing() -> None:
+    old = RECORD.model_copy(update={"create_revision": 7})
+
+    for pod in (None, replace(POD, create_revision=9)):
+        found = explained(pod, record=old, attempts=[])
+        assert (found.record, found.missing) == (None, ())
+    assert explained(replace(POD, create_revision=7), record=old, attempts=[]).record == old
 
 
 def test_a_binding_attempt_that_retention_took_is_named() -> None:

@@ -13,7 +13,7 @@ from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.cli.rows import Usage
 from wharfinger.cli.stored import Stored, every, one, pod_key
-from wharfinger.errors import UsageError
+from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import NODE, POD, Kind
 from wharfinger.registry.store import Store
@@ -66,12 +66,14 @@ async def _get(connection: Connection, kind: Kind, namespace: str, name: str, ou
     async with open_store(connection) as store:
         if name:
             found = [await one(store, kind, namespace, name)]
+            if output is not Output.TABLE and not found[0].mapping():
+                raise InvalidObject(f"{kind.singular} {name} cannot be read: {found[0].invalid or 'is no object'}")
         else:
             _, found = await every(store, kind, namespace)
         usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
     if output is not Output.TABLE:
         items = [obj for entry in found if (obj := entry.mapping())]
-        show(items[0] if name and items else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+        show(items[0] if name else {"apiVersion": "v1", "kind": "List", "items": items}, output)
         if len(items) < len(found):
             typer.echo(f"{len(found) - len(items)} stored under these keys are no objects; see --invalid", err=True)
     elif not found:

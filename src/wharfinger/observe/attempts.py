@@ -33,11 +33,11 @@ Run = tuple[str, str]
 
 
 async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey, limit: int = LIMIT) -> Explanation:
-    """Everything known of a pod's scheduling; raises `StoreError`, `ServerError`."""
+    """Everything known of a pod's scheduling; raises `StoreError`, `ServerError`, `InvalidObject`."""
     pod, bound_by = await _pod(store, key)
     record = await _record(store, key)
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
-    return explain(str(key), pod, bound_by, record, attempts)
+    return explain(str(key), pod, bound_by, record, attempts, limit=limit)
 
 
 async def fetch_attempts(
@@ -93,13 +93,16 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
     read = await store.get(keys.pod(*key))
     if read.kv is None:
         return None, ""
-    pod = decode_pod(
-        read.kv.value,
-        namespace=key.namespace,
-        name=key.name,
-        create_revision=read.kv.create_revision,
-        mod_revision=read.kv.mod_revision,
-    )
+    try:
+        pod = decode_pod(
+            read.kv.value,
+            namespace=key.namespace,
+            name=key.name,
+            create_revision=read.kv.create_revision,
+            mod_revision=read.kv.mod_revision,
+        )
+    except InvalidObject as error:
+        raise InvalidObject(f"pod {key} cannot be read: {error}") from error
     annotations = documents.parse(read.kv.value)["metadata"].get("annotations")
     return pod, str(annotations.get(ATTEMPT_ANNOTATION, "")) if isinstance(annotations, dict) else ""
 

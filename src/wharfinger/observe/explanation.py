@@ -34,20 +34,29 @@ class Explanation:
 
 
 def explain(
-    name: str, pod: Pod | None, bound_by: str, record: AttemptRecord | None, attempts: Iterable[Attempt]
+    name: str,
+    pod: Pod | None,
+    bound_by: str,
+    record: AttemptRecord | None,
+    attempts: Iterable[Attempt],
+    *,
+    limit: int | None = None,
 ) -> Explanation:
     """Put together what was found.
 
-    `pod` is None when etcd has none; `bound_by` is its annotation `<workflow id>@<run id>`, or empty.
+    `pod` is None when etcd has none; `bound_by` is its annotation `<workflow id>@<run id>`, or empty. A record
+    of an earlier life of the pod's name counts for nothing. `limit` is how many attempts were asked for.
     """
     told = tuple(sorted(attempts, key=lambda attempt: attempt.started))
+    if record is not None and (pod is None or record.create_revision not in (0, pod.create_revision)):
+        record = None
     return Explanation(
         pod=name,
         state=state_of(pod),
         node=pod.node_name or None if pod else None,
         attempts=told,
         record=record,
-        missing=tuple(missing_parts(pod, bound_by, record, told)),
+        missing=tuple(missing_parts(pod, bound_by, record, told, limit)),
     )
 
 
@@ -63,13 +72,14 @@ def state_of(pod: Pod | None) -> str:
 
 
 def missing_parts(
-    pod: Pod | None, bound_by: str, record: AttemptRecord | None, attempts: tuple[Attempt, ...]
+    pod: Pod | None, bound_by: str, record: AttemptRecord | None, attempts: tuple[Attempt, ...], limit: int | None
 ) -> Iterable[str]:
-    """Sentences about attempts that Temporal keeps no more: its retention is over, or they were deleted."""
+    """Sentences about attempts that were not asked for, or that Temporal keeps no more: its retention, a deletion."""
     if attempts and attempts[0].attempt > 1:
         last = attempts[0].attempt - 1
         which = "attempt 1 is" if last == 1 else f"attempts 1 to {last} are"
-        yield f"{which} no longer kept by Temporal (retention)"
+        cut = limit is not None and len(attempts) >= limit
+        yield f"{which} {f'older than the {limit} asked for' if cut else 'no longer kept by Temporal (retention)'}"
     runs = {attempt.run_id for attempt in attempts}
     run = bound_by.rpartition("@")[2]
     if run and run not in runs:
