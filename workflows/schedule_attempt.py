@@ -257,6 +257,8 @@ class ScheduleAttempt:
         """End as what the activity failed with; what is the scheduler's own fault is recorded first."""
         if is_cancelled_exception(error):
             raise error
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError from error  # asked for while the activity was out: no next attempt
         # A local activity's failure comes as it is, an ordinary one's is wrapped.
         cause = error.cause if isinstance(error, ActivityError) else error
         kind = cause.type if isinstance(cause, ApplicationError) and cause.type else FailureType.SCHEDULER_ERROR

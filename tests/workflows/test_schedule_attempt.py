@@ -479,3 +479,25 @@ async def test_a_run_cancelled_while_its_bind_is_out_and_contended_is_not_tried_
         await handle.result()
     assert isinstance(raised.value.cause, CancelledError)
     assert len(await stage.runs(handle.id)) == 1
+
+
+@pytest.mark.parametrize("kind", ["Unavailable", "SchedulerError"])
+async def test_a_run_cancelled_while_its_bind_is_out_and_fails_is_not_tried_again(stage: Stage, kind: str) -> None:
+    """Steps: etcd is away, so somebody cancels the attempts; Temporal repeats a cancelled activity no more, and its
+    failure is what the workflow sees. Were it the run's, the chain would go on as if nobody had asked.
+    """
+    stage.activities.binds = [ApplicationError("no answer", type=kind, non_retryable=kind == "SchedulerError")]
+
+    async def cancel() -> None:
+        await stage.client.get_workflow_handle(stage.workflow_id("web-1")).cancel()
+        while "WORKFLOW_EXECUTION_CANCEL_REQUESTED" not in types(await stage.events(stage.workflow_id("web-1"))):
+            await asyncio.sleep(0.01)
+
+    stage.activities.on_bind = cancel
+    handle = await stage.start(name="web-1")
+
+    with pytest.raises(WorkflowFailureError) as raised:
+        await asyncio.wait_for(handle.result(), 10)
+    assert isinstance(raised.value.cause, CancelledError)
+    assert len(await stage.runs(handle.id)) == 1
+    assert stage.activities.requests(RefusalInput) == []
