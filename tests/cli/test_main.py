@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Shell
 from wharfinger.cli import main
+from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import Connection, connection_from, environment, variable
-from wharfinger.errors import UsageError
+from wharfinger.errors import ServerError, UsageError
 
 
 def test_help_lists_every_command(outside: Shell) -> None:
@@ -71,7 +74,7 @@ def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -
     answer = outside("get", "pods", "--etcd", "http://127.0.0.1:1")
 
     assert answer.code == 1
-    assert answer.err.startswith("error: cannot reach etcd at http://127.0.0.1:1")
+    assert answer.err.startswith("error: cannot reach etcd at http://127.0.0.1:1 (Connection refused): is it running?")
     assert answer.err.count("\n") == 1
 
 
@@ -116,3 +119,10 @@ def test_what_is_no_address_of_an_etcd_is_refused(url: str) -> None:
         return
     with pytest.raises(UsageError, match="--etcd"):
         connection_from(etcd=[url])
+
+
+async def test_a_temporal_that_takes_connections_and_never_answers_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        temporal = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ServerError, match=f"cannot reach Temporal at {temporal}"):
+            await asyncio.wait_for(open_temporal(connection_from(temporal=temporal), within=0.2), 5)

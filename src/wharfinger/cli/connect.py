@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wharfinger.registry.store import Store
 
 FIRST_ANSWER = 5.0
-"""Seconds within which etcd must answer for the first time: a person waits."""
+"""Seconds within which etcd, and Temporal, must answer for the first time: a person waits."""
 
 T = TypeVar("T")
 
@@ -35,34 +35,30 @@ async def open_store(connection: Connection) -> AsyncIterator[Store]:
 
     Raises `Unavailable`, `AccessDenied`.
     """
-    from wharfinger.registry import keys
     from wharfinger.registry.etcd import EtcdStore
 
     try:
         async with asyncio.timeout(FIRST_ANSWER):
             store = await EtcdStore.connect(connection.etcd)
     except (Unavailable, TimeoutError) as error:
-        raise _no_etcd(connection) from error
+        raise _no_etcd(connection, error) from error
     try:
-        try:
-            async with asyncio.timeout(FIRST_ANSWER):
-                await store.get(keys.INSTALLATION)
-        except (Unavailable, TimeoutError) as error:
-            raise _no_etcd(connection) from error
         yield store
     finally:
         await store.close()
 
 
-def _no_etcd(connection: Connection) -> Unavailable:
+def _no_etcd(connection: Connection, error: Exception) -> Unavailable:
     addresses = ", ".join(connection.etcd.endpoints)
+    reason = f"no answer within {FIRST_ANSWER:.0f} s" if isinstance(error, TimeoutError) else str(error.__cause__)
     return Unavailable(
-        f"cannot reach etcd at {addresses}: is it running? (`wharfinger dev` starts one; --etcd names it)"
+        f"cannot reach etcd at {addresses} ({reason[:100]}): is it running? "
+        "(`wharfinger dev` starts one; --etcd names it)"
     )
 
 
-async def open_temporal(connection: Connection) -> Client:
-    """A Temporal client with pydantic's data converter.
+async def open_temporal(connection: Connection, *, within: float = FIRST_ANSWER) -> Client:
+    """A Temporal client with pydantic's data converter, which has answered within so many seconds.
 
     TLS and API keys come from the SDK's environment configuration. Raises `ServerError`, and
     `ConfigurationError` when that configuration is malformed.
@@ -74,7 +70,8 @@ async def open_temporal(connection: Connection) -> Client:
 
     configuration = temporal_configuration(connection.temporal)
     try:
-        return await Client.connect(**configuration, data_converter=data_converter)
+        async with asyncio.timeout(within):
+            return await Client.connect(**configuration, data_converter=data_converter)
     except (RuntimeError, ValueError, OSError) as error:
         address = configuration.get("target_host", "")
         raise ServerError(
