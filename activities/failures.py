@@ -6,6 +6,7 @@ the activity, and the attempt says so in the pod's record.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,22 +15,28 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from wharfinger.contracts.scheduling import FailureType
 from wharfinger.errors import PluginError, StoreError
 
+log = logging.getLogger(__name__)
+
 MESSAGE_LIMIT = 500
 """Characters of a failure's message; the traceback is in the worker's log."""
 
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Raise what the block raises as an `ApplicationError`; cancellation passes."""
+    """Raise what the block raises as an `ApplicationError`; cancellation passes.
+
+    What it was caused by does not travel: chained failures are as long as those who raised them liked.
+    """
     try:
         yield
     except ApplicationError:
         raise
     except StoreError as error:
-        raise ApplicationError(one_line(str(error)), type=FailureType.UNAVAILABLE) from error
+        raise ApplicationError(one_line(str(error)), type=FailureType.UNAVAILABLE) from None
     except Exception as error:
-        text = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-        raise ApplicationError(one_line(text), type=FailureType.SCHEDULER_ERROR, non_retryable=True) from error
+        text = one_line(str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}")
+        log.warning("activity failed error=%r", text, exc_info=error)
+        raise ApplicationError(text, type=FailureType.SCHEDULER_ERROR, non_retryable=True) from None
 
 
 def behind(seen: int, wanted: int) -> ApplicationError:
