@@ -43,7 +43,7 @@ from wharfinger.registry.etcd_gateway import CertificateRefused, Dropped, NotSen
 from wharfinger.registry.etcd_lease import EtcdLease
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Body
-from wharfinger.registry.store import Compare, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
+from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 SPOKEN_VERSION = "3.6.0"
@@ -277,7 +277,7 @@ class EtcdStore(Store):
         return aclosing(watch.batches())
 
     async def txn(
-        self, compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation] = ()
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
     ) -> TxnResult:
         """Compare and write in one step; one that only reads is tried again like a read."""
         reads = all(isinstance(operation, Get) for branch in (success, failure) for operation in branch)

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from wharfinger.errors import UsageError
-from wharfinger.registry.store import Compare, Event, Get, KeyValue, Operation, Put, TxnResult, WatchBatch
+from wharfinger.registry.store import Condition, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved, WatchBatch
 
 Body = dict[str, Any]
 
@@ -70,7 +70,7 @@ def put_request(key: str, value: bytes, lease: int) -> Body:
     return request
 
 
-def txn_request(compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation]) -> Body:
+def txn_request(compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]) -> Body:
     """Compare, then run one of two lists of operations."""
     request: Body = {
         "compare": [_compare(compare) for compare in compares],
@@ -81,7 +81,11 @@ def txn_request(compares: Sequence[Compare], success: Sequence[Operation], failu
     return request
 
 
-def _compare(compare: Compare) -> Body:
+def _compare(compare: Condition) -> Body:
+    if isinstance(compare, Unmoved):
+        prefix = key_bytes(compare.prefix)
+        range_of_keys = {"key": base64(prefix), "range_end": base64(prefix_end(prefix))}
+        return {**range_of_keys, "target": "MOD", "result": "LESS", "mod_revision": compare.revision + 1}
     try:
         target, field = _COMPARED_FIELD[compare.target]
     except KeyError:

@@ -24,7 +24,7 @@ from wharfinger.errors import Compacted, RevisionWentBack, StoreError, Unavailab
 from wharfinger.registry.memory_history import History
 from wharfinger.registry.memory_lease import MemoryLease, MemoryLeases
 from wharfinger.registry.store import (
-    Compare,
+    Condition,
     Delete,
     Event,
     Get,
@@ -38,7 +38,7 @@ from wharfinger.registry.store import (
     WatchBatch,
 )
 
-TxnHook = Callable[[Sequence[Compare], Sequence[Operation]], Awaitable[None] | None]
+TxnHook = Callable[[Sequence[Condition], Sequence[Operation]], Awaitable[None] | None]
 """Given a transaction's compares and the operations of its success; may be a coroutine function.
 
 `put` and `delete` are transactions too, without compares.
@@ -155,7 +155,7 @@ class MemoryStore(Store):
             yield Page(items, revision)
 
     async def txn(
-        self, compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation] = ()
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
     ) -> TxnResult:
         """Compare and write in one step."""
         await self._arrive(reads=False)
@@ -249,7 +249,7 @@ class MemoryStore(Store):
         return revision
 
 
-async def _run(hook: TxnHook | None, compares: Sequence[Compare], success: Sequence[Operation]) -> None:
+async def _run(hook: TxnHook | None, compares: Sequence[Condition], success: Sequence[Operation]) -> None:
     if hook is not None:
         outcome = hook(compares, success)
         if inspect.isawaitable(outcome):

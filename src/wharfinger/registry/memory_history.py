@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 
 from wharfinger.errors import Compacted, LeaseLost, RequestTooLarge, RevisionFuture, UsageError
-from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, TxnResult
+from wharfinger.registry.store import Condition, Delete, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved
 
 MAX_REQUEST_BYTES = 1_572_864
 """What etcd accepts in one request, 1.5 MiB."""
@@ -94,7 +94,9 @@ class History:
         keys = (key for _, key in self._order)
         return [key for key in keys if (kv := self._at(key, self.revision)) is not None and kv.lease == lease]
 
-    def txn(self, compares: Sequence[Compare], success: Sequence[Operation], failure: Sequence[Operation]) -> TxnResult:
+    def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]
+    ) -> TxnResult:
         """Compare, then run one branch as one revision. Raises what etcd would refuse with, changing nothing."""
         for operations in (compares, success, failure):
             if len(operations) > self.max_txn_ops:
@@ -105,7 +107,10 @@ class History:
         succeeded = all(self._holds(compare) for compare in compares)
         return self._run(succeeded, success if succeeded else failure)
 
-    def _holds(self, compare: Compare) -> bool:
+    def _holds(self, compare: Condition) -> bool:
+        if isinstance(compare, Unmoved):
+            states = (self._at(key, self.revision) for key in self._keys(compare.prefix, None))
+            return all(kv is None or kv.mod_revision <= compare.revision for kv in states)
         _check_key(compare.key)
         if compare.target not in {"mod", "create"}:
             raise UsageError(f"a transaction compares mod or create, not {compare.target!r}")
@@ -194,12 +199,13 @@ def _check_key(key: str) -> None:
         raise UsageError("a key may not be empty")
 
 
-def _check_size(*lists: Sequence[Compare | Operation]) -> None:
+def _check_size(*lists: Sequence[Condition | Operation]) -> None:
     size = 0
     for operations in lists:
         for operation in operations:
             value = operation.value if isinstance(operation, Put) else b""
-            size += len(operation.key) + len(value) + _OVERHEAD
+            key = operation.prefix if isinstance(operation, Unmoved) else operation.key
+            size += len(key) + len(value) + _OVERHEAD
     if size > MAX_REQUEST_BYTES:
         raise RequestTooLarge(f"a request of about {size} bytes, {MAX_REQUEST_BYTES} are allowed")
 

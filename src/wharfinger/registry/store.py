@@ -76,6 +76,17 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmoved:
+    """A condition on all keys with a prefix: none was written after that revision. Deletes do not count."""
+
+    prefix: str
+    revision: int
+
+
+Condition = Compare | Unmoved
+
+
+@dataclass(frozen=True, slots=True)
 class Put:
     """Write a key, optionally under a lease."""
 
@@ -159,7 +170,7 @@ class Store(Protocol):
 
     async def txn(
         self,
-        compares: Sequence[Compare],
+        compares: Sequence[Condition],
         success: Sequence[Operation],
         failure: Sequence[Operation] = (),
     ) -> TxnResult:

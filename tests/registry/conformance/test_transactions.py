@@ -9,7 +9,7 @@ from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import LeaseLost, RequestTooLarge, UsageError
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.memory import MemoryStore
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult, Unmoved
 from wharfinger.settings import EtcdSettings
 
 
@@ -46,6 +46,23 @@ async def test_revision_zero_means_that_the_key_must_not_exist(world: World, tar
     third = await world.store.txn([Compare(key, target, 0)], [Put(key, b"3")])
 
     assert [first.succeeded, second.succeeded, third.succeeded] == [True, False, True]
+
+
+async def test_a_prefix_is_unmoved_while_none_of_its_keys_was_written_later(world: World) -> None:
+    """Keys beside the prefix do not count, nor do deletes; an empty prefix has not moved."""
+
+    async def unmoved(revision: int) -> bool:
+        return (await world.store.txn([Unmoved(world.key("bound/"), revision)], [])).succeeded
+
+    assert await unmoved(1)
+    await world.store.put(world.key("bound/a"), b"")
+    newest = await world.store.put(world.key("bound/b"), b"")
+    await world.store.put(world.key("boundary"), b"")
+
+    assert not await unmoved(newest - 1)
+    assert await unmoved(newest)
+    await world.store.delete(world.key("bound/b"))
+    assert await unmoved(newest - 1)
 
 
 async def test_one_compare_that_fails_fails_them_all_and_the_other_branch_runs(world: World) -> None:
