@@ -9,6 +9,7 @@ from temporalio.client import Client
 
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
+from tests.integration.histories import length
 from tests.integration.worker_process import cpu_seconds, scrape, total
 
 pytestmark = pytest.mark.timeout(240)
@@ -42,9 +43,8 @@ async def longest_history(tree: DevTree, query: str, runs: int) -> int:
     client = await Client.connect(tree.ready["temporal"], namespace=tree.ready["namespace"])
     found = [run async for run in client.list_workflows(query, limit=runs)]
     assert len(found) == runs
-    return max(
-        [len((await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()).events) for run in found]
-    )
+    handles = [client.get_workflow_handle(run.id, run_id=run.run_id) for run in found]
+    return max([length((await handle.fetch_history()).events) for handle in handles])
 
 
 async def test_200_pods_that_fit_nowhere_wait_cost_nothing_and_are_bound_when_nodes_come(cluster: DevTree) -> None:

@@ -97,7 +97,7 @@ async def test_a_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_goes_on_afte
 
     assert write.value.maybe_applied
     assert not read.value.maybe_applied
-    assert took < 0.6 + 1.5 + 0.5
+    assert took < 0.6 + 1.5 + 2.0
     assert [event.kv.value for event in events] in ([b"2", b"3"], [b"3"])
 
 
@@ -219,7 +219,7 @@ async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back() -> None:
 
     with pytest.raises(Unavailable):
         await call
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 3.0  # of the 10 s that the call may take
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])

@@ -21,14 +21,13 @@ async def test_a_lease_that_cannot_be_renewed_is_called_lost_before_etcd_drops_i
     async with EtcdStore(EtcdSettings(endpoints=(etcd.url,))) as store:
         lease = await store.grant_lease(2)
         etcd.pause()
-        stopped = time.monotonic()
+        await asyncio.sleep(1.95)
+        lost_in_time = lease.lost
         reason = await asyncio.wait_for(lease.wait_lost(), 5)
-        took = time.monotonic() - stopped
         etcd.resume()
 
+    assert lost_in_time
     assert "not renewed" in reason
-    assert took < 2.0
-    assert lease.lost
 
 
 async def test_a_lease_outlives_an_outage_shorter_than_its_time(start_etcd: StartEtcd) -> None:
@@ -49,7 +48,7 @@ async def test_a_lease_that_somebody_else_revoked_is_noticed_at_the_next_renewal
     async with EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,))) as store:
         lease = await store.grant_lease(3)
         steady_etcd.post("/v3/lease/revoke", {"ID": str(lease.id)})
-        reason = await asyncio.wait_for(lease.wait_lost(), 2)
+        reason = await asyncio.wait_for(lease.wait_lost(), 5)
         await lease.revoke()
 
     assert "no longer" in reason
