@@ -156,6 +156,20 @@ def test_a_start_that_is_not_confirmed_in_time_is_repeated(queue: SchedulingQueu
     assert popped(queue) == ["a"]
 
 
+def test_pods_whose_starts_are_not_confirmed_do_not_keep_others_out(queue: SchedulingQueue, clock: Clock) -> None:
+    """A pod that a Permit plugin holds is in flight for minutes; perhaps it is held until the others come, too."""
+    queue.put(pod("held"), None)
+    entry = queue.pop()
+    assert entry is not None
+    queue.started(entry)
+    clock.advance(10)
+    queue.put(pod("new"), None)
+    clock.advance(20)
+    assert queue.return_overdue() == 1
+
+    assert popped(queue) == ["new", "held"]
+
+
 def test_a_start_that_temporal_has_not_accepted_yet_is_not_overdue(queue: SchedulingQueue, clock: Clock) -> None:
     queue.put(pod("a"), None)
     queue.pop()

@@ -39,7 +39,7 @@ class Active:
         if entry.not_before > now:
             heapq.heappush(self._held, (entry.not_before, ticket, entry))
         else:
-            heapq.heappush(self._ready, (self._order(entry.pod, entry.since), ticket, entry))
+            heapq.heappush(self._ready, (self._order(entry.pod, entry.arrival), ticket, entry))
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
@@ -68,4 +68,4 @@ class Active:
         while self._held and self._held[0][0] <= now:
             _, ticket, entry = heapq.heappop(self._held)
             if self._ticket.get(entry.key) == ticket:
-                heapq.heappush(self._ready, (self._order(entry.pod, entry.since), ticket, entry))
+                heapq.heappush(self._ready, (self._order(entry.pod, entry.arrival), ticket, entry))

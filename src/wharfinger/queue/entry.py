@@ -25,7 +25,9 @@ class Entry:
     pod: Pod
     """As last seen."""
     since: float
-    """Clock seconds at which the pod was first queued here; orders pods of equal priority."""
+    """Clock seconds at which the pod was first queued here."""
+    arrival: float
+    """Orders pods of equal priority, clock seconds: as `since`, until a start is not confirmed in time."""
     part: Part
     cause: str
     """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `gone-chain`, ..."""

@@ -136,10 +136,13 @@ class SchedulingQueue:
     def return_overdue(self) -> int:
         """Make pods active again whose start etcd has not confirmed in time; how many.
 
-        A start may have joined a run that was just ending, and nobody would ever tell.
+        A start may have joined a run that was just ending, and nobody would ever tell. They go behind pods of equal
+        priority: as many as may be in flight, held by a Permit plugin for long, would keep all others out.
         """
-        late = self.in_flight.overdue(self._clock())
+        now = self._clock()
+        late = self.in_flight.overdue(now)
         for entry in late:
+            entry.arrival = now
             self._move(entry, Part.ACTIVE, "unconfirmed")
         return len(late)
 
@@ -152,8 +155,16 @@ class SchedulingQueue:
 
     def _put_new(self, pod: Pod, refusal: Refusal | None, gate: str, cause: str, not_before: float) -> Entry:
         part = Part.GATED if gate else Part.WAITING if refusal is not None else Part.ACTIVE
+        now = self._clock()
         entry = Entry(
-            pod=pod, since=self._clock(), part=part, cause=cause, refusal=refusal, not_before=not_before, gate=gate
+            pod=pod,
+            since=now,
+            arrival=now,
+            part=part,
+            cause=cause,
+            refusal=refusal,
+            not_before=not_before,
+            gate=gate,
         )
         self._entries[pod.key] = entry
         # Taken over with a record: the chain is started again soon, whoever holds it.
