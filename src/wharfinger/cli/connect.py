@@ -38,9 +38,8 @@ async def open_store(connection: Connection) -> AsyncIterator[Store]:
     from wharfinger.registry.etcd import EtcdStore
 
     try:
-        async with asyncio.timeout(FIRST_ANSWER):
-            store = await EtcdStore.connect(connection.etcd)
-    except (Unavailable, TimeoutError) as error:
+        store = await EtcdStore.connect(connection.etcd, within=FIRST_ANSWER)
+    except Unavailable as error:
         raise _no_etcd(connection, error) from error
     try:
         yield store
@@ -48,9 +47,9 @@ async def open_store(connection: Connection) -> AsyncIterator[Store]:
         await store.close()
 
 
-def _no_etcd(connection: Connection, error: Exception) -> Unavailable:
+def _no_etcd(connection: Connection, error: Unavailable) -> Unavailable:
     addresses = ", ".join(connection.etcd.endpoints)
-    reason = f"no answer within {FIRST_ANSWER:.0f} s" if isinstance(error, TimeoutError) else str(error.__cause__)
+    reason = str(error.__cause__ or error)
     return Unavailable(
         f"cannot reach etcd at {addresses} ({reason[:100]}): is it running? "
         "(`wharfinger dev` starts one; --etcd names it)"

@@ -172,8 +172,9 @@ def _failure(error: Exception) -> Exception:
         return CertificateRefused(str(error))
     if isinstance(error, TimeoutError):
         return Unanswered(str(error) or "no answer in time")
-    # what the library found wrong with an answer shows the request, token and all, in its repr
-    return Unanswered(str(error) if isinstance(error, aiohttp.ClientResponseError) else repr(error))
+    if isinstance(error, aiohttp.ClientResponseError):  # its repr shows the request, token and all
+        return Unanswered(f"the answer is no HTTP: {error.message.partition(chr(10))[0].rstrip(':')}")
+    return Unanswered(repr(error))
 
 
 def _reason(error: OSError) -> str:
@@ -202,11 +203,14 @@ class EtcdStore(Store):
         self._leases: list[EtcdLease] = []
 
     @classmethod
-    async def connect(cls, settings: EtcdSettings) -> Self:
-        """A store that has answered once. Raises `Unavailable`, `AccessDenied`, `ConfigurationError`."""
+    async def connect(cls, settings: EtcdSettings, *, within: float | None = None) -> Self:
+        """A store that has answered once, `within` so many seconds (None = the settings' deadline).
+
+        Raises `Unavailable`, `AccessDenied`, `ConfigurationError`.
+        """
         store = cls(settings)
         try:
-            await store.get(keys.INSTALLATION)
+            await store._call("/kv/range", wire.get_request(keys.INSTALLATION, 0), repeatable=True, within=within)
         except BaseException:
             await store.close()
             raise
@@ -234,10 +238,10 @@ class EtcdStore(Store):
     def _observe(self, revision: int) -> None:
         self._seen = max(self._seen, revision)
 
-    async def _call(self, path: str, body: Body, *, repeatable: bool) -> Body:
+    async def _call(self, path: str, body: Body, *, repeatable: bool, within: float | None = None) -> Body:
         """A linearizable call: its answer can show no older state than any answer before it was sent."""
         known = self._seen
-        answer = await self._connection.call(path, body, repeatable=repeatable)
+        answer = await self._connection.call(path, body, repeatable=repeatable, within=within)
         revision = wire.header_revision(answer)
         if not revision:
             raise Unavailable("what answers is no etcd: it tells no revision", maybe_applied=not repeatable)
