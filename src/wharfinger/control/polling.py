@@ -22,8 +22,9 @@ POLLERS = 10
 STICKY_SHARE = 0.5
 """Of the pollers of workflow tasks: the SDK leaves one of five for runs whose worker died, and those would wait."""
 STICKY = timedelta(seconds=5)
-"""How long a run waits for a worker that died before any other gets its next task. Less than the dead one's lease,
-and more than a task of a busy server waits: one that times out is replayed, and costs two events."""
+"""How long a run waits for a worker that died before any other gets its next task. Less than the dead one's usual
+lease, and more than a task of a busy server waits: one that times out is replayed, and costs two events. A shorter
+lease does not shorten it."""
 EAGER_PER_TASK = 3
 STOP_SLACK = 5.0
 """Seconds beyond the activities' time in which the SDK has to come to its end."""
