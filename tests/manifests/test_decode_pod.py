@@ -14,7 +14,9 @@ from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-SOFT, HARD = {"whenUnsatisfiable": "ScheduleAnyway"}, {"whenUnsatisfiable": "DoNotSchedule"}
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+SOFT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+HARD = {**SOFT, "whenUnsatisfiable": "DoNotSchedule"}
 
 
 def pod_requiring(term: dict[str, Any]) -> dict[str, Any]:
@@ -167,8 +169,12 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
 @pytest.mark.parametrize(
     ("spec", "words", "hard"),
     [
-        ({"affinity": {"podAffinity": {REQUIRED: [{}]}}}, "inter-pod affinity", True),
-        ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, "inter-pod affinity", False),
+        ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "inter-pod affinity", True),
+        (
+            {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
+            "inter-pod affinity",
+            False,
+        ),
         ({"topologySpreadConstraints": [HARD]}, "topology spread constraints", True),
         ({"topologySpreadConstraints": [SOFT]}, "topology spread constraints", False),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volume claims", False),
@@ -255,3 +261,34 @@ def test_what_is_wrong_is_named_with_its_field(manifest: dict[str, Any], reason:
 def test_a_malformed_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidObject, match=r"metadata\.name"):
         pod_from_mapping(pod_manifest(metadata={"name": name}))
+
+
+def test_images_are_those_of_all_containers_and_of_image_volumes() -> None:
+    pod = pod_from_mapping(
+        pod_manifest(
+            initContainers=[{"image": "init:1"}],
+            containers=[{"image": "main:2"}, {"image": "main:2"}, {}],
+            volumes=[{"emptyDir": {}}, {"image": {"reference": "data:3"}}],
+        )
+    )
+
+    assert (pod.images, pod.container_count) == (("init:1", "main:2", "main:2", "data:3"), 4)
+
+
+@pytest.mark.parametrize(("written", "seconds"), [(None, 30), (0, 0), (45, 45), (-3, 1)])
+def test_grace_is_thirty_seconds_unless_said_otherwise(written: int | None, seconds: int) -> None:
+    assert pod_from_mapping(pod_manifest(terminationGracePeriodSeconds=written)).termination_grace_seconds == seconds
+
+
+@pytest.mark.parametrize(
+    ("condition", "target"),
+    [
+        ({"status": "True", "reason": "PreemptionByScheduler"}, True),
+        ({"status": "False", "reason": "PreemptionByScheduler"}, False),
+        ({"status": "True", "reason": "EvictionByEvictionAPI"}, False),
+    ],
+)
+def test_a_pod_is_being_evicted_when_preemption_says_so(condition: dict[str, str], target: bool) -> None:
+    status = {"conditions": [{"type": "Ready"}, {"type": "DisruptionTarget", **condition}]}
+
+    assert pod_from_mapping(pod_manifest(status=status)).disruption_target is target

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod
+from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
 from wharfinger.manifests.edit import bind_pod, refuse_pod
+from wharfinger.manifests.surroundings import KINDS
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["-1", "1e999", "\ud800", ""])
@@ -21,9 +22,21 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
 )
 
+TERM = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]},
+    "namespaces": ["n"],
+    "namespaceSelector": {},
+    "matchLabelKeys": ["a"],
+    "mismatchLabelKeys": ["b"],
+}
 FULL_POD = pod_manifest(
     metadata={"labels": {"a": "b"}},
-    status={"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}], "startTime": "x"},
+    status={
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],
+        "startTime": "x",
+    },
     affinity={
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -31,12 +44,26 @@ FULL_POD = pod_manifest(
             },
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchFields": []}}],
         },
-        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]},
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]},
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]
+        },
     },
     initContainers=[{"restartPolicy": "Always", "ports": [{"hostPort": 1}], "resources": {"limits": {"cpu": 1}}}],
     tolerations=[{"key": "k"}],
-    topologySpreadConstraints=[{"whenUnsatisfiable": "x"}],
-    volumes=[{"ephemeral": {}}],
+    topologySpreadConstraints=[
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "minDomains": 2,
+            "nodeTaintsPolicy": "Honor",
+            "labelSelector": {"matchLabels": {"a": "b"}},
+            "matchLabelKeys": ["a"],
+        }
+    ],
+    volumes=[{"ephemeral": {}}, {"image": {"reference": "r"}}],
+    terminationGracePeriodSeconds=3,
     schedulingGates=[{"name": "g"}],
     schedulingGroup={"podGroupName": "g"},
     resources={"requests": {"cpu": "1"}, "limits": {"memory": "1"}},
@@ -48,6 +75,13 @@ FULL_NODE = node_manifest(
     taints=[{"key": "a"}],
     unschedulable=False,
 )
+
+SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}
+FULL_SURROUNDING = {
+    "metadata": {"name": "web", "namespace": "default", "labels": {"a": "b"}},
+    "spec": {"selector": SELECTOR, "template": {"metadata": {"labels": {"a": "b"}}}},
+    "status": {"disruptionsAllowed": 1, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}},
+}
 
 
 def only_invalid_object(reader: Callable[[], Any]) -> Any:
@@ -80,6 +114,8 @@ def read_everything(value: bytes) -> None:
     only_invalid_object(lambda: decode_pod(value, namespace="default", name="web"))
     decode_occupant(value, namespace="default", name="web")
     only_invalid_object(lambda: decode_node(value, name="n1"))
+    for kind in KINDS:
+        only_invalid_object(lambda kind=kind: decode_surrounding(value, kind, namespace="default", name="web"))
     only_invalid_object(lambda: bind_pod(value, node_name="n", attempt="a", now="t"))
     only_invalid_object(lambda: refuse_pod(value, reason="r", message="m", now="t"))
 
@@ -121,6 +157,12 @@ def test_a_bound_pod_with_one_field_replaced_is_read_or_counts_still(path: tuple
 @given(st.sampled_from(paths(FULL_NODE)), VALUES)
 def test_a_node_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
     read_everything(raw(replaced(FULL_NODE, path, new)))
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(paths(FULL_SURROUNDING)), VALUES)
+def test_a_surrounding_object_with_one_field_replaced(path: tuple[Any, ...], new: Any) -> None:
+    read_everything(raw(replaced(FULL_SURROUNDING, path, new)))
 
 
 @given(st.dictionaries(st.text().filter(lambda key: key not in ("metadata", "spec", "status")), VALUES, max_size=4))

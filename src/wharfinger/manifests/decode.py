@@ -1,7 +1,7 @@
-"""Bytes and mappings to the model's pods and nodes: what the informer, `apply` and the simulator call.
+"""Bytes and mappings to the model's objects: what the informer, `apply` and the simulator call.
 
-Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The
-subjects are next door: `pods`, `occupants`, `nodes`, `selectors`; the bytes' syntax is `documents`.
+Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The subjects are
+next door: `pods`, `affinity`, `occupants`, `nodes`, `surroundings`, `selectors`; the bytes' syntax is `documents`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents, nodes, pods
+from wharfinger.manifests import documents, nodes, pods, surroundings
 from wharfinger.manifests.metadata import check_key
 from wharfinger.manifests.occupants import occupant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import Surrounding
 
 
 def decode_pod(
@@ -53,6 +54,16 @@ def decode_node(value: bytes, *, name: str = "", create_revision: int = 0, mod_r
     return node_from_mapping(obj, create_revision=create_revision, mod_revision=mod_revision)
 
 
+def decode_surrounding(value: bytes, kind: str, *, namespace: str = "", name: str = "") -> Surrounding | None:
+    """A stored object of one of `surroundings.KINDS`; None for one that means nothing to any decision.
+
+    Raises `InvalidObject`; `namespace` and `name` as for pods.
+    """
+    obj = documents.parse(value)
+    check_key(obj, namespace=namespace, name=name)
+    return surrounding_from_mapping(obj, kind, default_namespace=namespace or "default")
+
+
 def pod_from_mapping(
     obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
 ) -> Pod:
@@ -69,5 +80,18 @@ def node_from_mapping(obj: Mapping[str, Any], *, create_revision: int = 0, mod_r
     """A node from its mapping. Raises `InvalidObject`."""
     try:
         return nodes.node(obj, create_revision=create_revision, mod_revision=mod_revision)
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
+
+
+def surrounding_from_mapping(
+    obj: Mapping[str, Any], kind: str, *, default_namespace: str = "default"
+) -> Surrounding | None:
+    """An object of one of `surroundings.KINDS` from its mapping; None for one that means nothing to any decision.
+
+    Raises `InvalidObject`.
+    """
+    try:
+        return surroundings.surrounding(obj, kind, default_namespace)
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None

@@ -12,14 +12,14 @@ from wharfinger.model.names import UID_LIMIT, is_dns_label, is_dns_subdomain
 METADATA = "metadata."
 
 
-def check_kind(obj: Mapping[str, Any], kind: str) -> None:
-    """Refuse an object of another kind than `v1` `kind`; stored objects may leave both out."""
+def check_kind(obj: Mapping[str, Any], kind: str, api_version: str = "v1") -> None:
+    """Refuse an object of another kind or version; stored objects may leave both out."""
     found = text(obj, "kind")
     if found not in ("", kind):
         raise InvalidObject(f"kind is {found[:40]!r}, not {kind!r}")
     version = text(obj, "apiVersion")
-    if version not in ("", "v1"):
-        raise InvalidObject(f"apiVersion is {version[:40]!r}, not 'v1'")
+    if version not in ("", api_version):
+        raise InvalidObject(f"apiVersion is {version[:40]!r}, not {api_version!r}")
 
 
 def checked_object(obj: object) -> Mapping[str, Any]:

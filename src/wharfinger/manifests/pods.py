@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
 from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
 from wharfinger.manifests.metadata import (
     METADATA,
@@ -16,7 +17,7 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
-from wharfinger.manifests.unsupported import hard_terms_across_nodes, unsupported_features
+from wharfinger.manifests.unsupported import unsupported_features
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import DEFAULT_SCHEDULER, NO_LABELS, HostPort, Pod
 from wharfinger.model.resources import Container, PodResources, Request, pod_request
@@ -25,6 +26,7 @@ SPEC = "spec."
 STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 _INT32 = 2**31 - 1
+_DEFAULT_GRACE = 30
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The classes that every Kubernetes cluster has."""
 
@@ -39,10 +41,14 @@ def pod(given: object, *, create_revision: int, mod_revision: int, default_names
     containers = mappings(spec, "containers", SPEC)
     init_containers = mappings(spec, "initContainers", SPEC)
     labels = text_map(metadata, "labels", METADATA)
+    namespace = object_namespace(metadata, default_namespace)
     affinity = node_affinity(spec)
+    terms = PodTerms(spec, namespace, labels)
+    required, required_anti = terms.required(AFFINITY), terms.required(ANTI_AFFINITY)
+    constraints = spread_constraints(spec)
     request = _request(spec, containers, init_containers)
     return Pod(
-        namespace=object_namespace(metadata, default_namespace),
+        namespace=namespace,
         name=object_name(metadata),
         uid=object_uid(metadata) or f"rev-{create_revision}",
         create_revision=create_revision,
@@ -65,9 +71,18 @@ def pod(given: object, *, create_revision: int, mod_revision: int, default_names
         required_node_terms=required_node_terms(affinity) if affinity else None,
         preferred_node_terms=preferred_node_terms(affinity) if affinity else (),
         tolerations=tolerations(spec),
+        required_affinity=required,
+        required_anti_affinity=required_anti,
+        preferred_affinity=terms.preferred(AFFINITY),
+        preferred_anti_affinity=terms.preferred(ANTI_AFFINITY),
+        spread_constraints=constraints,
+        images=_images(spec, containers, init_containers),
+        container_count=len(init_containers) + len(containers),
+        termination_grace_seconds=_grace(spec),
+        disruption_target=_being_evicted(status),
         scheduling_gates=_gates(spec),
         unsupported=unsupported_features(spec),
-        hard_terms_across_nodes=hard_terms_across_nodes(spec),
+        hard_terms_across_nodes=bool(required or required_anti or any(entry.hard for entry in constraints)),
         group=_group(spec, labels),
         condition=_scheduled_condition(status),
     )
@@ -91,6 +106,35 @@ def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
         if name:
             return name
     return labels.get(GROUP_LABEL, "") if labels is not NO_LABELS else ""
+
+
+def _images(
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """What must be on the node to run the pod, one entry a use."""
+    names = [text(entry, "image", f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)]
+    names += [text(entry, "image", f"spec.containers[{index}].") for index, entry in enumerate(containers)]
+    for index, volume in enumerate(mappings(spec, "volumes", SPEC)):
+        if volume.get("image") is not None:
+            where = f"spec.volumes[{index}]."
+            names.append(text(mapping(volume, "image", where), "reference", f"{where}image."))
+    return tuple([name for name in names if name])
+
+
+def _grace(spec: Mapping[str, Any]) -> int:
+    """Seconds the pod gets to end; a negative number means one, as in Kubernetes."""
+    seconds = integer(spec, "terminationGracePeriodSeconds", SPEC, low=-(2**63), high=_INT32)
+    if seconds is None:
+        return _DEFAULT_GRACE
+    return seconds if seconds >= 0 else 1
+
+
+def _being_evicted(status: Mapping[str, Any]) -> bool:
+    for index, entry in enumerate(mappings(status, "conditions", STATUS)):
+        where = f"status.conditions[{index}]."
+        if text(entry, "type", where) == "DisruptionTarget":
+            return (text(entry, "status", where), text(entry, "reason", where)) == ("True", "PreemptionByScheduler")
+    return False
 
 
 def _scheduled_condition(status: Mapping[str, Any]) -> tuple[str, str, str] | None:

@@ -1,4 +1,4 @@
-"""Which nodes a pod wants: node selectors, affinity terms, tolerations; and a node's taints."""
+"""Selectors of nodes and of labels; tolerations, and a node's taints. Terms about other pods: `affinity`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, texts
+from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, text_map, texts
 from wharfinger.model.selectors import (
+    LabelSelector,
     NodeSelectorTerm,
     Operator,
     PreferredTerm,
@@ -22,6 +23,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = {operator.value: operator for operator in Operator}
 _FIELD_OPERATORS = (Operator.IN, Operator.NOT_IN)
+_INTEGER_OPERATORS = (Operator.GT, Operator.LT)
 
 
 def required_node_terms(affinity: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
@@ -81,6 +83,27 @@ def requirement(entry: Mapping[str, Any], where: str) -> Requirement:
         case Operator.GT | Operator.LT if len(values) != 1 or parse_integer(values[0]) is None:
             raise InvalidObject(f"{where}values: {operator} takes exactly one integer")
     return Requirement(key, operator, values)
+
+
+def label_selector(obj: Mapping[str, Any], key: str, where: str = "") -> LabelSelector | None:
+    """A `metav1.LabelSelector`; None when absent, which is not the same as empty. Equal ones read equal."""
+    if obj.get(key) is None:
+        return None
+    selector = mapping(obj, key, where)
+    where = f"{where}{key}."
+    found = list(equalities(text_map(selector, "matchLabels", where)))
+    for index, entry in enumerate(mappings(selector, "matchExpressions", where)):
+        path = f"{where}matchExpressions[{index}]."
+        expression = requirement(entry, path)
+        if expression.operator in _INTEGER_OPERATORS:
+            raise InvalidObject(f"{path}operator {expression.operator} is for nodes, not for labels")
+        found.append(expression)
+    return LabelSelector(tuple(found))
+
+
+def equalities(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """These labels with these values, as requirements."""
+    return tuple([Requirement(name, Operator.IN, (value,)) for name, value in sorted(labels.items())])
 
 
 def _field(entry: Mapping[str, Any], where: str) -> Requirement:

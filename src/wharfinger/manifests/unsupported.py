@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, mappings, sequence, text
+from wharfinger.manifests.fields import mapping, mappings, sequence
 
 INTER_POD = "inter-pod affinity"
 SPREAD = "topology spread constraints"
@@ -36,16 +36,6 @@ def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     if sequence(spec, "resourceClaims", "spec."):
         found.append(RESOURCE_CLAIMS)
     return tuple(found)
-
-
-def hard_terms_across_nodes(spec: Mapping[str, Any]) -> bool:
-    """Whether the pod has required inter-pod terms or hard spread constraints."""
-    if _inter_pod_terms(spec, (_REQUIRED,)):
-        return True
-    for index, entry in enumerate(mappings(spec, "topologySpreadConstraints", "spec.")):
-        if text(entry, "whenUnsatisfiable", f"spec.topologySpreadConstraints[{index}].") != "ScheduleAnyway":
-            return True
-    return False
 
 
 def _inter_pod_terms(spec: Mapping[str, Any], strengths: tuple[str, ...]) -> bool:

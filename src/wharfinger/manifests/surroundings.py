@@ -1,0 +1,91 @@
+"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wharfinger.manifests.fields import EMPTY, integer, mapping, text_map
+from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
+from wharfinger.manifests.selectors import equalities, label_selector
+from wharfinger.model.selectors import LabelSelector
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""Every namespace has it; the API server sees to that."""
+COLLECTIONS: Mapping[str, str] = {
+    "Service": "v1",
+    "ReplicationController": "v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+}
+"""Kinds whose objects select pods that belong together, and their API versions."""
+_PLAIN_SELECTORS = ("Service", "ReplicationController")
+"""Their selectors are labels alone, not a `metav1.LabelSelector`."""
+_INT32 = 2**31 - 1
+
+
+KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget")
+"""All kinds that are read here."""
+
+
+def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding | None:
+    """Read an object of one of the `KINDS`; None for one that means nothing to any decision. Raises `InvalidObject`."""
+    if kind == "Namespace":
+        return namespace(given)
+    if kind == "PodDisruptionBudget":
+        return disruption_budget(given, default_namespace)
+    return pod_collection(given, kind, default_namespace)
+
+
+def namespace(given: object) -> Namespace:
+    """Read a namespace; raises `InvalidObject`."""
+    obj = checked_object(given)
+    check_kind(obj, "Namespace")
+    metadata = mapping(obj, "metadata")
+    name = object_name(metadata)
+    return Namespace(name, {**text_map(metadata, "labels", METADATA), NAME_LABEL: name})
+
+
+def pod_collection(given: object, kind: str, default_namespace: str) -> PodCollection | None:
+    """Read a Service, ReplicationController, ReplicaSet or StatefulSet; None for one that selects no pods.
+
+    Raises `InvalidObject`.
+    """
+    obj = checked_object(given)
+    check_kind(obj, kind, COLLECTIONS[kind])
+    metadata = mapping(obj, "metadata")
+    space, name = object_namespace(metadata, default_namespace), object_name(metadata)
+    spec = mapping(obj, "spec")
+    if kind in _PLAIN_SELECTORS:
+        selector = LabelSelector(equalities(text_map(spec, "selector", "spec.") or _of_template(kind, spec)))
+    else:
+        selector = label_selector(spec, "selector", "spec.") or LabelSelector()
+    return PodCollection(kind, space, name, selector) if selector.requirements else None
+
+
+def disruption_budget(given: object, default_namespace: str) -> DisruptionBudget:
+    """Read a PodDisruptionBudget; what it allows is its status, as written. Raises `InvalidObject`."""
+    obj = checked_object(given)
+    check_kind(obj, "PodDisruptionBudget", "policy/v1")
+    metadata = mapping(obj, "metadata")
+    status = mapping(obj, "status")
+    allowed = integer(status, "disruptionsAllowed", "status.", low=-_INT32 - 1, high=_INT32)
+    return DisruptionBudget(
+        object_namespace(metadata, default_namespace),
+        object_name(metadata),
+        label_selector(mapping(obj, "spec"), "selector", "spec."),
+        allowed or 0,
+        frozenset(_names(status)),
+    )
+
+
+def _of_template(kind: str, spec: Mapping[str, Any]) -> Mapping[str, str]:
+    """What a ReplicationController without a selector selects: pods labelled as those it makes."""
+    template = mapping(spec, "template", "spec.") if kind == "ReplicationController" else EMPTY
+    return text_map(mapping(template, METADATA[:-1], "spec.template."), "labels", "spec.template.metadata.")
+
+
+def _names(status: Mapping[str, Any]) -> Mapping[str, str]:
+    """Pods whose eviction is under way, and since when."""
+    return text_map(status, "disruptedPods", "status.")

@@ -1,0 +1,88 @@
+"""Namespaces, what selects pods, and disruption budgets, as manifests spell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.manifests.manifests import raw
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.decode import decode_surrounding, surrounding_from_mapping
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection
+
+WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+LABELS = {"matchLabels": {"app": "web"}}
+
+
+def thing(spec: Any = None, status: Any = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "web", "namespace": "team", **metadata}, "spec": spec, "status": status}
+
+
+def test_a_namespace_has_its_name_as_a_label() -> None:
+    read = surrounding_from_mapping(
+        {"kind": "Namespace", "metadata": {"name": "team", "labels": {"a": "b"}}}, "Namespace"
+    )
+
+    assert read == Namespace("team", {"a": "b", "kubernetes.io/metadata.name": "team"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector"),
+    [
+        ("Service", {"app": "web"}),
+        ("ReplicationController", {"app": "web"}),
+        ("ReplicaSet", LABELS),
+        ("StatefulSet", LABELS),
+    ],
+)
+def test_what_selects_pods_is_read_with_its_selector(kind: str, selector: dict[str, Any]) -> None:
+    read = decode_surrounding(raw(thing({"selector": selector})), kind, namespace="team", name="web")
+
+    assert read == PodCollection(kind, "team", "web", WEB)
+
+
+def test_a_replication_controller_without_selector_selects_what_it_makes() -> None:
+    spec = {"template": {"metadata": {"labels": {"app": "web"}}}}
+
+    assert surrounding_from_mapping(thing(spec), "ReplicationController") == PodCollection(
+        "ReplicationController", "team", "web", WEB
+    )
+
+
+@pytest.mark.parametrize("kind", ["Service", "ReplicationController", "ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize("spec", [None, {}, {"selector": {}}])
+def test_what_selects_nothing_means_nothing(kind: str, spec: Any) -> None:
+    assert surrounding_from_mapping(thing(spec), kind) is None
+
+
+def test_a_budget_allows_what_its_status_says() -> None:
+    status = {"disruptionsAllowed": 2, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}}
+
+    read = surrounding_from_mapping(thing({"selector": LABELS, "minAvailable": 1}, status), "PodDisruptionBudget")
+
+    assert read == DisruptionBudget("team", "web", WEB, 2, frozenset({"web-1"}))
+
+
+def test_a_budget_without_status_allows_nothing_and_without_selector_protects_nothing() -> None:
+    assert surrounding_from_mapping(thing(), "PodDisruptionBudget") == DisruptionBudget("team", "web", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "reason"),
+    [
+        ("Service", {**thing(), "kind": "Pod"}, "kind is 'Pod', not 'Service'"),
+        ("ReplicaSet", {**thing(), "apiVersion": "v1"}, "apiVersion is 'v1', not 'apps/v1'"),
+        ("PodDisruptionBudget", {**thing(), "apiVersion": "policy/v1beta1"}, "not 'policy/v1'"),
+        ("Service", thing({"selector": {"a": 1}}), r"spec.selector\['a'\] is no text"),
+        ("StatefulSet", thing({"selector": {"matchExpressions": [{"key": "a"}]}}), r"selector.matchExpressions\[0\]"),
+        ("PodDisruptionBudget", thing(None, {"disruptionsAllowed": "1"}), "disruptionsAllowed is no integer"),
+        ("PodDisruptionBudget", thing(None, {"disruptedPods": []}), "disruptedPods is no mapping"),
+        ("Namespace", thing(name="A"), "no DNS subdomain"),
+        ("Service", thing(namespace="other"), "its key says 'team'"),
+    ],
+)
+def test_what_is_wrong_is_named(kind: str, obj: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject, match=reason):
+        decode_surrounding(raw(obj), kind, namespace="" if kind == "Namespace" else "team")
