@@ -66,6 +66,8 @@ SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 SUMMARY_LIMIT = 120
 """Characters of a refusal shown in the UI's event list (the server takes 400 bytes)."""
+REASON_LIMIT = 1024
+"""Characters of a reason that somebody signals: it becomes the pod's condition."""
 UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE)
 """Failures of `place` that say nothing about the pod: just tried again."""
 
@@ -200,7 +202,9 @@ class ScheduleAttempt:
         permission = self._permission
         if permission is None or permission.allowed:
             return None
-        return Rejected(plugin=hold.plugin, message=permission.reason or "permission was refused")
+        return Rejected(
+            plugin=hold.plugin, message=shortened(permission.reason, REASON_LIMIT) or "permission was refused"
+        )
 
     async def _reject(self, pod: AttemptInput, placed: Placed, rejected: Rejected) -> AttemptResult:
         self._outcome = "refused"
@@ -365,6 +369,6 @@ def title(pod: AttemptInput) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
-def shortened(text: str) -> str:
-    """Text cut for one line of the UI."""
-    return text if len(text) <= SUMMARY_LIMIT else text[: SUMMARY_LIMIT - 1] + "…"
+def shortened(text: str, limit: int = SUMMARY_LIMIT) -> str:
+    """Text cut at its end; by default to one line of the UI."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

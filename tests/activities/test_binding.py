@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import World
 from tests.activities.test_placement import Fussy, with_plugin
+from wharfinger.activities import payload
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.status import unschedulable
@@ -607,7 +608,7 @@ async def test_a_placement_of_another_configuration_still_never_overfills_a_node
 async def test_a_plugin_that_refuses_before_the_bind_makes_the_pod_wait(world: World) -> None:
     class Picky(Fussy):
         def pre_bind(self, state: Any, pod: Any, node_name: str) -> Any:
-            return unschedulable(f"{state.carried(self.name)['node']} has no volume")
+            return unschedulable(f"{state.carried(self.name)['node']} has no volume" + " at all" * 1_000_000)
 
     await world.put_node("node-1")
     await world.put_pod("web")
@@ -616,7 +617,10 @@ async def test_a_plugin_that_refuses_before_the_bind_makes_the_pod_wait(world: W
 
     outcome = await hand.bind("web", await hand.placed("web"))
 
-    assert outcome == Rejected(plugin="Fussy", message="node-1 has no volume")
+    assert isinstance(outcome, Rejected)
+    assert outcome.plugin == "Fussy"
+    assert outcome.message.startswith("node-1 has no volume at all")
+    assert len(outcome.message) == payload.MESSAGE_LIMIT  # it becomes the pod's condition
     assert plugin.reserved == []
     assert hand.cache.assumed() == ()
 
