@@ -83,14 +83,22 @@ def test_apply_refuses_what_is_wrong_and_goes_on(shell: Shell) -> None:
     bad = shell.pod("bad", containers=[{"resources": {"requests": {"cpu": "-1"}}}])
     unknown = {"apiVersion": "example.com/v1", "kind": "Unicorn", "metadata": {"name": "u"}}
 
-    answer = shell("apply", "-f", shell.file([bad, unknown, big, shell.pod("good")]), "-f", shell.file("{", "b.json"))
+    file = shell.file([bad, 7, unknown, big, shell.pod("good")])
+
+    answer = shell("apply", "-f", file, "-f", shell.file("{", "b.json"))
 
     assert answer.code == 1
     assert answer.out == f"pod/{shell.namespace}/good created\n"
     errors = "\n".join(sorted(answer.err.splitlines()))
-    for reason in ("'-1' is negative", "'Unicorn' is not known", f"pod/{shell.namespace}/big: ", "b.json: is no JSON"):
+    for reason in (
+        "'-1' is negative",
+        "'Unicorn' is not known",
+        "one of its documents is a number, not an object",
+        f"pod/{shell.namespace}/big: ",
+        "b.json: is no JSON",
+    ):
         assert reason in errors
-    assert errors.count("error: ") == 4
+    assert errors.count("error: ") == 5
 
 
 def test_apply_reads_folders_standard_input_and_what_get_prints(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,18 @@ def test_a_long_log_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> Non
     assert folder.log("etcd").with_suffix(".log.1").stat().st_size == folders.LOG_LIMIT + 1
 
 
+def test_a_long_log_that_cannot_be_set_aside_is_let_go(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    with folder.locked():
+        for name in ("etcd", "temporal"):
+            folder.log(name).touch()
+            os.truncate(folder.log(name), folders.LOG_LIMIT + 1)
+            folder.log(name).with_suffix(".log.1").mkdir()
+        folder.bound_logs()
+
+    assert [folder.log(name).stat().st_size for name in ("etcd", "temporal")] == [0, 0]
+
+
 def test_json_is_written_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
     write_atomically(tmp_path / "ready", {"a": 1})
     write_atomically(tmp_path / "ready", {"a": 2})

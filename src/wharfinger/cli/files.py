@@ -13,6 +13,7 @@ import typer
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.kinds import NAMESPACE, NODE, POD, Reference, reference
+from wharfinger.manifests.metadata import checked_object
 
 STANDARD_INPUT = "-"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -79,7 +80,11 @@ def _content(source: str, content: bytes, namespace: str) -> Iterator[Manifest]:
         yield Manifest(source, problem=str(error))
 
 
-def _manifest(source: str, obj: Mapping[str, Any], namespace: str) -> Manifest:
+def _manifest(source: str, found: object, namespace: str) -> Manifest:
+    try:
+        obj = checked_object(found)
+    except InvalidObject as error:
+        return Manifest(source, problem=f"one of its documents {error}")
     try:
         return Manifest(source, reference(obj, namespace), obj)
     except InvalidObject as error:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,14 +81,16 @@ class DataFolder:
         write_atomically(self.root / "processes.json", {str(known.pid): known.started for known in lives})
 
     def bound_logs(self) -> None:
-        """Set aside logs that grew too long.
+        """Set aside logs that grew too long; what cannot be set aside (a full disk) is let go.
 
         Processes keep the file open for appending, so it is copied and emptied, not renamed.
         """
         for log in (self.root / "logs").glob("*.log"):
-            if log.stat().st_size > LOG_LIMIT:
-                log.with_suffix(".log.1").write_bytes(log.read_bytes())
-                os.truncate(log, 0)
+            with suppress(OSError):
+                if log.stat().st_size > LOG_LIMIT:
+                    with suppress(OSError):
+                        shutil.copyfile(log, log.with_suffix(".log.1"))
+                    os.truncate(log, 0)
 
 
 def write_atomically(path: Path, content: object) -> None:

@@ -44,10 +44,11 @@ def parse(value: bytes) -> Any:
     return documents[0]
 
 
-def objects(text: str) -> Iterator[Mapping[str, Any]]:
+def objects(text: str) -> Iterator[Any]:
     """Every object in a file: JSON or YAML documents; lists (`kind: List`, or plain) are opened.
 
-    Empty documents are skipped. Raises `InvalidObject` where the syntax ends, or for what is no object.
+    Empty documents are skipped; what is no object comes as it is, so that the rest is read too. Raises
+    `InvalidObject` where the syntax ends.
     """
     for document in _documents(text):
         yield from _opened(document)
@@ -77,21 +78,27 @@ def _yaml_documents(text: str, json_error: ValueError) -> Iterator[Any]:
     yield from documents
 
 
-def _opened(document: Any) -> Iterator[Mapping[str, Any]]:
+def _opened(document: Any) -> Iterator[Any]:
     if document is None:
         return
-    if isinstance(document, list):
-        items = document
-    elif isinstance(document, Mapping):
-        kind = document.get("kind")
-        if not (isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)):
-            yield document
-            return
-        items = [_with_kind(item, kind.removesuffix("List"), document) for item in document["items"]]
-    else:
-        raise InvalidObject("one of its documents is no object")
+    items = _items(document)
+    if items is None:
+        yield document
+        return
     for item in items:
         yield from _opened(item)
+
+
+def _items(document: Any) -> list[Any] | None:
+    """The items of a list, plain or of a kind; None for what is no list."""
+    if isinstance(document, list):
+        return document
+    if not isinstance(document, Mapping):
+        return None
+    kind = document.get("kind")
+    if not (isinstance(kind, str) and kind.endswith("List") and isinstance(document.get("items"), list)):
+        return None
+    return [_with_kind(item, kind.removesuffix("List"), document) for item in document["items"]]
 
 
 def _with_kind(item: Any, kind: str, parent: Mapping[str, Any]) -> Any:
