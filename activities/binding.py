@@ -18,6 +18,7 @@ the tries of one pod's bind (Temporal begins the next one when the answer is lat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -25,8 +26,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from weakref import WeakValueDictionary
 
-from wharfinger.activities import payload
-from wharfinger.activities.commit import Commit, Moved, read_failure
+from wharfinger.activities import across_nodes, payload
+from wharfinger.activities.across_nodes import AcrossNodes
+from wharfinger.activities.commit import Commit, Moved, prepare, read_failure
 from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
 from wharfinger.activities.verification import Verification
@@ -59,6 +61,7 @@ class Effort:
     profile: Profile
     state: CycleState
     """What the placement's plugins carried for their binding points."""
+    rules: AcrossNodes
     began: float
     tries: int = 0
     lost: str = ""
@@ -122,12 +125,20 @@ class Bindings:
         profile = self._profiles.get(found.pod.scheduler_name)
         if profile is None:
             return Gone(reason="not-ours", detail=f"this worker has no profile {found.pod.scheduler_name}")
-        effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), self._clock())
-        for node_name in candidates(placed):
+        rules = across_nodes.rules_of(found.pod, profile, self._cache.surroundings)
+        effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
+        async with contextlib.AsyncExitStack() as stack:
+            for namespace in sorted(rules.looks_at):  # each compares what the former one rewrote
+                await stack.enter_async_context(self._lock(keys.bound(namespace)))
+            return await self._on_nodes(effort)
+
+    async def _on_nodes(self, effort: Effort) -> BindOutcome:
+        """Try the chosen node, then the runners-up."""
+        for node_name in candidates(effort.placed):
             async with self._lock(node_name):
                 outcome = await self._on_node(effort, node_name)
             if isinstance(outcome, Gone):
-                effort.profile.unreserve(effort.state, effort.found.pod, placed.node)
+                effort.profile.unreserve(effort.state, effort.found.pod, effort.placed.node)
             if outcome is not None:
                 return outcome
             effort.note(f"{node_name}: {effort.lost}")
@@ -137,7 +148,11 @@ class Bindings:
         """Try one node a few times; None when it is to be given up, with the reason in `effort.lost`."""
         adopted: Node | None = None
         for _ in range(self._settings.tries):
-            effort.lost = self._verification.refusal(effort.found.pod, node_name, effort.placed)
+            gone = self._standings.verdict(effort.life, effort.found.pod)
+            if gone is not None:
+                self._cache.forget_unsent(effort.found.pod.identity)
+                return gone
+            effort.lost = self._verification.refusal(effort.found.pod, node_name, effort.placed, effort.rules)
             if effort.lost:
                 return None
             status = self._ask_plugins(effort, node_name)
@@ -175,10 +190,12 @@ class Bindings:
         return status
 
     def _commit(self, effort: Effort, node: Node) -> Commit:
-        return Commit(
-            found=effort.found,
-            node=node,
-            binding_revision=self._cache.binding_revision(node.name),
+        return prepare(
+            effort.found,
+            node,
+            effort.rules,
+            self._cache,
+            tenant=self._standings.named_tenant(effort.found.pod),
             attempt=f"{effort.request.workflow_id}@{effort.request.run_id}",
             now=self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -194,7 +211,7 @@ class Bindings:
         self._cache.mark_sent(pod.identity)
         effort.tries += 1
         try:
-            answer = await self._store.txn(commit.compares, writes, commit.reads)
+            answer = await self._store.txn(commit.conditions, writes, commit.reads)
         except RequestTooLarge:
             self._cache.forget(pod.identity)
             return self._rejected(effort, BINDER, TOO_LARGE.format(size=len(commit.found.raw)))
@@ -215,13 +232,14 @@ class Bindings:
         return answer
 
     def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
-        """Our own commit: the binding version advances together with the pod behind it, never without."""
+        """Our own commit: the versions it compared advance together with the pod behind them, never without."""
         pod, node_name = commit.found.pod, commit.node.name
         if self._cache.progress.revision < answer.revision:  # else the watch has told both already, and what came then
             self._cache.assume(pod, node_name)
             self._cache.mark_sent(pod.identity)
             self._cache.settle(pod.identity, answer.revision)
-            self._cache.set_binding(node_name, answer.revision)
+            self._cache.bindings.set(node_name, answer.revision)
+            across_nodes.advance(pod, commit.rules, self._cache, answer.revision)
         self._count(effort)
         self._tell_plugins(effort, node_name)
         if node_name != effort.placed.node:
@@ -232,7 +250,7 @@ class Bindings:
         """Count what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
         for what in moved.what:
             self._metrics.bind_conflicts.labels(moved=what).inc()
-        if moved.pod:
+        if "pod" in moved.what:
             effort.note("the pod changed")
         if moved.same_node is not None:
             effort.note("the node's heart-beat was adopted")
@@ -240,7 +258,7 @@ class Bindings:
             return True
         if not await self._cache.progress.wait_for(moved.revision, self._settings.catch_up):
             return False
-        effort.note("caught up with another bind" if moved.binding else "caught up with the node")
+        effort.note("caught up with the node" if set(moved.what) <= {"pod", "node"} else "caught up with another bind")
         return True
 
     # --- the pod's own state ------------------------------------------------------------------

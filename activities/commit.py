@@ -3,11 +3,12 @@
 ::
 
     compares   pod's mod revision · node's mod revision · binding version as this worker knows it
-    puts       the pod on its node · the binding version
+               · rules across nodes (`across_nodes`) · the tenant that the pod's label names
+    puts       the pod on its node · the binding version · the versions of rules across nodes
     deletes    the attempt record
-    otherwise  reads the three keys, so that one answer tells what moved
+    otherwise  reads the compared keys, so that one answer tells what moved
 
-The known binding version comes from the cache, which advances it by the watch or by the header of an own
+The known versions come from the cache, which advances them by the watch or by the header of an own
 commit. A version that was merely read says nothing of the pods behind it: it never gets here.
 """
 
@@ -16,13 +17,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from wharfinger.activities import across_nodes
+from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.activities.standing import StoredPod
+from wharfinger.cache.cache import Cache
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node
 from wharfinger.manifests.edit import bind_pod
 from wharfinger.model.node import Node
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult
+from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, TxnResult
+
+_KINDS = {keys.PODS: "pod", keys.NODES: "node", keys.BINDINGS: "binding", keys.BOUND: "bound", keys.TERMS: "terms"}
+"""What moved, for the metric, by the prefix of its key; the rest is the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +38,12 @@ class Commit:
 
     found: StoredPod
     node: Node
-    binding_revision: int
+    rules: AcrossNodes
+    conditions: tuple[Condition, ...]
     attempt: str
-    """`<workflow id>@<run id>`, written to the pod and to the binding version."""
+    """`<workflow id>@<run id>`, written to the pod and to the versions."""
     now: str
     """RFC 3339, UTC."""
-
-    @property
-    def compares(self) -> list[Compare]:
-        """Nothing that the decision rests on has moved."""
-        return [
-            Compare(self._pod_key, "mod", self.found.pod.mod_revision),
-            Compare(keys.node(self.node.name), "mod", self.node.mod_revision),
-            Compare(keys.binding(self.node.name), "mod", self.binding_revision),
-        ]
 
     @property
     def writes(self) -> list[Operation]:
@@ -52,29 +51,49 @@ class Commit:
         pod = self.found.pod
         version = json.dumps({"attempt": self.attempt, "pod": str(pod.key)}, separators=(",", ":")).encode()
         bound = bind_pod(self.found.raw, node_name=self.node.name, attempt=self.attempt, now=self.now)
+        versions = [keys.binding(self.node.name), *across_nodes.rewritten(pod, self.rules)]
         return [
-            Put(self._pod_key, bound),
-            Put(keys.binding(self.node.name), version),
-            Delete(keys.attempt(pod.namespace, pod.name)),
+            Put(keys.pod(*pod.key), bound),
+            *(Put(key, version) for key in versions),
+            Delete(keys.attempt(*pod.key)),
         ]
 
     @property
     def reads(self) -> list[Operation]:
-        """What is read when a compare fails, in the order of `Moved`."""
-        return [Get(self._pod_key), Get(keys.node(self.node.name)), Get(keys.binding(self.node.name))]
+        """What is read when a compare fails: every compared key, in order."""
+        return [Get(compare.key) for compare in self.compares]
 
     @property
-    def _pod_key(self) -> str:
-        return keys.pod(self.found.pod.namespace, self.found.pod.name)
+    def compares(self) -> list[Compare]:
+        """The conditions on single keys: the pod's first, then the node's."""
+        return [condition for condition in self.conditions if isinstance(condition, Compare)]
+
+
+def prepare(
+    found: StoredPod, node: Node, rules: AcrossNodes, cache: Cache, *, tenant: str, attempt: str, now: str
+) -> Commit:
+    """The transaction as of now: nothing that the decision rests on may move.
+
+    `tenant`: what the pod's tenant label says; whether there is such a tenant decides whose pod it is.
+    """
+    pod = found.pod
+    conditions: list[Condition] = [
+        Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
+        Compare(keys.node(node.name), "mod", node.mod_revision),
+        Compare(keys.binding(node.name), "mod", cache.bindings[node.name]),
+        *across_nodes.conditions(pod, rules, cache),
+    ]
+    if tenant:
+        conditions.append(Compare(keys.tenant(tenant), "create", cache.tenants.get(tenant, 0)))
+    return Commit(found, node, rules, tuple(conditions), attempt, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Which of the compared keys had moved, and what they are now."""
 
-    pod: bool
-    node: bool
-    binding: bool
+    what: tuple[str, ...]
+    """Kinds of keys, for the metric; empty when only something among all namespaces' binds moved."""
     same_node: Node | None
     """The node at its new revision, when nothing that scheduling reads differs (a heart-beat)."""
     node_gone: bool
@@ -82,31 +101,37 @@ class Moved:
     """What the watch must have shown before trying again is worth it."""
 
     @property
-    def what(self) -> tuple[str, ...]:
-        """For the metric."""
-        return tuple(name for name in ("pod", "node", "binding") if getattr(self, name))
-
-    @property
     def must_catch_up(self) -> bool:
-        """Only the watch can tell what the change means for this node's room."""
-        return self.binding or (self.node and self.same_node is None)
+        """Only the watch can tell what the change means for the decision."""
+        adopted = {"pod"} if self.same_node is None else {"pod", "node"}
+        return not self.what or not adopted.issuperset(self.what)
 
 
 def read_failure(commit: Commit, answer: TxnResult) -> Moved:
     """What the failed transaction's reads say."""
-    pod, node, binding = answer.reads
-    moved_node = (node.mod_revision if node else 0) != commit.node.mod_revision
-    moved_binding = (binding.mod_revision if binding else 0) != commit.binding_revision
-    gone = [kv is None and moved for kv, moved in ((node, moved_node), (binding, moved_binding))]
-    seen = [kv.mod_revision for kv in (node, binding) if kv is not None]
+    what: list[str] = []
+    seen: list[int] = []
+    behind_a_delete = False
+    for compare, kv in zip(commit.compares, answer.reads, strict=True):
+        actual = 0 if kv is None else kv.mod_revision if compare.target == "mod" else kv.create_revision
+        if actual == compare.revision:
+            continue
+        kind = _kind(compare.key)
+        what.append(kind)
+        if kind != "pod":
+            behind_a_delete |= kv is None
+            seen.append(kv.mod_revision if kv is not None else 0)
+    node = answer.reads[1]
     return Moved(
-        pod=pod is None or pod.mod_revision != commit.found.pod.mod_revision,
-        node=moved_node,
-        binding=moved_binding,
-        same_node=_same(commit.node, node) if moved_node else None,
+        what=tuple(dict.fromkeys(what)),
+        same_node=_same(commit.node, node) if "node" in what else None,
         node_gone=node is None,
-        revision=answer.revision if any(gone) else max(seen, default=0),
+        revision=answer.revision if behind_a_delete or not what else max(seen, default=0),
     )
+
+
+def _kind(key: str) -> str:
+    return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "tenant")
 
 
 def _same(known: Node, stored: KeyValue | None) -> Node | None:

@@ -82,6 +82,10 @@ class Standings:
             return None
         return StoredPod(pod, raw)
 
+    def named_tenant(self, pod: Pod) -> str:
+        """The tenant that the pod's label names, existing or not; empty when it has no such label."""
+        return pod.labels.get(self._ownership.tenant_label, "")
+
     def verdict(self, life: Life, pod: Pod) -> Gone | None:
         """Why this pod is not to be placed by us, None when it is."""
         if not life.is_life_of(pod):

@@ -2,14 +2,18 @@
 
 Asked right before every transaction, in the same breath as the binding version it compares. All filters
 are asked; where the placement was decided by another configuration, only those that guard the node's
-room are: another worker's rules are not ours to overrule. Where nothing at all has happened to the pod and the
-node since this worker decided, the answer is known.
+room are, and rules across nodes: another worker's rules are not ours to overrule. Where nothing at all has
+happened to the pod and the node since this worker decided, the answer is known.
+
+One node is looked at, unless rules across nodes are involved: the pod's own, or the anti-affinity of pods that are
+placed. A plain pod's answer is not kept beyond the next pod with anti-affinity that is placed anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.framework.interface import Bind, QueueSort
@@ -17,8 +21,8 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.model.pod import Pod, PodIdentity
 
-ROOM = frozenset({"NodeResourcesFit", "NodePorts"})
-"""Filters that keep a node from being filled beyond what it has."""
+ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
+"""Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
 REMEMBERED = 1024
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
 
@@ -30,41 +34,51 @@ class Verification:
         self._cache = cache
         self._profiles = profiles
         self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
-        self._decided: dict[PodIdentity, tuple[Pod, NodeInfo | None]] = {}
+        self._decided: dict[PodIdentity, tuple[Pod, NodeInfo | None, int]] = {}
 
     def decided(self, pod: Pod, node_name: str) -> None:
         """The pod was found to fit that node and is assumed there, without an await in between."""
-        self._decided[pod.identity] = pod, self._cache.node_info(node_name)
+        self._decided[pod.identity] = pod, self._cache.node_info(node_name), self._cache.anti_affinity.epoch
         if len(self._decided) > REMEMBERED:
             del self._decided[next(iter(self._decided))]
 
-    def refusal(self, pod: Pod, node_name: str, placed: Placed) -> str:
+    def refusal(self, pod: Pod, node_name: str, placed: Placed, rules: AcrossNodes) -> str:
         """Why the pod must not be bound there; empty when it may. Raises `PluginError`."""
         node = self._cache.nodes.get(node_name)
         if node is None:
             return "the node is gone"
         if node.create_revision > placed.computation.revision:
             return "the node was created anew since the decision"
-        if self._untouched(pod, node_name):
+        if self._untouched(pod, node_name, rules):
             return ""
         profile = self._profiles[pod.scheduler_name]
         if placed.computation.profile != profile.digest:
             profile = self._room_only[pod.scheduler_name]
-        snapshot = self._cache.snapshot(excluding=pod.identity, only=node_name)
+        only = None if self._looks_beyond(pod, rules) else node_name
+        snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
         return "" if status.ok else f"{status.plugin}: {status.message}"
 
-    def _untouched(self, pod: Pod, node_name: str) -> bool:
+    def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
+        """Whether the answer depends on pods of other nodes."""
+        if rules or pod.required_affinity:
+            return True
+        labels = self._cache.surroundings.namespace_labels(pod.namespace)
+        return self._cache.anti_affinity.concerns(pod, labels)
+
+    def _untouched(self, pod: Pod, node_name: str, rules: AcrossNodes) -> bool:
         """Whether pod and node still are the very ones that were decided on: both are replaced by any change.
 
         Asked once a decision. Rules across nodes depend on more than these two.
         """
-        seen_pod, seen_node = self._decided.pop(pod.identity, (None, None))
+        seen_pod, seen_node, epoch = self._decided.pop(pod.identity, (None, None, 0))
         return (
             seen_pod is pod
             and seen_node is not None
             and seen_node is self._cache.node_info(node_name)
-            and not pod.hard_terms_across_nodes
+            and epoch == self._cache.anti_affinity.epoch
+            and not rules
+            and not pod.required_affinity
         )
 
 

@@ -242,9 +242,13 @@ def _removed(cache: Cache, prefix: str, parts: tuple[str, ...]) -> None:
         case keys.NODES:
             cache.remove_node(parts[0])
         case keys.BINDINGS:
-            cache.remove_binding(parts[0])
+            cache.bindings.remove(parts[0])
+        case keys.BOUND:
+            cache.bound.remove(parts[0])
+        case keys.TERMS:
+            cache.terms.remove(parts[0])
         case keys.TENANTS:
-            cache.tenants.discard(parts[0])
+            cache.tenants.pop(parts[0], None)
 
 
 def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> None:
@@ -256,6 +260,10 @@ def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> 
         case keys.NODES:
             cache.set_node(decode_node(kv.value, name=parts[0], **revisions))
         case keys.BINDINGS:
-            cache.set_binding(parts[0], kv.mod_revision)
+            cache.bindings.set(parts[0], kv.mod_revision)
+        case keys.BOUND:
+            cache.bound.set(parts[0], kv.mod_revision)
+        case keys.TERMS:
+            cache.terms.set(parts[0], kv.mod_revision)
         case keys.TENANTS:
-            cache.tenants.add(parts[0])
+            cache.tenants[parts[0]] = kv.create_revision

@@ -459,7 +459,7 @@ async def test_a_paused_worker_does_not_fill_its_own_node_twice(world: World) ->
     hand.store.after_txn = minute_passes
     assert (await hand.bind("web-1", placed)).kind == "bound"
 
-    assert hand.cache.binding_revision("node-1") == world.store.revision
+    assert hand.cache.bindings["node-1"] == world.store.revision
     assert (await hand.refused("web-2", revision=1)).only_assumed
 
 
@@ -575,7 +575,7 @@ async def test_a_binding_version_removed_before_the_commits_answer_came_stays_re
     await world.put_node("node-1")
     await hand.seen()
 
-    assert hand.cache.binding_revision("node-1") == 0
+    assert hand.cache.bindings["node-1"] == 0
     assert (await hand.bind("web-2", await hand.placed("web-2"))).kind == "bound"
 
 
@@ -683,3 +683,43 @@ async def test_a_pod_that_cannot_be_written_back_is_refused_and_says_so(world: W
     assert isinstance(rejected, Rejected)
     assert rejected.message == "pod cannot be written bound: annotations is no mapping"
     assert hand.cache.assumed() == ()
+
+
+# --- whose pod it is ------------------------------------------------------------------------------
+
+
+async def test_a_tenant_that_appears_while_its_pod_is_bound_gets_the_pod(world: World) -> None:
+    """Steps: a pod labelled with a tenant that does not exist is placed by the common pool; the tenant is made just
+    before the transaction. Bound all the same, the pod would have been placed by another pool's rules.
+    """
+    await world.put_node("node-1")
+    await world.put_pod("web", labels={"wharfinger.dev/tenant": "red"})
+    hand = await world.hand(settings=CALM)
+    placed = await hand.placed("web")
+
+    async def appear(_: Any, __: Any) -> None:
+        hand.store.before_txn = None
+        await world.store.put(keys.tenant("red"), b"{}")
+
+    hand.store.before_txn = appear
+    outcome = await hand.bind("web", placed)
+
+    assert isinstance(outcome, Gone)
+    assert outcome.reason == "not-ours"
+    assert await world.node_of("web") == ""
+    assert hand.cache.assumed() == ()
+
+
+async def test_a_tenants_pod_is_bound_while_the_tenant_lasts(world: World) -> None:
+    await world.put_node("node-1")
+    await world.store.put(keys.tenant("red"), b"{}")
+    await world.put_pod("web", labels={"wharfinger.dev/tenant": "red"})
+    await world.put_pod("web-2", labels={"wharfinger.dev/tenant": "red"})
+    hand = await world.hand(settings=CALM, tenant="red")
+    assert (await hand.bind("web", await hand.placed("web"))).kind == "bound"
+    placed = await hand.placed("web-2")
+    hand.store.pause_watches()
+    await world.store.delete(keys.tenant("red"))
+
+    assert (await hand.bind("web-2", placed)).kind == "contended"
+    assert await world.node_of("web-2") == ""

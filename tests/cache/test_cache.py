@@ -93,14 +93,14 @@ class TestCounting:
 
 class TestBindingVersions:
     def test_they_only_advance(self, cache: Cache) -> None:
-        cache.set_binding("n1", 12)
-        cache.set_binding("n1", 9)
-        assert cache.binding_revision("n1") == 12
+        cache.bindings.set("n1", 12)
+        cache.bindings.set("n1", 9)
+        assert cache.bindings["n1"] == 12
 
     def test_none_is_zero(self, cache: Cache) -> None:
-        cache.set_binding("n1", 12)
-        cache.remove_binding("n1")
-        assert cache.binding_revision("n1") == 0
+        cache.bindings.set("n1", 12)
+        cache.bindings.remove("n1")
+        assert cache.bindings["n1"] == 0
 
 
 class TestAssumptions:

@@ -30,7 +30,7 @@ async def test_what_is_listed_and_what_is_watched_is_in_the_cache() -> None:
 
         assert set(stage.cache.nodes) == {"before", "after"}
         assert stage.cache.pods[PodKey("default", "p")].node_name == "after"
-        assert stage.cache.binding_revision("after") == stage.cache.progress.revision
+        assert stage.cache.bindings["after"] == stage.cache.progress.revision
 
 
 async def test_the_events_of_one_revision_arrive_together() -> None:
@@ -173,9 +173,23 @@ async def test_records_and_bindings_without_an_object_are_removed_when_listed() 
         assert "gone" in stage.attempts.woken_names
 
 
+async def test_versions_of_a_namespace_are_removed_when_nobody_is_left_in_it() -> None:
+    stage = Stage()
+    await stage.put_pod("p")
+    for name in ("default", "gone"):
+        await stage.store.put(keys.bound(name), b"{}")
+        await stage.store.put(keys.terms(name), b"{}")
+    await stage.store.put(keys.terms("*"), b"{}")
+    async with stage:
+        await stage.until(lambda: set(stage.loops.view.versions[keys.TERMS]) == {"default", "*"})
+        await stage.until(lambda: set(stage.loops.view.versions[keys.BOUND]) == {"default"})
+
+        assert stage.cache.terms["gone"] == stage.cache.bound["gone"] == 0
+
+
 def keys_of(stage: Stage) -> set[str]:
     found = [keys.attempt(*key) for key in stage.loops.view.records]
-    return {*found, *(keys.binding(name) for name in stage.loops.view.bindings)}
+    return {*found, *(keys.binding(name) for name in stage.loops.view.versions[keys.BINDINGS])}
 
 
 async def test_a_key_deleted_in_the_same_revision_as_another_is_put_is_one_change() -> None:

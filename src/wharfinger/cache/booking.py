@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Nominations, Snapshot
 from wharfinger.model.node import Node
@@ -24,6 +25,8 @@ class Booking:
         self._absent: dict[str, NodeInfo] = {}
         """Nodes that are not there, but pods say they are on them."""
         self._place: dict[PodIdentity, str] = {}
+        self.anti_affinity = AntiAffinity()
+        """Of the pods that count on nodes."""
         self._snapshot = Snapshot.of(())
         self._changed_pods: set[str] = set()
         self._changed_nodes: set[str] = set()
@@ -67,6 +70,7 @@ class Booking:
         if node_name is not None:
             self._place[identity] = node_name
             self._put(node_name, self._info(node_name).with_pod(pod))
+        self.anti_affinity.count(pod, node_name)
 
     def info(self, name: str) -> NodeInfo | None:
         """The node with the pods counted on it; None when it is not there."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.cache.assumptions import Assumption, Assumptions
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.nominations import NominatedPods
 from wharfinger.cache.progress import Progress
+from wharfinger.cache.versions import Versions
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
@@ -29,14 +31,19 @@ class Cache:
         """`clock`: monotonic seconds; `assume_expiry`: seconds an unsent assumption lives."""
         self.progress = Progress()
         """How far the watch has come; `.revision` is the newest applied one."""
-        self.tenants: set[str] = set()
-        """Tenants that exist."""
+        self.tenants: dict[str, int] = {}
+        """Tenants that exist, with the create revision of each."""
+        self.bindings = Versions()
+        """By node: rewritten by every bind there."""
+        self.bound = Versions()
+        """By namespace: rewritten by every bind of a pod of it."""
+        self.terms = Versions()
+        """By namespace, or `*` for all: rewritten by every bind of a pod whose anti-affinity selects pods there."""
         self._clock = clock
         self._assume_expiry = assume_expiry
         self._nodes: dict[str, Node] = {}
         self._pods: dict[PodKey, Pod] = {}
         self._raw: dict[PodKey, bytes] = {}
-        self._bindings: dict[str, int] = {}
         self._assumptions = Assumptions()
         self._booking = Booking()
         self._nominated = NominatedPods()
@@ -94,18 +101,6 @@ class Cache:
     def raw(self, key: PodKey) -> bytes | None:
         """The pending pod's object as etcd holds it; None for other pods."""
         return self._raw.get(key)
-
-    def set_binding(self, node_name: str, revision: int) -> None:
-        """The node's binding version is at this mod revision; an older one than known is ignored."""
-        self._bindings[node_name] = max(revision, self._bindings.get(node_name, 0))
-
-    def remove_binding(self, node_name: str) -> None:
-        """Etcd holds no binding version of this node any more."""
-        self._bindings.pop(node_name, None)
-
-    def binding_revision(self, node_name: str) -> int:
-        """Mod revision of the node's binding version; 0 = the key does not exist, as far as we know."""
-        return self._bindings.get(node_name, 0)
 
     # --- assumptions --------------------------------------------------------------------------
 
@@ -180,6 +175,11 @@ class Cache:
             return single.at(single.revision, surroundings=self.surroundings, nominated=self._nominated.frozen())
         snapshot = self._booking.snapshot(self.progress.revision, self.surroundings, self._nominated.frozen())
         return self._booking.without(snapshot, gone) if gone else snapshot
+
+    @property
+    def anti_affinity(self) -> AntiAffinity:
+        """Required anti-affinity of the pods that count on nodes."""
+        return self._booking.anti_affinity
 
     def node_info(self, name: str) -> NodeInfo | None:
         """The node with the pods counted on it, as it is now: another object after every change."""

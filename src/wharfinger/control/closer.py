@@ -1,7 +1,7 @@
 """Ends what is left of a pod that is bound, deleted, finished or not ours: its chain and its record.
 
 A parked run is signalled; it looks at the pod, finds nothing to do, and completes. The record is
-removed unless it was rewritten since. Also removes binding keys whose node is gone.
+removed unless it was rewritten since. Also removes versions that guard nothing any more.
 """
 
 from __future__ import annotations
@@ -64,12 +64,21 @@ class Closer:
         self._work.put_nowait((ending, closing))
 
     def apply(self, changes: Changes) -> None:
-        """After a list: remove binding keys without a node (nothing refers to them any more)."""
+        """After a list: remove the versions of nodes and namespaces that nothing refers to any more."""
         if not changes.listed:
             return
-        for name, revision in self._view.bindings.items():
-            if name not in self._view.cache.nodes:
-                self._work.put_nowait((self._binding_ending(name, revision), None))
+        cache, versions = self._view.cache, self._view.versions
+        for name, revision in versions[keys.BINDINGS].items():
+            if name not in cache.nodes:
+                self._removal(keys.binding(name), revision, unless=keys.node(name))
+        inhabited = {key.namespace for key in cache.pods}
+        for name, revision in versions[keys.BOUND].items():
+            if name not in inhabited:
+                self._removal(keys.bound(name), revision)
+        for name, revision in versions[keys.TERMS].items():
+            # A pod that is still kept away needs it, also before the first of the pods it is kept from comes.
+            if name != keys.EVERY and name not in inhabited and not cache.anti_affinity.concerns_namespace(name):
+                self._removal(keys.terms(name), revision)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -94,11 +103,11 @@ class Closer:
             if closing is not None:
                 self._closing.discard(closing)
 
-    def _binding_ending(self, name: str, revision: int) -> Ending:
+    def _removal(self, key: str, revision: int, *, unless: str = "") -> None:
         async def ending() -> None:
-            await self._delete(keys.binding(name), revision, unless=keys.node(name))
+            await self._delete(key, revision, unless=unless)
 
-        return ending
+        self._work.put_nowait((ending, None))
 
     async def _delete(self, key: str, revision: int, *, unless: str = "") -> None:
         """Delete a key if it is still at that revision, and `unless` does not exist."""

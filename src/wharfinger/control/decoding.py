@@ -25,6 +25,8 @@ _PARTS = {
     keys.PODS: 2,
     keys.NODES: 1,
     keys.BINDINGS: 1,
+    keys.BOUND: 1,
+    keys.TERMS: 1,
     keys.ATTEMPTS: 2,
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
@@ -43,7 +45,7 @@ class Observed:
     prefix: str
     parts: tuple[str, ...]
     value: Pod | Node | Refusal | InstanceRecord | None = None
-    """None for kinds whose value means nothing (bindings, tenants), for deleted and for invalid keys.
+    """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys.
 
     Of an invalid pod that is bound: what it holds on its node.
     """

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator
 
 from wharfinger.cache.cache import Cache
+from wharfinger.cache.versions import Versions
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.control.decoding import Observed, incarnation_number, well_formed
@@ -35,8 +36,8 @@ class View:
         self.cache = cache
         self.records: dict[PodKey, Refusal] = {}
         """The attempt records."""
-        self.bindings: dict[str, int] = {}
-        """Mod revision of each binding key, also of those whose node is gone."""
+        self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
+        """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
         self.invalid = InvalidObjects(metrics)
         self._known: dict[str, tuple[int, int]] = {}
 
@@ -68,7 +69,11 @@ class View:
             case keys.NODES:
                 self._node(observed, changes)
             case keys.BINDINGS:
-                self._binding(observed)
+                self._version(observed, self.cache.bindings)
+            case keys.BOUND:
+                self._version(observed, self.cache.bound)
+            case keys.TERMS:
+                self._version(observed, self.cache.terms)
             case keys.ATTEMPTS:
                 self._record(observed, changes)
             case keys.INSTANCES:
@@ -103,14 +108,14 @@ class View:
             self.cache.remove_node(name)
             changes.nodes.append(NodeChange(name, old, None))
 
-    def _binding(self, observed: Observed) -> None:
+    def _version(self, observed: Observed, known: Versions) -> None:
         (name,) = observed.parts
         if observed.deleted:
-            self.bindings.pop(name, None)
-            self.cache.remove_binding(name)
+            self.versions[observed.prefix].pop(name, None)
+            known.remove(name)
         else:
-            self.bindings[name] = observed.kv.mod_revision
-            self.cache.set_binding(name, observed.kv.mod_revision)
+            self.versions[observed.prefix][name] = observed.kv.mod_revision
+            known.set(name, observed.kv.mod_revision)
 
     def _record(self, observed: Observed, changes: Changes) -> None:
         key = PodKey(*observed.parts)
@@ -138,6 +143,6 @@ class View:
         if observed.deleted == (name in self.cache.tenants):
             changes.tenants = True
         if observed.deleted:
-            self.cache.tenants.discard(name)
+            self.cache.tenants.pop(name, None)
         else:
-            self.cache.tenants.add(name)
+            self.cache.tenants[name] = observed.kv.create_revision

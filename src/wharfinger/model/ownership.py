@@ -6,7 +6,7 @@ place and bind it.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Container
 from dataclasses import dataclass
 
 from wharfinger.model.pod import Pod
@@ -23,11 +23,11 @@ class Ownership:
     tenant: str = COMMON_POOL
     tenant_label: str = "wharfinger.dev/tenant"
 
-    def tenant_of(self, pod: Pod, tenants: Set[str]) -> str:
+    def tenant_of(self, pod: Pod, tenants: Container[str]) -> str:
         """The tenant whose instances schedule the pod: its label while that tenant exists."""
         label = pod.labels.get(self.tenant_label, "")
         return label if label and label in tenants else COMMON_POOL
 
-    def owns(self, pod: Pod, tenants: Set[str]) -> bool:
+    def owns(self, pod: Pod, tenants: Container[str]) -> bool:
         """Whether this worker's pool schedules the pod. `tenants`: those that exist now."""
         return pod.scheduler_name in self.scheduler_names and self.tenant_of(pod, tenants) == self.tenant

@@ -14,6 +14,10 @@ NODES = ROOT + "nodes/"
 OURS = ROOT + "wharfinger.dev/"
 INSTALLATION = OURS + "installation"
 BINDINGS = OURS + "bindings/"
+BOUND = OURS + "bound/"
+TERMS = OURS + "terms/"
+EVERY = "*"
+"""In the place of a namespace: all of them."""
 ATTEMPTS = OURS + "attempts/"
 INSTANCES = OURS + "instances/"
 TENANTS = OURS + "tenants/"
@@ -45,6 +49,16 @@ def binding(node_name: str) -> str:
     return f"{BINDINGS}{node_name}"
 
 
+def bound(namespace: str) -> str:
+    """Rewritten by every bind of a pod of the namespace; compared by those whose rules look at its pods."""
+    return f"{BOUND}{namespace}"
+
+
+def terms(namespace: str) -> str:
+    """Rewritten by every bind of a pod whose anti-affinity selects pods of the namespace (`*`: of any)."""
+    return f"{TERMS}{namespace}"
+
+
 def attempt(namespace: str, name: str) -> str:
     """The record of a pod's last refused attempt; absent when it has none."""
     return f"{ATTEMPTS}{namespace}/{name}"
@@ -73,7 +87,7 @@ class ParsedKey:
     parts: tuple[str, ...]
 
 
-_PREFIXES = (BINDINGS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES)
+_PREFIXES = (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES)
 
 
 def parse(key: str) -> ParsedKey | None:

@@ -1,0 +1,116 @@
+"""A pod's rules across nodes, as its bind has to guard them: in which namespaces, and against what.
+
+::
+
+    every bind                       puts bound/<its namespace>   compares terms/<its namespace> and terms/*
+    required anti-affinity           compares bound/<selected>    rewrites terms/<selected>
+    hard spread, affinity to itself  compares bound/<selected>
+
+`bound` tells that pods of a namespace were placed, which may break a rule of the pod to be bound; `terms` tells
+that a rule was placed which the pod to be bound may break. Required affinity is broken by another bind only where
+the pod relies on being the first of its kind; spreading binds nobody but the pods that spread.
+
+Where a namespace selector, or very many names, say which namespaces are meant, all are: `terms/*` is rewritten, and
+no key under `bound/` may have been written since the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from wharfinger.cache.cache import Cache
+from wharfinger.framework.profile import Profile
+from wharfinger.model.affinity import PodAffinityTerm
+from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import Surroundings
+from wharfinger.registry import keys
+from wharfinger.registry.keys import EVERY
+from wharfinger.registry.store import Compare, Condition, Unmoved
+
+MOST = 32
+"""Namespaces guarded by name; etcd takes 128 operations in each list of a transaction."""
+EVERYWHERE = frozenset({EVERY})
+NOWHERE: frozenset[str] = frozenset()
+
+
+@runtime_checkable
+class SpreadsByDefault(Protocol):
+    """A plugin that may hold pods to hard spread constraints which they do not name themselves."""
+
+    def spreads_hard(self, pod: Pod) -> bool:
+        """Whether it does with this pod."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AcrossNodes:
+    """Namespaces by name, or `EVERYWHERE`."""
+
+    looks_at: frozenset[str] = NOWHERE
+    """Whose pods, placed meanwhile, may break the pod's own rules."""
+    keeps_away: frozenset[str] = NOWHERE
+    """Whose pods the pod's rules may keep from nodes once it is bound."""
+
+    def __bool__(self) -> bool:
+        return bool(self.looks_at)
+
+
+NONE = AcrossNodes()
+
+
+def rules_of(pod: Pod, profile: Profile, surroundings: Surroundings) -> AcrossNodes:
+    """The pod's hard rules across nodes."""
+    keeps_away = _selected(pod.required_anti_affinity)
+    looks_at = keeps_away
+    if _may_be_first(pod, surroundings):
+        looks_at = looks_at | _selected(pod.required_affinity)
+    if _spreads_hard(pod, profile):
+        looks_at = looks_at | {pod.namespace}
+    return AcrossNodes(_bounded(looks_at), _bounded(keeps_away)) if looks_at else NONE
+
+
+def conditions(pod: Pod, rules: AcrossNodes, cache: Cache) -> list[Condition]:
+    """What must not have moved, as this worker knows it now."""
+    found: list[Condition] = [Compare(keys.terms(name), "mod", cache.terms[name]) for name in (pod.namespace, EVERY)]
+    if rules.looks_at == EVERYWHERE:
+        return [*found, Unmoved(keys.BOUND, cache.progress.revision)]
+    return found + [Compare(keys.bound(name), "mod", cache.bound[name]) for name in sorted(rules.looks_at)]
+
+
+def rewritten(pod: Pod, rules: AcrossNodes) -> list[str]:
+    """The keys that the bind puts."""
+    return [keys.bound(pod.namespace), *(keys.terms(name) for name in sorted(rules.keeps_away))]
+
+
+def advance(pod: Pod, rules: AcrossNodes, cache: Cache, revision: int) -> None:
+    """Our own commit at that revision: what it compared and rewrote is known to be there, and nothing in between."""
+    if pod.namespace in rules.looks_at:
+        cache.bound.set(pod.namespace, revision)
+    for name in rules.keeps_away & {pod.namespace, EVERY}:
+        cache.terms.set(name, revision)
+
+
+def _selected(terms: Iterable[PodAffinityTerm]) -> frozenset[str]:
+    names: set[str] = set()
+    for term in terms:
+        names |= EVERYWHERE if term.namespace_selector is not None else term.namespaces
+    return frozenset(names)
+
+
+def _bounded(names: frozenset[str]) -> frozenset[str]:
+    return EVERYWHERE if EVERY in names or len(names) > MOST else names
+
+
+def _may_be_first(pod: Pod, surroundings: Surroundings) -> bool:
+    """Whether the pod itself satisfies its required affinity: then, as the first one, it may go anywhere."""
+    labels = surroundings.namespace_labels(pod.namespace)
+    terms = pod.required_affinity
+    return bool(terms) and all(term.selects(pod.namespace, labels, pod.labels) for term in terms)
+
+
+def _spreads_hard(pod: Pod, profile: Profile) -> bool:
+    if pod.spread_constraints:
+        return any(constraint.hard for constraint in pod.spread_constraints)
+    return any(isinstance(plugin, SpreadsByDefault) and plugin.spreads_hard(pod) for plugin in profile.plugins)

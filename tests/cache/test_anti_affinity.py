@@ -1,0 +1,79 @@
+"""Which pods the anti-affinity of placed pods may keep away."""
+
+from __future__ import annotations
+
+from wharfinger.cache.cache import Cache
+from wharfinger.model.affinity import PodAffinityTerm
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+
+WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+TERM = PodAffinityTerm("zone", WEB, frozenset({"shop"}))
+
+
+def loner(name: str, node: str = "", **more: str) -> Pod:
+    return Pod("shop", name, name, node_name=node, required_anti_affinity=(TERM,), **more)  # type: ignore[arg-type]
+
+
+def cache() -> Cache:
+    made = Cache(clock=lambda: 0.0)
+    for name in ("n1", "n2"):
+        made.set_node(Node(name))
+    return made
+
+
+def concerned(where: Cache, namespace: str = "shop", app: str = "web") -> bool:
+    return where.anti_affinity.concerns(Pod(namespace, "plain", "plain", labels={"app": app}), {})
+
+
+def test_only_pods_that_a_placed_pods_term_selects_are_concerned() -> None:
+    held = cache()
+    assert not concerned(held)
+    held.set_pod(loner("a"))
+    assert not concerned(held)
+
+    held.set_pod(loner("a", "n1"))
+
+    assert concerned(held)
+    assert not concerned(held, namespace="other")
+    assert not concerned(held, app="db")
+    assert held.anti_affinity.concerns_namespace("shop")
+    assert not held.anti_affinity.concerns_namespace("other")
+
+
+def test_an_assumed_pod_counts_until_it_is_forgotten() -> None:
+    held = cache()
+    held.set_pod(loner("a"))
+    held.assume(loner("a"), "n1")
+    assert concerned(held)
+
+    held.forget(loner("a").identity)
+
+    assert not concerned(held)
+
+
+def test_equal_terms_count_until_the_last_pod_with_them_is_gone() -> None:
+    held = cache()
+    for name in ("a", "b"):
+        held.set_pod(loner(name, "n1"))
+    held.remove_pod(loner("a").key)
+    assert concerned(held)
+
+    held.set_pod(loner("b", "n1", phase="Succeeded"))
+
+    assert not concerned(held)
+
+
+def test_the_epoch_moves_with_every_placement_of_such_a_pod_and_with_nothing_else() -> None:
+    held = cache()
+    held.set_pod(Pod("shop", "plain", "plain", node_name="n1"))
+    assert held.anti_affinity.epoch == 0
+    held.set_pod(loner("a", "n1"))
+    held.set_pod(loner("a", "n1", start_time="2026-03-01T12:00:00Z"))
+    assert held.anti_affinity.epoch == 1
+
+    held.set_pod(loner("b", "n2"))
+    held.remove_pod(loner("b").key)
+
+    assert held.anti_affinity.epoch == 2
