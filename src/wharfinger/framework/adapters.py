@@ -20,13 +20,14 @@ from wharfinger.framework.interface import (
     Filter,
     NodeFilter,
     NodeScore,
+    Normalization,
     Normalize,
     Plugin,
     RowSelection,
     Score,
 )
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Status
+from wharfinger.framework.status import SUCCESS, Status
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
@@ -50,6 +51,10 @@ class FilterStep(Protocol):
         """Its verdicts, at least on the nodes in `among` (None = all). None = every node passes."""
         ...
 
+    def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
+        """Its verdict on one node, marked as the plugin's."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnFilterStep:
@@ -71,6 +76,11 @@ class ColumnFilterStep:
             raise PluginError(self.name, "Filter", str(error)) from error
         return verdicts
 
+    def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
+        """See FilterStep."""
+        verdicts = self.verdicts(state, pod, snapshot, None)
+        return SUCCESS if verdicts is None else call(self.name, "Filter", verdicts.at, row).by(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFilterStep:
@@ -84,12 +94,22 @@ class NodeFilterStep:
         rows = range(len(snapshot)) if among is None else np.flatnonzero(among).tolist()
         refused: dict[int, Status] = {}
         for row in rows:
-            status = ask(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
+            status = self.one(state, pod, snapshot, row)
             if not status.ok:
-                if not status.rejected:
-                    raise PluginError(self.name, "Filter", f"answered {status!r}, not success or a refusal")
                 refused[row] = status
         return Verdicts.of(refused, len(snapshot)) if refused else None
+
+    def one(self, state: CycleState, pod: Pod, snapshot: Snapshot, row: int) -> Status:
+        """See FilterStep."""
+        status = ask(self.name, "Filter", self.plugin.filter_node, state, pod, snapshot.rows[row])
+        return status if status.ok else refusal(self.name, status)
+
+
+def refusal(plugin: str, status: Status) -> Status:
+    """The status, which must be a refusal, as the plugin's; PluginError otherwise."""
+    if not status.rejected:
+        raise PluginError(plugin, "Filter", f"answered {status!r}, not success or a refusal")
+    return status.by(plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +120,31 @@ class ScoreStep:
     weight: int
     columns: Score | None
     nodes: NodeScore | None
-    normalizer: Normalize | None
+    normalizer: Normalize | Normalization | None
 
     def scores(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
         """Weighted normalised scores of the selected rows."""
+        return self.finished(self.raw(state, pod, snapshot, rows), state, pod, snapshot, rows)
+
+    def raw(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        """Scores of the selected rows as the plugin gives them, neither normalised nor weighted."""
         if self.columns is not None:
             column = call(self.name, "Score", self.columns.score, state, pod, snapshot, rows)
         else:
             column = self._one_by_one(state, pod, snapshot, rows)
         self._check_shape(column, selected(snapshot, rows))
-        if self.normalizer is not None:
+        return column
+
+    def finished(
+        self, column: IntColumn, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection
+    ) -> IntColumn:
+        """Raw scores of the selected rows, normalised and weighted."""
+        if isinstance(self.normalizer, Normalization):
+            column = self.normalizer.apply(column)
+        elif self.normalizer is not None:
             column = call(self.name, "NormalizeScore", self.normalizer.normalize, state, pod, column, snapshot, rows)
             self._check_shape(column, selected(snapshot, rows))
-        self._check_range(column)
+        self.check_range(column)
         return column if self.weight == 1 else column * self.weight
 
     def _one_by_one(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
@@ -129,7 +161,8 @@ class ScoreStep:
         if not isinstance(column, np.ndarray) or column.dtype != np.int64 or column.shape != (expected,):
             raise PluginError(self.name, "Score", f"answered {type(column).__name__}, not an int64 per node")
 
-    def _check_range(self, column: IntColumn) -> None:
+    def check_range(self, column: IntColumn) -> None:
+        """PluginError unless all lie in 0..100."""
         if not len(column):
             return
         lowest, highest = int(column.min()), int(column.max())
@@ -152,4 +185,6 @@ def score_step(plugin: Plugin, weight: int) -> ScoreStep | None:
     nodes = plugin if columns is None and isinstance(plugin, NodeScore) else None
     if columns is None and nodes is None:
         return None
-    return ScoreStep(plugin.name, weight, columns, nodes, plugin if isinstance(plugin, Normalize) else None)
+    declared = getattr(plugin, "normalization", None)
+    normalizer = plugin if isinstance(plugin, Normalize) else None
+    return ScoreStep(plugin.name, weight, columns, nodes, declared if declared is not None else normalizer)

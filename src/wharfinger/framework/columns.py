@@ -96,6 +96,8 @@ class NodeColumns:
         self.any_unschedulable = bool(unschedulable.any())
         self.taints = taints
         self.labels = labels
+        self.scan_order: RowNumbers | None = None
+        """Rows in the order of a sampling search; made by `sampling` when first needed."""
 
     @classmethod
     def of(cls, rows: Rows[NodeInfo]) -> NodeColumns:

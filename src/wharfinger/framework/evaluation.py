@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework import message
-from wharfinger.framework.adapters import FilterStep, selected
-from wharfinger.framework.calls import call
-from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import RowSelection
-from wharfinger.framework.scoring import Scores, best, preference, ranked_plugins
-from wharfinger.framework.search import Search
-from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.scoring import Scores, choose, ranking
+from wharfinger.framework.search import Search, outside
 from wharfinger.framework.status import Status
 from wharfinger.model.decision import Decision, Ranked
 from wharfinger.model.pod import Pod
@@ -30,18 +26,11 @@ class Evaluation:
     """One pod evaluated on one snapshot by one profile."""
 
     def __init__(
-        self,
-        pod: Pod,
-        snapshot: Snapshot,
-        state: CycleState,
-        *,
-        search: Search,
-        rows: RowSelection,
-        scores: Scores | None,
-        filters: Sequence[FilterStep],
+        self, pod: Pod, state: CycleState, search: Search, scores: Scores | None, filters: Sequence[FilterStep]
     ) -> None:
+        """`scores`: None when at most one node is feasible."""
         self.pod = pod
-        self.snapshot = snapshot
+        self.snapshot = search.snapshot
         self.state = state
         """What plugins noted; its `baggage` travels to the binding side."""
         self.post_filter_messages: tuple[str, ...] = ()
@@ -50,34 +39,28 @@ class Evaluation:
         """Where PostFilter made, or would make, room."""
         self.victims: tuple[Pod, ...] = ()
         """Who would have to leave for it, most important first."""
+        self.next_start = search.next_start
+        """Where the next attempt of a sampling profile begins."""
+        self.feasible_count = search.count
+        """How many nodes passed every filter (of those examined)."""
         self._search = search
-        self._rows = rows
         self._scores = scores
         self._filters = filters
-        self._keys: IntColumn | None = None
-        if scores is not None:
-            self._keys = preference(snapshot, rows, pod, scores.totals)
-
-    @cached_property
-    def node(self) -> str | None:
+        self.node: str | None = None
         """The chosen node's name, None when no node is feasible."""
-        if self.feasible_count == 0:
-            return None
-        return self._name(0 if self._keys is None else int(self._keys.argmax()))
-
-    @cached_property
-    def feasible_count(self) -> int:
-        """How many nodes passed every filter."""
-        return selected(self.snapshot, self._rows)
+        if scores is not None:
+            self.node = self.snapshot.names[scores.row(choose(scores, self.snapshot, pod))]
+        elif self.feasible_count:
+            self.node = self.snapshot.names[0 if search.alive is None else int(search.alive.argmax())]
 
     @cached_property
     def feasible(self) -> tuple[str, ...]:
         """Names of the nodes that passed every filter, sorted."""
         names = self.snapshot.node_columns.names
-        if isinstance(self._rows, slice):
-            return names.sorted_names
-        if self._search.alive is None or not len(self._rows):
+        if self.feasible_count == 0:
             return ()
+        if self._search.alive is None:
+            return names.sorted_names
         order = names.alphabetical
         return tuple(names.array[order[self._search.alive[order]]].tolist())
 
@@ -86,10 +69,16 @@ class Evaluation:
         """Plugins that refused first on some node, or in PreFilter, sorted; empty when placed."""
         if self.node is not None:
             return ()
-        refused = {refusal.plugin for refusal in self._search.refusals} | set(self._search.restricting)
+        refused = set(self._search.restricting)
         if self._search.rejection is not None:
             refused.add(self._search.rejection.plugin)
+        else:
+            refused.update(status.plugin for status in self._counts)
         return tuple(sorted(refused))
+
+    @cached_property
+    def _counts(self) -> Mapping[Status, int]:
+        return self._search.counts()
 
     @cached_property
     def refusals(self) -> Mapping[str, Mapping[str, int]]:
@@ -98,13 +87,13 @@ class Evaluation:
         if rejection is not None:
             return {rejection.plugin: {rejection.message: len(self.snapshot)}}
         counts: dict[str, dict[str, int]] = {}
-        for refusal in self._search.refusals:
-            reasons = counts.setdefault(refusal.plugin, {})
-            for status, number in call(refusal.plugin, "Filter", refusal.verdicts.counts, refusal.first).items():
-                for reason in status.reasons:
-                    reasons[reason] = reasons.get(reason, 0) + number
+        for status, number in self._counts.items():
+            reasons = counts.setdefault(status.plugin, {})
+            for reason in status.reasons:
+                reasons[reason] = reasons.get(reason, 0) + number
         # Sorted, so that a decision computed again elsewhere is written with the same bytes.
-        return {plugin: dict(sorted(reasons.items())) for plugin, reasons in counts.items()}
+        order = [*self._search.restricting, *(step.name for step in self._filters)]
+        return {plugin: dict(sorted(counts[plugin].items())) for plugin in dict.fromkeys(order) if plugin in counts}
 
     @cached_property
     def message(self) -> str:
@@ -148,44 +137,44 @@ class Evaluation:
 
     def ranking(self, count: int) -> tuple[Ranked, ...]:
         """The `count` best nodes, best first; empty when scoring was skipped."""
-        if self._scores is None or self._keys is None:
-            return ()
         scores = self._scores
+        if scores is None:
+            return ()
         return tuple(
-            Ranked(self._name(position), int(scores.totals[position]), ranked_plugins(scores, position))
-            for position in best(self._keys, count)
+            Ranked(self.snapshot.names[scores.row(position)], scores.total(position), scores.of(position))
+            for position in ranking(scores, self.snapshot, self.pod, count)
         )
 
     def runners_up(self, count: int) -> tuple[str, ...]:
         """The next best nodes after the chosen one, best first."""
-        if self._keys is None:
+        if self._scores is None:
             return ()
-        return tuple(self._name(position) for position in best(self._keys, count + 1)[1:])
+        positions = ranking(self._scores, self.snapshot, self.pod, count + 1)[1:]
+        return tuple(self.snapshot.names[self._scores.row(position)] for position in positions)
 
     def verdicts(self) -> Mapping[str, Mapping[str, Status]]:
         """Node -> plugin -> refusal, of *every* filter that refuses, not only the first.
 
         A pod refused in PreFilter stands refused by that plugin on every node. Computed anew from the snapshot.
         """
-        names = self.snapshot.names
-        refused: dict[str, dict[str, Status]] = {name: {} for name in names}
-        rejection = self._search.rejection
+        search, names = self._search, self.snapshot.names
+        rejection = search.rejection
         if rejection is not None:
             return {name: {rejection.plugin: rejection} for name in names}
-        for refusal in self._search.refusals:
-            if refusal.plugin in self._search.restricting:
-                _collect(refused, names, refusal.plugin, refusal.verdicts.codes, refusal.verdicts.at)
+        refused: dict[str, dict[str, Status]] = {name: {} for name in names}
+        if search.among is not None:
+            reason = outside(search.restricting)
+            for row in np.flatnonzero(~search.among).tolist():
+                refused[names[row]][reason.plugin] = reason
         for step in self._filters:
             if step.name in self.state.skipped_filters:
                 continue
             verdicts = step.verdicts(self.state, self.pod, self.snapshot, None)
             if verdicts is not None:
                 _collect(refused, names, step.name, verdicts.codes, verdicts.at)
+        for row, status in search.pressed.items():
+            refused[names[row]].setdefault(status.plugin, status)
         return refused
-
-    def _name(self, position: int) -> str:
-        row = position if isinstance(self._rows, slice) else int(self._rows[position])
-        return self.snapshot.names[row]
 
 
 def _collect(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -185,6 +186,28 @@ class Normalize(Protocol):
         ...
 
 
+class Normalization(Enum):
+    """kube-scheduler's DefaultNormalizeScore, which a plugin may name as `normalization` instead of writing it."""
+
+    HIGHEST = "highest"
+    """The highest raw score becomes 100."""
+    LOWEST = "lowest"
+    """The highest raw score becomes 0, and 0 becomes 100."""
+
+    def apply(self, scores: IntColumn) -> IntColumn:
+        """Raw scores (none below 0) to 0..100."""
+        highest = int(scores.max()) if len(scores) else 0
+        if highest == 0:
+            return scores if self is Normalization.HIGHEST else np.full_like(scores, MAX_NODE_SCORE)
+        scaled: IntColumn = scores * MAX_NODE_SCORE // highest
+        return scaled if self is Normalization.HIGHEST else MAX_NODE_SCORE - scaled
+
+    @property
+    def of_zeros(self) -> int:
+        """What every score becomes where all raw scores are 0."""
+        return 0 if self is Normalization.HIGHEST else MAX_NODE_SCORE
+
+
 @runtime_checkable
 class Reserve(Protocol):
     """Keeps the plugin's own books for a chosen node."""
@@ -248,9 +271,10 @@ class PostBind(Protocol):
 class Local(Protocol):
     """A plugin whose node forms (`filter_node`, `score_node`) read nothing but the pod and that one node.
 
-    Its answers are kept, and asked again only for nodes that changed. It may have the column forms too, for many
-    nodes at once; both must say the same. What its PreFilter or PreScore write to the state must not matter to the
-    node forms.
+    Its answers are kept, and asked again only for nodes that changed. Its PreFilter and PreScore, if it has any, read
+    nothing but the pod, and are asked once for all pods with equal signatures. The state that the node forms are
+    given lives as long as the answers: what was worked out of the pod may be kept in it. It may have the column forms
+    too, for many nodes at once; both must say the same. A score that must be normalised names a `Normalization`.
     """
 
     def signature(self, pod: Pod) -> Hashable:

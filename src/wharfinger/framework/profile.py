@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework import interface
-from wharfinger.framework.adapters import filter_step, score_step, selected
+from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
 from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
-from wharfinger.framework.scoring import score_nodes
-from wharfinger.framework.search import find_feasible
+from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
+from wharfinger.framework.local_table import LocalFilter, LocalScore
+from wharfinger.framework.scoring import Scorer
+from wharfinger.framework.search import Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
 from wharfinger.framework.trial import FailedSearch
@@ -70,10 +72,24 @@ class Enabled:
 
 
 class Profile:
-    """Decides for the pods of one scheduler name. Stateless between decisions; safe to share."""
+    """Decides for the pods of one scheduler name.
 
-    def __init__(self, name: str, enabled: Enabled, *, digest: str = "", configuration: bytes = b"") -> None:
-        """ConfigurationError unless there are exactly one QueueSort and at least one Bind plugin."""
+    What it keeps between decisions only makes them quicker. Not to be shared between threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        enabled: Enabled,
+        *,
+        digest: str = "",
+        configuration: bytes = b"",
+        percentage: int | None = None,
+    ) -> None:
+        """`percentage`: of the nodes to look for, as kube-scheduler samples (0 = adaptive); None = look at all.
+
+        ConfigurationError unless there are exactly one QueueSort and at least one Bind plugin.
+        """
         self.name = name
         """The scheduler name it serves."""
         self.digest = digest
@@ -90,20 +106,42 @@ class Profile:
             raise ConfigurationError(f"profile {name}: at least one bind plugin is needed")
         self._pre_enqueue = self._steps("preEnqueue", lambda plugin: plugin.pre_enqueue)
         self._queue_key = self._steps("queueSort", lambda plugin: plugin.queue_key)[0]
-        self._pre_filters = self._steps("preFilter", lambda plugin: plugin.pre_filter)
         self._filters = [step for _, step in self._steps("filter", filter_step) if step is not None]
         self._post_filters = self._steps("postFilter", lambda plugin: plugin.post_filter)
-        self._pre_scores = self._steps("preScore", lambda plugin: plugin.pre_score)
         weigh = enabled.weights.get
-        self._scores = [
+        scores = [
             step for _, step in self._steps("score", lambda p: score_step(p, weigh(p.name, 1))) if step is not None
         ]
+        local = self._local_plugins(scores)
+        pre_scores = self._steps("preScore", lambda plugin: plugin.pre_score)
+        self._scorer = Scorer([step for step in pre_scores if step[0] not in local.names], scores, local.names)
+        self._searcher = Searcher(
+            local,
+            pre_filters=self._steps("preFilter", lambda plugin: plugin),
+            others=[(place, step) for place, step in enumerate(self._filters) if step.name not in local.names],
+            percentage=percentage,
+            scored=bool(scores),
+        )
         self._reserve = self._steps("reserve", lambda plugin: plugin)
         self._permit = self._steps("permit", lambda plugin: plugin.permit)
         self._pre_bind = self._steps("preBind", lambda plugin: plugin.pre_bind)
         self._bind = self._steps("bind", lambda plugin: plugin.bind)
         self._post_bind = self._steps("postBind", lambda plugin: plugin.post_bind)
         self._hints = HintTable(enabled.plugins)
+
+    def _local_plugins(self, scores: Sequence[ScoreStep]) -> LocalPlugins:
+        plugins = {plugin.name: plugin for plugin in self.plugins if local_by_form(plugin)}
+        return LocalPlugins(
+            list(plugins.values()),
+            filters=[
+                LocalFilter(place, step, plugins[step.name])
+                for place, step in enumerate(self._filters)
+                if step.name in plugins
+            ],
+            scores=[LocalScore(step, plugins[step.name]) for step in scores if step.name in plugins],
+            pre_filters=self.at.get("preFilter", ()),
+            pre_scores=self.at.get("preScore", ()),
+        )
 
     def _steps(self, point: str, method: Callable[[Any], T]) -> list[tuple[str, T]]:
         return [(name, method(self._by_name[name])) for name in self.at.get(point, ())]
@@ -135,18 +173,18 @@ class Profile:
 
     # --- deciding -----------------------------------------------------------------------------
 
-    def evaluate(self, pod: Pod, snapshot: Snapshot) -> Evaluation:
-        """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError."""
+    def evaluate(self, pod: Pod, snapshot: Snapshot, *, start: int = 0) -> Evaluation:
+        """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError.
+
+        `start`: of a sampling profile, where to begin: the `next_start` of the decision before.
+        """
         state = CycleState()
-        search = find_feasible(state, pod, snapshot, self._pre_filters, self._filters)
-        rows = search.feasible
-        scores = None
-        count = selected(snapshot, rows)
-        if count > 1:
-            scores = score_nodes(state, pod, snapshot, rows, pre_scores=self._pre_scores, steps=self._scores)
-        evaluation = Evaluation(pod, snapshot, state, search=search, rows=rows, scores=scores, filters=self._filters)
-        if count == 0 and len(snapshot):
-            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, snapshot, search, self.verify_row))
+        search = self._searcher.search(state, pod, snapshot, start)
+        count = search.count
+        scores = self._scorer.score(state, pod, search) if count > 1 else None
+        evaluation = Evaluation(pod, state, search, scores, self._filters)
+        if count == 0 and self._post_filters and len(snapshot):
+            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, search, self._searcher))
         return evaluation
 
     def verify(self, pod: Pod, snapshot: Snapshot, node_name: str) -> Status:
@@ -154,12 +192,7 @@ class Profile:
         row = snapshot.index.get(node_name)
         if row is None:
             return unresolvable(f"node {node_name} does not exist")
-        return self.verify_row(pod, snapshot, row)
-
-    def verify_row(self, pod: Pod, snapshot: Snapshot, row: int) -> Status:
-        """The same, by row."""
-        search = find_feasible(CycleState(), pod, snapshot, self._pre_filters, self._filters)
-        return search.first_refusal(row)
+        return self._searcher.verify(pod, snapshot, row)
 
     def _run_post_filters(self, evaluation: Evaluation, state: CycleState, pod: Pod, trial: FailedSearch) -> None:
         messages: list[str] = []

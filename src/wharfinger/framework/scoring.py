@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wharfinger.errors import PluginError
-from wharfinger.framework.adapters import ScoreStep, selected
+from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.calls import ask
 from wharfinger.framework.columns import IntColumn, name_hash
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import MAX_NODE_SCORE, RowSelection
+from wharfinger.framework.interface import Normalization, RowSelection
+from wharfinger.framework.local_plugins import skips_score
+from wharfinger.framework.local_table import LocalTable
+from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Code, Status
+from wharfinger.framework.status import Status
 from wharfinger.model.pod import Pod
 
+ALL_ROWS = slice(None)
 PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSelection], Status]]"
 """A plugin's name and its PreScore."""
 
@@ -36,70 +38,121 @@ _FLOOR = -(1 << 22)
 
 @dataclass(slots=True)
 class Scores:
-    """Totals and the weighted normalised score of each plugin, over the selected rows."""
+    """What each score plugin gave the feasible nodes, weighted; by position among `rows`."""
 
-    totals: IntColumn
-    plugins: dict[str, IntColumn] = field(default_factory=dict)
+    rows: RowSelection
+    """The rows behind the positions; all of them for a slice."""
+    sums: IntColumn
+    """Totals less `constant`; below 0 for a position that is not feasible."""
+    order: Sequence[str]
+    """Score plugins in profile order."""
+    constant: int = 0
+    """What every node has more: plugins that gave all nodes the same."""
+    kept: Mapping[str, tuple[IntColumn, int]] = field(default_factory=dict)
+    """Scores that are kept between decisions: by row of the snapshot, and their weight."""
+    made: dict[str, IntColumn | int] = field(default_factory=dict)
+    """Scores made for this decision: weighted, by position; a number stands for all positions."""
+
+    def total(self, position: int) -> int:
+        """The weighted sum of all plugins."""
+        return int(self.sums[position]) + self.constant
+
+    def of(self, position: int) -> Mapping[str, int]:
+        """Each plugin's weighted score there, in profile order."""
+        row, found = self.row(position), {}
+        for name in self.order:
+            if name in self.kept:
+                column, weight = self.kept[name]
+                found[name] = int(column[row]) * weight
+            elif name in self.made:
+                made = self.made[name]
+                found[name] = made if isinstance(made, int) else int(made[position])
+        return found
+
+    def row(self, position: int) -> int:
+        """The row behind a position."""
+        return position if isinstance(self.rows, slice) else int(self.rows[position])
 
 
-def score_nodes(
-    state: CycleState,
-    pod: Pod,
-    snapshot: Snapshot,
-    rows: RowSelection,
-    *,
-    pre_scores: Sequence[PreScoreStep],
-    steps: Sequence[ScoreStep],
-) -> Scores:
-    """Score the selected rows. Raises PluginError."""
-    for name, pre_score in pre_scores:
-        status = ask(name, "PreScore", pre_score, state, pod, snapshot, rows)
-        if status.code is Code.SKIP:
-            state.skipped_scores.add(name)
-        elif not status.ok:
-            raise PluginError(name, "PreScore", status.message or status.code.name)
-    totals = np.zeros(selected(snapshot, rows), dtype=np.int64)
-    scores = Scores(totals)
-    for step in steps:
-        if step.name not in state.skipped_scores:
-            column = step.scores(state, pod, snapshot, rows)
-            scores.plugins[step.name] = column
-            totals += column
-    return scores
+class Scorer:
+    """Scores for one profile."""
+
+    def __init__(
+        self, pre_scores: Sequence[PreScoreStep], steps: Sequence[ScoreStep], local_names: frozenset[str]
+    ) -> None:
+        """`pre_scores`: of plugins that are not Local; `steps`: all, in order; `local_names`: the Local ones."""
+        self._pre_scores = pre_scores
+        self._order = [step.name for step in steps]
+        self._others = [step for step in steps if step.name not in local_names]
+
+    def score(self, state: CycleState, pod: Pod, search: Search) -> Scores:
+        """Score the feasible nodes. Raises PluginError."""
+        snapshot, table = search.snapshot, search.local.table
+        rows = ALL_ROWS if search.alive is None else np.flatnonzero(search.alive)
+        for name, pre_score in self._pre_scores:
+            if skips_score(name, ask(name, "PreScore", pre_score, state, pod, snapshot, rows)):
+                state.skipped_scores.add(name)
+        others = [step for step in self._others if step.name not in state.skipped_scores]
+        if search.alive is table.alive and not others and all(map(table.same_everywhere, table.normalized)):
+            scores = Scores(ALL_ROWS, table.ranked, self._order)  # nobody else has a say; refused nodes are marked
+        else:
+            sums = table.ranked[rows]
+            scores = Scores(rows, sums.copy() if isinstance(rows, slice) else sums, self._order)
+        _add_local(scores, table, state, pod, snapshot)
+        for step in others:
+            scores.made[step.name] = column = step.scores(state, pod, snapshot, rows)
+            scores.sums += column
+        return scores
 
 
-def preference(snapshot: Snapshot, rows: RowSelection, pod: Pod, totals: IntColumn) -> IntColumn:
-    """A key per row, largest = best: the total, then the tie-break."""
+def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, snapshot: Snapshot) -> None:
+    """What the table knows; scores that are to be normalised are, and are added to the sums."""
+    scores.kept = {name: (table.columns[name], weight) for name, weight in table.weights.items()}
+    for step in table.normalized:
+        if table.same_everywhere(step) and isinstance(step.normalizer, Normalization):
+            scores.made[step.name] = same = step.normalizer.of_zeros * step.weight
+            scores.constant += same
+        else:
+            raw = table.columns[step.name][scores.rows]
+            scores.made[step.name] = column = step.finished(raw, state, pod, snapshot, scores.rows)
+            scores.sums += column
+
+
+def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
+    """The best position: the highest total, then the tie-break."""
+    sums = scores.sums
+    ties = np.flatnonzero(sums == sums.max())
+    if len(ties) == 1:
+        return int(ties[0])
+    rows = ties if isinstance(scores.rows, slice) else scores.rows[ties]
+    return int(ties[_tie_breaks(snapshot, rows, pod).argmax()])
+
+
+def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[int]:
+    """The `count` best positions, best first; the first is the one that `choose` names."""
+    positions = np.flatnonzero(scores.sums >= 0)
+    sums = scores.sums[positions]
+    rows = positions if isinstance(scores.rows, slice) else scores.rows[positions]
+    distance = np.maximum(sums - sums.max(), _FLOOR)
+    keys = (distance << _TIE_BITS) + _tie_breaks(snapshot, rows, pod)
+    return [int(positions[place]) for place in _largest(keys, count)]
+
+
+def _tie_breaks(snapshot: Snapshot, rows: RowSelection, pod: Pod) -> IntColumn:
+    """A number below 2^40 for each row, largest = first."""
     mixed = (snapshot.node_columns.names.hashes[rows] ^ np.uint64(name_hash(pod.uid))) * _MIX
-    ties: NDArray[np.int64] = (mixed >> _SHIFT).view(np.int64)
-    distance = np.maximum(totals - totals.max(), _FLOOR)
-    key: IntColumn = (distance << _TIE_BITS) + ties
-    return key
+    ties: IntColumn = (mixed >> _SHIFT).view(np.int64)
+    return ties
 
 
-def best(keys: IntColumn, count: int) -> list[int]:
-    """Positions of the `count` largest keys, best first."""
+def _largest(keys: IntColumn, count: int) -> list[int]:
     if count >= len(keys):
         order: list[int] = np.argsort(-keys, kind="stable").tolist()
         return order
     left = keys.copy()
-    positions: list[int] = []
+    places: list[int] = []
     for _ in range(count):
-        position = int(left.argmax())
-        positions.append(position)
-        left[position] = np.iinfo(np.int64).min
-    return positions
-
-
-def default_normalize(scores: IntColumn, *, reverse: bool = False) -> IntColumn:
-    """kube-scheduler's DefaultNormalizeScore: the highest raw score becomes 100 (0 when reversed)."""
-    highest = int(scores.max()) if len(scores) else 0
-    if highest == 0:
-        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
-    scaled: IntColumn = scores * MAX_NODE_SCORE // highest
-    return MAX_NODE_SCORE - scaled if reverse else scaled
-
-
-def ranked_plugins(scores: Scores, position: int) -> Mapping[str, int]:
-    """Each plugin's weighted score at one position."""
-    return {plugin: int(column[position]) for plugin, column in scores.plugins.items()}
+        place = int(left.argmax())
+        places.append(place)
+        left[place] = np.iinfo(np.int64).min
+    return places

@@ -1,143 +1,312 @@
 """Which nodes are feasible: PreFilter, then Filter, over all nodes of a snapshot.
 
 Filters are looked at in profile order and a node counts under the plugin that refused it first. What later filters
-say of a node already refused is computed when somebody asks (`evaluation`), not here.
+say of a node already refused is computed when somebody asks (`evaluation`), not here. Nodes where preemption has made
+room for other pods must do twice: with those pods, and without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.errors import PluginError
-from wharfinger.framework import message
+from wharfinger.framework import message, sampling
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import PreFilterResult, RowSelection
+from wharfinger.framework.interface import PreFilter
+from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, pre_filtered
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
+from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 
-ALL_ROWS = slice(None)
-PreFilterStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot], PreFilterResult]]"
-"""A plugin's name and its PreFilter."""
+PreFilterStep: TypeAlias = "tuple[str, PreFilter]"
+"""A plugin that has a PreFilter, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRefusals:
-    """What one plugin said, and where it was the first to refuse."""
+class Said:
+    """Verdicts of a filter that looks at more than one node at a time."""
 
+    position: int
     plugin: str
     verdicts: Verdicts
-    first: BoolColumn
 
 
-@dataclass(slots=True)
+class PreFiltered(NamedTuple):
+    """What the PreFilters said together."""
+
+    rejection: Status | None
+    possible: frozenset[str] | None
+    restricting: tuple[str, ...]
+
+
+@dataclass
 class Search:
     """The outcome: feasible rows, and who refused the others."""
 
-    nodes: int
+    snapshot: Snapshot
+    local: LocalClass
+    codes: NDArray[np.int32]
+    """By row: the first refusal of the Local plugins, in `statuses`; as it was at the time of the search."""
+    statuses: Sequence[Status]
+    positions: Sequence[int]
     rejection: Status | None = None
     """A PreFilter plugin refused the pod altogether."""
-    refusals: list[FirstRefusals] = field(default_factory=list)
-    """In profile order; node sets named by PreFilter come first."""
     restricting: tuple[str, ...] = ()
     """Plugins whose PreFilter named the only possible nodes, sorted."""
+    said: list[Said] = field(default_factory=list)
+    """In profile order; only of filters that refused somewhere."""
+    pressed: dict[int, Status] = field(default_factory=dict)
+    """Rows refused because of the pods nominated to them."""
+    among: BoolColumn | None = None
+    """Rows that PreFilter left; None = all."""
     alive: BoolColumn | None = None
     """Feasible nodes by row; None = all."""
+    examined: BoolColumn | None = None
+    """Nodes that were looked at; None = all."""
+    next_start: int = 0
+    """Where the next sampling search begins."""
 
     @property
-    def feasible(self) -> RowSelection:
-        """The feasible rows; a full slice when every node is."""
+    def count(self) -> int:
+        """How many nodes are feasible."""
         if self.rejection is not None:
-            return np.empty(0, dtype=np.intp)
-        if self.alive is None:
-            return ALL_ROWS
-        return np.flatnonzero(self.alive)
+            return 0
+        return len(self.snapshot) if self.alive is None else int(np.count_nonzero(self.alive))
 
     def first_refusal(self, row: int) -> Status:
         """Why that row is not feasible: the first refusal; success when it is."""
         if self.rejection is not None:
             return self.rejection
-        for refusal in self.refusals:
-            if refusal.first[row]:
-                return call(refusal.plugin, "Filter", refusal.verdicts.at, row).by(refusal.plugin)
-        return SUCCESS
+        codes, table = self.first
+        return table[int(codes[row])]
 
-    def refuse(self, plugin: str, verdicts: Verdicts) -> None:
-        """Take a filter's verdicts into account."""
-        refused: BoolColumn = verdicts.codes != 0
-        first = refused if self.alive is None else refused & self.alive
-        if not first.any():
-            return
-        self.alive = ~refused if self.alive is None else self.alive & ~refused
-        self.refusals.append(FirstRefusals(plugin, verdicts, first))
+    @cached_property
+    def first(self) -> tuple[NDArray[np.int32], Sequence[Status]]:
+        """By row: the first refusal as a code in the table that comes with it; 0 = none."""
+        if not self.said and not self.pressed and self.among is None:
+            return self.codes, self.statuses
+        table = list(self.statuses)
+        codes = self.codes.copy()
+        place = np.array(self.positions, dtype=np.int64)[codes]
+        place[codes == 0] = np.iinfo(np.int64).max
+        for one in self.said:
+            where = (one.verdicts.codes != 0) & (place > one.position)
+            _mark(codes, table, where, one)
+            place[where] = one.position
+        if self.among is not None:
+            codes[~self.among] = len(table)
+            table.append(outside(self.restricting))
+        for row, status in self.pressed.items():
+            codes[row] = len(table)
+            table.append(status)
+        return codes, table
+
+    def counts(self) -> Mapping[Status, int]:
+        """First refusal -> number of (examined) nodes, in profile order."""
+        codes, table = self.first
+        if self.examined is not None:
+            codes = codes[self.examined]
+        numbers = np.bincount(codes, minlength=len(table)).tolist()
+        counts: dict[Status, int] = {}
+        for code in np.flatnonzero(numbers).tolist():
+            if code:
+                counts[table[code]] = counts.get(table[code], 0) + numbers[code]
+        return counts
 
 
-def find_feasible(
-    state: CycleState,
-    pod: Pod,
-    snapshot: Snapshot,
-    pre_filters: Sequence[PreFilterStep],
-    filters: Sequence[FilterStep],
-) -> Search:
-    """Run PreFilter and Filter plugins over the snapshot. Raises PluginError."""
-    search = Search(len(snapshot))
-    _run_pre_filters(search, state, pod, snapshot, pre_filters)
-    if search.rejection is not None:
+def _mark(codes: NDArray[np.int32], table: list[Status], where: BoolColumn, one: Said) -> None:
+    for code in np.unique(one.verdicts.codes[where]).tolist():
+        status = call(one.plugin, "Filter", one.verdicts.refusal, code).by(one.plugin)
+        codes[where & (one.verdicts.codes == code)] = len(table)
+        table.append(status)
+
+
+class Searcher:
+    """Searches for one profile."""
+
+    def __init__(
+        self,
+        local: LocalPlugins,
+        *,
+        pre_filters: Sequence[PreFilterStep],
+        others: Sequence[tuple[int, FilterStep]],
+        percentage: int | None,
+        scored: bool,
+    ) -> None:
+        """What a profile searches with.
+
+        Args:
+            local: The Local plugins.
+            pre_filters: Of all plugins, in order.
+            others: Filters that are not Local, with their place among all filters, in order.
+            percentage: Of nodes to look for, see `sampling`; None = look at every node.
+            scored: Whether the profile scores at all; if not, one feasible node will do for a sampling search.
+        """
+        self._local = local
+        self._pre_filters = pre_filters
+        self._others = others
+        self._percentage = percentage
+        self._scored = scored
+
+    def search(self, state: CycleState, pod: Pod, snapshot: Snapshot, start: int = 0) -> Search:
+        """Run PreFilter and Filter plugins over the snapshot. Raises PluginError."""
+        search = self._begin(state, pod, snapshot)
+        search.next_start = start
+        if search.rejection is not None:
+            return search
+        self._filter(search, state, pod)
+        if snapshot.nominated:
+            self._press(search, pod)
+        self._choose_from(search, pod, start)
         return search
-    for step in filters:
-        if step.name in state.skipped_filters:
-            continue
-        if search.alive is not None and not search.alive.any():
-            break
-        verdicts = step.verdicts(state, pod, snapshot, search.alive)
-        if verdicts is not None:
-            search.refuse(step.name, verdicts)
-    return search
+
+    def verify(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo | None = None) -> Status:
+        """Every filter's answer for one row, perhaps as if it were `info`: the first refusal, or success."""
+        here = snapshot.rows[row] if info is None else info
+        others = nominated_before(pod, snapshot, here.node.name)
+        if others:
+            status = self._one(pod, snapshot, row, with_pods(here, others))
+            if not status.ok:
+                return status
+        return self._one(pod, snapshot, row, here)
+
+    # --- one after the other ------------------------------------------------------------------
+
+    def _begin(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Search:
+        local = self._local.of(pod, snapshot)
+        table = local.table
+        search = Search(snapshot, local, table.codes, table.statuses, table.positions, alive=table.alive)
+        said = self._pre_filter(local, state, pod, snapshot)
+        search.rejection, search.restricting = said.rejection, said.restricting
+        if said.possible is not None and said.rejection is None:
+            search.among = np.zeros(len(snapshot), dtype=np.bool_)
+            search.among[[snapshot.index[name] for name in said.possible if name in snapshot.index]] = True
+            search.alive = search.among if search.alive is None else search.alive & search.among
+        return search
+
+    def _pre_filter(self, local: LocalClass, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFiltered:
+        """Run the PreFilters: those of Local plugins have answered already."""
+        rejection: Status | None = None
+        possible: frozenset[str] | None = None
+        restricting: tuple[str, ...] = ()
+        for name, plugin in self._pre_filters:
+            answer = local.pre_filtered.get(name)
+            if answer is None:
+                answer = pre_filtered(name, plugin, state, pod, snapshot)
+            status = answer.status
+            if status.code is Code.SKIP:
+                state.skipped_filters.add(name)
+            elif status.rejected:
+                rejection = status.by(name)
+                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    break
+            if answer.nodes is not None:
+                possible = _common(name, possible, answer.nodes)
+                restricting = tuple(sorted((*restricting, name)))
+                if not possible:
+                    rejection = unresolvable(message.contradiction(restricting)).by(restricting[0])
+                    break
+        return PreFiltered(rejection, possible, restricting)
+
+    def _filter(self, search: Search, state: CycleState, pod: Pod) -> None:
+        """Run the filters that are not Local, for as long as a node is left."""
+        left = search.alive
+        for position, step in self._others:
+            if step.name in state.skipped_filters:
+                continue
+            if left is not None and not left.any():
+                break
+            verdicts = step.verdicts(state, pod, search.snapshot, left)
+            if verdicts is None:
+                continue
+            refused: BoolColumn = verdicts.codes != 0
+            if refused.any():
+                search.said.append(Said(position, step.name, verdicts))
+                left = ~refused if left is None else left & ~refused
+        search.alive = left
+
+    def _press(self, search: Search, pod: Pod) -> None:
+        """Nodes with nominated pods must do with those pods too."""
+        snapshot = search.snapshot
+        for name in snapshot.nominated:
+            row = snapshot.index.get(name)
+            others = nominated_before(pod, snapshot, name) if row is not None else ()
+            if row is None or not others or (search.among is not None and not search.among[row]):
+                continue
+            status = self._one(pod, snapshot, row, with_pods(snapshot.rows[row], others))
+            if not status.ok:
+                search.pressed[row] = status
+        if search.pressed:
+            alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive.copy()
+            alive[list(search.pressed)] = False
+            search.alive = alive
+
+    def _choose_from(self, search: Search, pod: Pod, start: int) -> None:
+        """The node nominated for the pod alone, if it does; else a sample, if the profile wants one; else all."""
+        snapshot = search.snapshot
+        if pod.nominated_node_name:
+            row = snapshot.index.get(pod.nominated_node_name)
+            if row is not None and (search.alive is None or search.alive[row]):
+                search.alive = np.zeros(len(snapshot), dtype=np.bool_)
+                search.alive[row] = True
+                search.examined = search.alive
+                return
+        if self._percentage is not None:
+            alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive
+            searched = len(snapshot) if search.among is None else int(search.among.sum())
+            most = sampling.wanted(searched, self._percentage) if self._scored else 1
+            sample = sampling.take(snapshot, alive, search.among, most, start)
+            search.examined, search.alive, search.next_start = sample.examined, sample.feasible, sample.next_start
+
+    def _one(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo) -> Status:
+        """One pass over one row."""
+        if info is not snapshot.rows[row]:
+            snapshot = snapshot.with_pods_changed({row: info})
+        state = CycleState()
+        local = self._local.known(pod, snapshot)
+        said = self._pre_filter(local, state, pod, snapshot)
+        if said.rejection is not None:
+            return said.rejection
+        if said.possible is not None and info.node.name not in said.possible:
+            return outside(said.restricting)
+        status, place = local.table.judge(info)
+        for position, step in self._others:
+            if position > place:
+                break
+            if step.name not in state.skipped_filters:
+                answer = step.one(state, pod, snapshot, row)
+                if not answer.ok:
+                    return answer
+        return status
 
 
-def _run_pre_filters(
-    search: Search,
-    state: CycleState,
-    pod: Pod,
-    snapshot: Snapshot,
-    pre_filters: Sequence[PreFilterStep],
-) -> None:
-    possible: frozenset[str] | None = None
-    restricting: list[str] = []
-    for name, pre_filter in pre_filters:
-        answer = call(name, "PreFilter", pre_filter, state, pod, snapshot)
-        if not isinstance(answer, PreFilterResult):
-            raise PluginError(name, "PreFilter", f"answered {answer!r}, not a PreFilterResult")
-        status = answer.status
-        if status.code is Code.SKIP:
-            state.skipped_filters.add(name)
-        elif status.rejected:
-            search.rejection = status.by(name)
-            if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return
-        elif not status.ok:
-            raise PluginError(name, "PreFilter", status.message or status.code.name)
-        if answer.nodes is not None:
-            possible = _common(name, possible, answer.nodes)
-            restricting.append(name)
-            search.restricting = tuple(sorted(restricting))
-            if not possible:
-                search.rejection = unresolvable(message.contradiction(restricting)).by(search.restricting[0])
-                return
-    if possible is None or search.rejection is not None:
-        return
-    excluded = np.ones(len(snapshot), dtype=np.bool_)
-    excluded[[snapshot.index[name] for name in possible if name in snapshot.index]] = False
-    reason = unresolvable(message.not_satisfied(restricting))
-    search.refuse(search.restricting[0], Verdicts.refuse(excluded, reason))
+def nominated_before(pod: Pod, snapshot: Snapshot, node_name: str) -> tuple[Pod, ...]:
+    """Pods nominated to the node that go first: of the same or a higher priority."""
+    there = snapshot.nominated.get(node_name, ())
+    return tuple(other for other in there if other.priority >= pod.priority and other.key != pod.key)
+
+
+def with_pods(info: NodeInfo, pods: Sequence[Pod]) -> NodeInfo:
+    """The node with more pods on it."""
+    for pod in pods:
+        info = info.with_pod(pod)
+    return info
+
+
+def outside(restricting: Sequence[str]) -> Status:
+    """The refusal of a node that is not among those that PreFilter plugins named."""
+    return unresolvable(message.not_satisfied(restricting)).by(restricting[0])
 
 
 def _common(plugin: str, possible: frozenset[str] | None, named: object) -> frozenset[str]:

@@ -50,7 +50,7 @@ class Verdicts:
     def at(self, row: int) -> Status:
         """The verdict on one node."""
         code = int(self.codes[row])
-        return SUCCESS if code == 0 else self._refusal(code)
+        return SUCCESS if code == 0 else self.refusal(code)
 
     def check(self, nodes: int) -> None:
         """ValueError unless there is a code for each node, and each code used that can be looked up cheaply refuses.
@@ -77,11 +77,12 @@ class Verdicts:
         counts: dict[Status, int] = {}
         for code, number in pairs:
             if code:
-                status = self._refusal(code)
+                status = self.refusal(code)
                 counts[status] = counts.get(status, 0) + number
         return counts
 
-    def _refusal(self, code: int) -> Status:
+    def refusal(self, code: int) -> Status:
+        """What a code other than 0 means; ValueError unless it is a refusal."""
         status = self.statuses[code]
         if not _refuses(status):
             raise ValueError(f"answered {status!r} as code {code}, not a refusal")

@@ -5,7 +5,7 @@ Formula and order of reasons: kube-scheduler 1.36, `plugins/nodeaffinity`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     EventHint,
     Filter,
-    Normalize,
+    Local,
+    NodeFilter,
+    NodeScore,
+    Normalization,
     PreFilter,
     PreFilterResult,
     PreScore,
@@ -22,7 +25,7 @@ from wharfinger.framework.interface import (
     RowSelection,
     Score,
 )
-from wharfinger.framework.scoring import default_normalize
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
@@ -43,10 +46,11 @@ _PASS = PreFilterResult()
 _NAME_FIELD = "metadata.name"
 
 
-class NodeAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHints):
+class NodeAffinity(PreFilter, Filter, NodeFilter, PreScore, Score, NodeScore, Local, QueueingHints):
     """Requirements refuse nodes; preferences sum up to a score."""
 
     name = names.NODE_AFFINITY
+    normalization = Normalization.HIGHEST
 
     def __init__(self, args: NodeAffinityArgs) -> None:
         self._added_required = args.required_terms()
@@ -88,16 +92,21 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHints)
         chosen: IntColumn = total[rows]
         return chosen
 
-    def normalize(
-        self,
-        state: CycleState,  # noqa: ARG002
-        pod: Pod,  # noqa: ARG002
-        scores: IntColumn,
-        snapshot: Snapshot,  # noqa: ARG002
-        rows: RowSelection,  # noqa: ARG002
-    ) -> IntColumn:
-        """The node that meets most gets 100."""
-        return default_normalize(scores)
+    def signature(self, pod: Pod) -> Hashable:
+        """Selector and terms."""
+        return tuple(sorted(pod.node_selector.items())), pod.required_node_terms, pod.preferred_node_terms
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:  # noqa: ARG002
+        """The same, of one node."""
+        if not self._matches_added(node.node):
+            return _ENFORCED
+        return SUCCESS if node_matches(pod, node.node) else _REQUIRED
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:  # noqa: ARG002
+        """The same, of one node."""
+        name, labels = node.node.name, node.node.labels
+        wanted = (*pod.preferred_node_terms, *self._added_preferred)
+        return sum(preferred.weight for preferred in wanted if preferred.term.matches(name, labels))
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """A node that matches now and did not before."""
@@ -109,10 +118,11 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHints)
         return not isinstance(event.old, Node) or not self._matches(pod, event.old)
 
     def _matches(self, pod: Pod, node: Node) -> bool:
+        return self._matches_added(node) and node_matches(pod, node)
+
+    def _matches_added(self, node: Node) -> bool:
         added = self._added_required
-        if added is not None and not any(term.matches(node.name, node.labels) for term in added):
-            return False
-        return node_matches(pod, node)
+        return added is None or any(term.matches(node.name, node.labels) for term in added)
 
 
 def pinned_nodes(terms: Sequence[NodeSelectorTerm]) -> frozenset[str] | None:

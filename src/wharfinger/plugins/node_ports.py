@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, Filter, PreFilter, PreFilterResult, QueueingHints
+from wharfinger.framework.interface import (
+    EventHint,
+    Filter,
+    Local,
+    NodeFilter,
+    PreFilter,
+    PreFilterResult,
+    QueueingHints,
+)
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, unschedulable
+from wharfinger.framework.status import SKIP, SUCCESS, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.pod import HostPort, Pod
@@ -26,7 +35,7 @@ def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     return any(port.conflicts(other) for port in wanted for other in taken)
 
 
-class NodePorts(PreFilter, Filter, QueueingHints):
+class NodePorts(PreFilter, Filter, NodeFilter, Local, QueueingHints):
     """Compares wanted host ports with those taken, once per distinct set of taken ports."""
 
     name = names.NODE_PORTS
@@ -41,6 +50,14 @@ class NodePorts(PreFilter, Filter, QueueingHints):
             return None
         refused = snapshot.host_ports.map(lambda taken: conflict(pod.host_ports, taken), np.bool_)
         return Verdicts.refuse(refused, _TAKEN)
+
+    def signature(self, pod: Pod) -> Hashable:
+        """The ports."""
+        return pod.host_ports
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:  # noqa: ARG002
+        """The same, of one node."""
+        return _TAKEN if node.host_ports and conflict(pod.host_ports, node.host_ports) else SUCCESS
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """Every new node; the end of a pod that held a wanted port."""

@@ -6,14 +6,24 @@ the balance without it. Floats are taken in its order of operations; another ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import IntColumn, plus
+from wharfinger.framework.columns import IntColumn, bounded, plus
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, PreScore, QueueingHints, RowSelection, Score
+from wharfinger.framework.interface import (
+    EventHint,
+    Local,
+    NodeScore,
+    PreScore,
+    QueueingHints,
+    RowSelection,
+    Score,
+)
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status
 from wharfinger.model.pod import Pod
@@ -25,7 +35,7 @@ FloatColumn = NDArray[np.float64]
 _PAIR = 2
 
 
-class NodeResourcesBalancedAllocation(PreScore, Score, QueueingHints):
+class NodeResourcesBalancedAllocation(PreScore, Score, NodeScore, Local, QueueingHints):
     """75 is neutral; towards 100 the node becomes better balanced, towards 50 worse."""
 
     name = names.NODE_RESOURCES_BALANCED_ALLOCATION
@@ -53,6 +63,24 @@ class NodeResourcesBalancedAllocation(PreScore, Score, QueueingHints):
         score: IntColumn = 50 + (50 + gain) // 2
         return score
 
+    def signature(self, pod: Pod) -> Hashable:
+        """What the pod asks for."""
+        return tuple(pod.requests.items())
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:  # noqa: ARG002
+        """The same, of one node."""
+        before: list[float] = []
+        after: list[float] = []
+        for resource in self._resources:
+            request = real_request(pod, resource)
+            capacity = float(bounded(node.allocatable(resource)))
+            if capacity and counts(resource, request):
+                used = bounded(node.requested.get(resource, 0))
+                before.append(min(used / capacity, 1.0))
+                after.append(min(float(bounded(used + request)) / capacity, 1.0))
+        gain = balance_one(after) - balance_one(before)
+        return 50 + (50 + gain) // 2
+
     def queueing_hints(self) -> Sequence[EventHint]:
         """Refuses nothing, so nothing helps."""
         return ()
@@ -68,6 +96,18 @@ def balance(capacities: Sequence[IntColumn], uses: Sequence[IntColumn]) -> IntCo
     ]
     deviation = _deviation(fractions) if everywhere else _deviation_among(fractions, present)
     return ((1.0 - deviation) * 100.0).astype(np.int64)
+
+
+def balance_one(fractions: Sequence[float]) -> int:
+    """The same of one node, over the resources that it has."""
+    deviation = 0.0
+    if len(fractions) == _PAIR:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > _PAIR:
+        mean = sum(fractions, 0.0) / len(fractions)
+        squares = sum(((fraction - mean) * (fraction - mean) for fraction in fractions), 0.0)
+        deviation = math.sqrt(squares / len(fractions))
+    return int((1.0 - deviation) * 100.0)
 
 
 def _deviation(fractions: Sequence[FloatColumn]) -> FloatColumn:

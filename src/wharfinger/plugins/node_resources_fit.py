@@ -5,27 +5,38 @@ Order of reasons and integer rules: kube-scheduler 1.36, `plugins/noderesources/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.framework.columns import BoolColumn, IntColumn, plus
+from wharfinger.framework.columns import BoolColumn, IntColumn, bounded, plus
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, Filter, QueueingHints, RowSelection, Score
+from wharfinger.framework.interface import (
+    EventHint,
+    Filter,
+    Local,
+    NodeFilter,
+    NodeScore,
+    QueueingHints,
+    RowSelection,
+    Score,
+)
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Code, Status
+from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.node import PODS, Node
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
-from wharfinger.plugins.requests import counts, is_extended, scoring_request, wanted
+from wharfinger.plugins.requests import counts, is_extended, scoring_request, scoring_use, wanted
 from wharfinger.plugins.resource_args import NodeResourcesFitArgs
 from wharfinger.plugins.resource_strategies import strategy
 
 _TOO_MANY = "Too many pods"
+_FULL = unschedulable(_TOO_MANY)
 _UNRESOLVABLE_BIT = 62
 _REASON_BITS = 60
 """A node's code has a bit per reason; a pod lacking more than 60 resources shares the last one among the rest."""
@@ -53,7 +64,7 @@ class _Reasons:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if never else Code.UNSCHEDULABLE, held)
 
 
-class NodeResourcesFit(Filter, Score, QueueingHints):
+class NodeResourcesFit(Filter, NodeFilter, Score, NodeScore, Local, QueueingHints):
     """Looks at the number of pods and at every requested resource."""
 
     name = names.NODE_RESOURCES_FIT
@@ -92,6 +103,36 @@ class NodeResourcesFit(Filter, Score, QueueingHints):
             weights = weights + (weight if looked_at is None else looked_at * np.int64(weight))
         return self._strategy.mean(total, weights)
 
+    def signature(self, pod: Pod) -> Hashable:
+        """What the pod asks for."""
+        return tuple(pod.requests.items()), pod.scoring_cpu, pod.scoring_memory
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        """The same, of one node."""
+        looked_at = state.read(self.name)
+        if looked_at is None:
+            looked_at = self._looked_at(pod)
+            state.write(self.name, looked_at)
+        allocatable, requested = node.node.allocatable, node.requested
+        full = len(node.pods) >= allocatable.get(PODS, 0)
+        for resource, amount in looked_at:
+            if bounded(allocatable.get(resource, 0)) - requested.get(resource, 0) < amount:
+                return _lack(looked_at, node, full)
+        return _FULL if full else SUCCESS
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:  # noqa: ARG002
+        """The same, of one node."""
+        total = weights = 0
+        for resource, weight in self._resources:
+            request = scoring_request(pod, resource)
+            if counts(resource, request):
+                use = scoring_use(node, resource) + request
+                score, looked_at = self._strategy.score_one(bounded(node.allocatable(resource)), use)
+                if looked_at:
+                    total += score * weight
+                    weights += weight
+        return self._strategy.mean_one(total, weights) if weights else 0
+
     def queueing_hints(self) -> Sequence[EventHint]:
         """Room that appears: pods that end or shrink, nodes that come or grow."""
         return (
@@ -129,6 +170,18 @@ class NodeResourcesFit(Filter, Score, QueueingHints):
             return True
         before = event.old.allocatable
         return any(room.get(resource, 0) > before.get(resource, 0) for resource in (PODS, *dict(looked_at)))
+
+
+def _lack(looked_at: Sequence[tuple[str, int]], node: NodeInfo, full: bool) -> Status:
+    """The refusal of one node: everything that is short."""
+    reasons = [_TOO_MANY] if full else []
+    never = False
+    for resource, amount in looked_at:
+        room = bounded(node.allocatable(resource))
+        if room - node.requested.get(resource, 0) < amount:
+            reasons.append(f"Insufficient {resource}")
+            never = never or room < amount
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if never else Code.UNSCHEDULABLE, tuple(reasons))
 
 
 def _verdicts(lacks: Sequence[_Lack], length: int) -> Verdicts:

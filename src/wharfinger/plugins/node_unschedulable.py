@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, Filter, QueueingHints
+from wharfinger.framework.interface import EventHint, Filter, Local, NodeFilter, QueueingHints
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import unresolvable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.node import Node
@@ -19,7 +20,7 @@ _CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _CORDONED = unresolvable("node(s) were unschedulable")
 
 
-class NodeUnschedulable(Filter, QueueingHints):
+class NodeUnschedulable(Filter, NodeFilter, Local, QueueingHints):
     """Looks at `spec.unschedulable` of the node."""
 
     name = names.NODE_UNSCHEDULABLE
@@ -29,6 +30,14 @@ class NodeUnschedulable(Filter, QueueingHints):
         if not snapshot.any_unschedulable or tolerates(pod.tolerations, _CORDON):
             return None
         return Verdicts.refuse(snapshot.unschedulable, _CORDONED)
+
+    def signature(self, pod: Pod) -> Hashable:
+        """Whether the cordon is tolerated."""
+        return bool(pod.tolerations) and tolerates(pod.tolerations, _CORDON)
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:  # noqa: ARG002
+        """The same, of one node."""
+        return _CORDONED if node.node.unschedulable and not tolerates(pod.tolerations, _CORDON) else SUCCESS
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """A node that is, or became, schedulable; tolerations that now cover the cordon."""

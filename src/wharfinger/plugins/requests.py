@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.framework.columns import bounded
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from wharfinger.model.pod import Pod
 
@@ -43,3 +44,12 @@ def scoring_request(pod: Pod, resource: str) -> int:
     if resource == MEMORY:
         return bounded(pod.scoring_memory)
     return real_request(pod, resource)
+
+
+def scoring_use(node: NodeInfo, resource: str) -> int:
+    """What the pods on the node count for in scoring."""
+    if resource == CPU:
+        return node.scoring_cpu
+    if resource == MEMORY:
+        return node.scoring_memory
+    return node.requested.get(resource, 0)

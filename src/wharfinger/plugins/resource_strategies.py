@@ -32,6 +32,14 @@ class Strategy(Protocol):
         """`total` over `weights`, 0 where nothing counted."""
         ...
 
+    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
+        """`scores` of one node."""
+        ...
+
+    def mean_one(self, total: int, weights: int) -> int:
+        """`mean` of one node; `weights` above 0."""
+        ...
+
 
 class _Truncating:
     """The mean cut toward zero."""
@@ -39,6 +47,10 @@ class _Truncating:
     def mean(self, total: IntColumn, weights: IntColumn | int) -> IntColumn:
         """See Strategy."""
         return total // np.maximum(weights, 1)
+
+    def mean_one(self, total: int, weights: int) -> int:
+        """See Strategy."""
+        return total // weights
 
 
 class LeastAllocated(_Truncating):
@@ -50,6 +62,12 @@ class LeastAllocated(_Truncating):
         free = np.maximum(capacity - use, 0)
         return percent(free, capacity if present is None else np.maximum(capacity, 1)), present
 
+    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
+        """See Strategy."""
+        if not capacity:
+            return 0, False
+        return ((capacity - use) * 100 // capacity if use < capacity else 0), True
+
 
 class MostAllocated(_Truncating):
     """The fuller the better: 100 x what would be used."""
@@ -59,6 +77,10 @@ class MostAllocated(_Truncating):
         present = _present(capacity)
         used = np.minimum(use, capacity)
         return percent(used, capacity if present is None else np.maximum(capacity, 1)), present
+
+    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
+        """See Strategy."""
+        return (min(use, capacity) * 100 // capacity, True) if capacity else (0, False)
 
 
 class RequestedToCapacityRatio:
@@ -78,6 +100,15 @@ class RequestedToCapacityRatio:
         divisor = np.maximum(weights, 1)
         rounded: IntColumn = (2 * total + divisor) // (2 * divisor)
         return rounded
+
+    def score_one(self, capacity: int, use: int) -> tuple[int, bool]:
+        """See Strategy."""
+        score = int(self._line[min(use, capacity) * 100 // capacity]) if capacity else 0
+        return score, score > 0
+
+    def mean_one(self, total: int, weights: int) -> int:
+        """See Strategy."""
+        return (2 * total + weights) // (2 * weights)
 
 
 def percent(part: IntColumn, whole: IntColumn) -> IntColumn:

@@ -5,16 +5,26 @@ Refuses on NoSchedule and NoExecute; counts PreferNoSchedule against a node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from wharfinger.framework.columns import IntColumn
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, Filter, Normalize, QueueingHints, RowSelection, Score
-from wharfinger.framework.scoring import default_normalize
+from wharfinger.framework.interface import (
+    EventHint,
+    Filter,
+    Local,
+    NodeFilter,
+    NodeScore,
+    Normalization,
+    QueueingHints,
+    RowSelection,
+    Score,
+)
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import unresolvable
+from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.node import Node
@@ -41,10 +51,11 @@ def unpreferred(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) 
     return sum(taint.effect == _PREFER and not tolerates(fitting, taint) for taint in taints)
 
 
-class TaintToleration(Filter, Score, Normalize, QueueingHints):
+class TaintToleration(Filter, NodeFilter, Score, NodeScore, Local, QueueingHints):
     """Compares the node's taints with the pod's tolerations, once per distinct set of taints."""
 
     name = names.TAINT_TOLERATION
+    normalization = Normalization.LOWEST
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:  # noqa: ARG002
         """Refuses nodes with an untolerated NoSchedule or NoExecute taint."""
@@ -60,16 +71,19 @@ class TaintToleration(Filter, Score, Normalize, QueueingHints):
         counts: IntColumn = snapshot.taints.map(lambda taints: unpreferred(pod.tolerations, taints), np.int64)[rows]
         return counts
 
-    def normalize(
-        self,
-        state: CycleState,  # noqa: ARG002
-        pod: Pod,  # noqa: ARG002
-        scores: IntColumn,
-        snapshot: Snapshot,  # noqa: ARG002
-        rows: RowSelection,  # noqa: ARG002
-    ) -> IntColumn:
-        """Fewer is better: 100 for none."""
-        return default_normalize(scores, reverse=True)
+    def signature(self, pod: Pod) -> Hashable:
+        """The tolerations."""
+        return pod.tolerations
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:  # noqa: ARG002
+        """The same, of one node."""
+        taints = node.node.taints
+        return SUCCESS if not taints or tolerated(pod.tolerations, taints) else _UNTOLERATED
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:  # noqa: ARG002
+        """The same, of one node."""
+        taints = node.node.taints
+        return unpreferred(pod.tolerations, taints) if taints else 0
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """A node that is tolerated now and was not before; the pod's own tolerations."""

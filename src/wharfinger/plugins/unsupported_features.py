@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.interface import EventHint, PreFilter, PreFilterResult, QueueingHints
+from wharfinger.framework.interface import EventHint, Local, PreFilter, PreFilterResult, QueueingHints
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unresolvable
 from wharfinger.model.events import Action, ClusterEvent, Resource
@@ -15,7 +15,7 @@ from wharfinger.plugins import names
 _PASS = PreFilterResult()
 
 
-class UnsupportedFeatures(PreFilter, QueueingHints):
+class UnsupportedFeatures(PreFilter, Local, QueueingHints):
     """Refuses pods whose `unsupported` names something."""
 
     name = names.UNSUPPORTED_FEATURES
@@ -26,6 +26,10 @@ class UnsupportedFeatures(PreFilter, QueueingHints):
             return _PASS
         features = ", ".join(pod.unsupported)
         return PreFilterResult(unresolvable(f"pod uses {features}, which this version does not support"))
+
+    def signature(self, pod: Pod) -> Hashable:
+        """What the pod uses."""
+        return pod.unsupported
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """The pod's own update that changed what it uses."""

@@ -1,0 +1,144 @@
+"""The Local plugins of a profile: one table for each class of pods that was decided for of late."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from wharfinger.errors import PluginError
+from wharfinger.framework.calls import ask, call
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import (
+    Filter,
+    Local,
+    NodeFilter,
+    NodeScore,
+    Plugin,
+    PreFilter,
+    PreFilterResult,
+    PreScore,
+    Score,
+)
+from wharfinger.framework.local_table import LocalFilter, LocalScore, LocalTable
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status
+from wharfinger.model.pod import Pod
+
+CELLS = 1 << 20
+"""Rows of all tables together, about (some 40 MiB); at least eight tables are kept."""
+FEWEST_TABLES = 8
+
+
+class LocalClass:
+    """What is known of one class of pods: what PreFilter said of it, and its table."""
+
+    __slots__ = ("pre_filtered", "table")
+
+    def __init__(self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable) -> None:
+        self.pre_filtered = pre_filtered
+        """Plugin -> its PreFilter's answer."""
+        self.table = table
+
+
+class LocalPlugins:
+    """Makes and keeps the classes. Not to be shared between threads."""
+
+    def __init__(
+        self,
+        plugins: Sequence[Plugin],
+        *,
+        filters: Sequence[LocalFilter],
+        scores: Sequence[LocalScore],
+        pre_filters: Sequence[str],
+        pre_scores: Sequence[str],
+    ) -> None:
+        """`plugins`: the Local ones; `pre_filters`, `pre_scores`: names of those that take part there."""
+        self.names = frozenset(plugin.name for plugin in plugins)
+        """Of the Local plugins."""
+        self._plugins: list[tuple[str, Any]] = [(plugin.name, plugin) for plugin in plugins]
+        self._signing = [(name, plugin.signature) for name, plugin in self._plugins if isinstance(plugin, Local)]
+        self._filters = filters
+        self._scores = scores
+        self._pre_filters = frozenset(pre_filters)
+        self._pre_scores = frozenset(pre_scores)
+        self._classes: OrderedDict[Hashable, LocalClass] = OrderedDict()
+
+    def of(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
+        """The pod's class, its table in step with the snapshot. Raises PluginError."""
+        known = self.known(pod, snapshot)
+        known.table.sync(snapshot)
+        return known
+
+    def known(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
+        """The pod's class, its table in whatever state it is: enough to judge single nodes. Raises PluginError."""
+        key = self._signature(pod)
+        known = self._classes.get(key)
+        if known is None:
+            known = self._classes[key] = self._make(pod, snapshot)
+            if len(self._classes) > max(FEWEST_TABLES, CELLS // max(1, len(snapshot))):
+                self._classes.popitem(last=False)
+        else:
+            self._classes.move_to_end(key)
+        return known
+
+    def _signature(self, pod: Pod) -> Hashable:
+        name = ""
+        try:
+            parts = []
+            for name, signature in self._signing:  # noqa: B007 - read when one raises
+                parts.append(signature(pod))
+            key = tuple(parts)
+            hash(key)
+        except Exception as error:
+            raise PluginError(name, "signature", f"{type(error).__name__}: {error}") from error
+        return key
+
+    def _make(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
+        answers: dict[str, PreFilterResult] = {}
+        unscored: set[str] = set()
+        state = CycleState()
+        for name, plugin in self._plugins:
+            if name in self._pre_filters and isinstance(plugin, PreFilter):
+                answers[name] = pre_filtered(name, plugin, state, pod, snapshot)
+            if (
+                name in self._pre_scores
+                and isinstance(plugin, PreScore)
+                and skips_score(name, ask(name, "PreScore", plugin.pre_score, state, pod, snapshot, slice(None)))
+            ):
+                unscored.add(name)
+        skipped = {name for name, answer in answers.items() if answer.status.code is Code.SKIP}
+        return LocalClass(
+            answers,
+            LocalTable(
+                pod,
+                [each for each in self._filters if each.step.name not in skipped],
+                [each for each in self._scores if each.step.name not in unscored],
+            ),
+        )
+
+
+def local_by_form(plugin: Plugin) -> bool:
+    """Whether the plugin is Local, and has the node form of everything it filters and scores by."""
+    if not isinstance(plugin, Local):
+        return False
+    filters = not isinstance(plugin, Filter) or isinstance(plugin, NodeFilter)
+    return filters and (not isinstance(plugin, Score) or isinstance(plugin, NodeScore))
+
+
+def pre_filtered(name: str, plugin: PreFilter, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
+    """The plugin's PreFilter answer; PluginError when it is none."""
+    answer = call(name, "PreFilter", plugin.pre_filter, state, pod, snapshot)
+    if not isinstance(answer, PreFilterResult):
+        raise PluginError(name, "PreFilter", f"answered {answer!r}, not a PreFilterResult")
+    status = answer.status
+    if not (status.ok or status.rejected or status.code is Code.SKIP):
+        raise PluginError(name, "PreFilter", status.message or status.code.name)
+    return answer
+
+
+def skips_score(name: str, status: Status) -> bool:
+    """Whether PreScore said to leave out the plugin's Score; PluginError when it said neither that nor success."""
+    if not status.ok and status.code is not Code.SKIP:
+        raise PluginError(name, "PreScore", status.message or status.code.name)
+    return status.code is Code.SKIP

@@ -1,0 +1,198 @@
+"""What the plugins that look at one node at a time say of every node, kept from one decision to the next.
+
+Pods with equal signatures share a table. Between two decisions a few nodes change; only those are asked about again,
+by the plugins' node forms. A table is made (or made anew, when much changed) by their column forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.errors import PluginError
+from wharfinger.framework.adapters import FilterStep, ScoreStep, refusal
+from wharfinger.framework.columns import BoolColumn, IntColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import MAX_NODE_SCORE, Normalization
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.row_memo import RowMemo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.model.pod import Pod
+
+FEW = 32
+"""Up to so many changed nodes are asked about one by one; beyond, the columns are quicker."""
+STATUSES = 4096
+"""Different refusals a table may hold before it is made anew: those that no node has any more are lost then."""
+NOWHERE = 1 << 30
+"""The place of no filter at all, behind every other."""
+DEAD = -1
+"""Below every score: marks nodes that are refused in `LocalTable.ranked`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFilter:
+    """A Local plugin's Filter and where it stands among all filters of the profile."""
+
+    position: int
+    step: FilterStep
+    plugin: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LocalScore:
+    """A Local plugin's Score."""
+
+    step: ScoreStep
+    plugin: Any
+
+
+class LocalTable:
+    """Verdicts and raw scores of one class of pods. Arrays are replaced, never written to, when they change."""
+
+    def __init__(self, pod: Pod, filters: Sequence[LocalFilter], scores: Sequence[LocalScore]) -> None:
+        self._pod = pod
+        self._state = CycleState()
+        self._filters = filters
+        self._judges = [(each.step.name, each.plugin.filter_node, each.position) for each in filters]
+        self._final = [score for score in scores if score.step.normalizer is None]
+        self.normalized = tuple(score.step for score in scores if score.step.normalizer is not None)
+        """Steps whose raw scores are to be normalised over the feasible nodes."""
+        self._raw = [score for score in scores if score.step.normalizer is not None]
+        self._rates = [(each.step.name, each.plugin.score_node, each.step.weight) for each in self._final]
+        self._memo = RowMemo()
+        self._code_of: dict[Status, int] = {SUCCESS: 0}
+        self.statuses: list[Status] = [SUCCESS]
+        """By code; 0 = success. Each names its plugin."""
+        self.positions: list[int] = [NOWHERE]
+        """By code: the refusing plugin's place among the filters."""
+        self.codes: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+        """By row: the first refusal."""
+        self.alive: BoolColumn | None = None
+        """Rows that no local filter refuses; None = all."""
+        self.count = 0
+        """How many."""
+        self.columns: Mapping[str, IntColumn] = {}
+        """Score plugin -> raw score by row (unweighted, not normalised)."""
+        self.uniform: Mapping[str, bool] = {}
+        """Score plugin to be normalised -> whether every row's raw score is 0 for sure."""
+        self.ranked: IntColumn = np.zeros(0, dtype=np.int64)
+        """By row: weighted sum of the scores that need no normalisation; `DEAD` where refused."""
+        self.weights = {score.step.name: score.step.weight for score in self._final}
+        """Of the score plugins that `ranked` sums up."""
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Bring the table to that snapshot. Raises PluginError."""
+        moved = self._memo.moved(snapshot)
+        try:
+            if moved is None or len(moved) > FEW or len(self.statuses) > STATUSES:
+                self._make(snapshot)
+            elif len(moved):
+                self._move(snapshot, moved.tolist())
+        except BaseException:
+            self._memo = RowMemo()  # half done is not done
+            raise
+
+    def same_everywhere(self, step: ScoreStep) -> bool:
+        """Whether a step of `normalized` gives every node the same, whichever of them are feasible."""
+        return self.uniform[step.name] and isinstance(step.normalizer, Normalization)
+
+    # --- all rows -----------------------------------------------------------------------------
+
+    def _make(self, snapshot: Snapshot) -> None:
+        self._code_of, self.statuses, self.positions = {SUCCESS: 0}, [SUCCESS], [NOWHERE]
+        codes = np.zeros(len(snapshot), dtype=np.int32)
+        for each in self._filters:
+            self._refuse(each, codes, snapshot)
+        state, pod, everything = self._state, self._pod, slice(None)
+        steps = [each.step for each in (*self._final, *self._raw)]
+        self.columns = {step.name: step.raw(state, pod, snapshot, everything) for step in steps}
+        ranked = np.zeros(len(snapshot), dtype=np.int64)
+        for score in self._final:
+            score.step.check_range(self.columns[score.step.name])
+            ranked += self.columns[score.step.name] * score.step.weight
+        ranked[codes != 0] = DEAD
+        self.ranked = ranked
+        self.uniform = {step.name: not self.columns[step.name].any() for step in self.normalized}
+        self._set_codes(codes, int((codes == 0).sum()))
+
+    def _refuse(self, each: LocalFilter, codes: NDArray[np.int32], snapshot: Snapshot) -> None:
+        """Mark the rows that this filter is the first to refuse."""
+        among = codes == 0
+        verdicts = each.step.verdicts(self._state, self._pod, snapshot, among) if among.any() else None
+        if verdicts is None:
+            return
+        said = np.where(among, verdicts.codes, 0)
+        for code in np.unique(said).tolist():
+            if code:
+                codes[said == code] = self._code(verdicts.refusal(code).by(each.step.name), each.position)
+
+    def _set_codes(self, codes: NDArray[np.int32], alive: int) -> None:
+        self.codes = codes
+        self.count = alive
+        self.alive = None if alive == len(codes) else codes == 0
+
+    # --- a few rows ---------------------------------------------------------------------------
+
+    def _move(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
+        codes, ranked = self.codes, self.ranked.copy()
+        alive = self.count
+        columns = {name: column.copy() for name, column in self.columns.items()}
+        for row in rows:
+            info = snapshot.rows[row]
+            status, position = self.judge(info)
+            code = 0 if status is SUCCESS else self._code(status, position)
+            if code != codes[row]:
+                codes = codes.copy() if codes is self.codes else codes
+                alive += int(code == 0) - int(codes[row] == 0)
+                codes[row] = code
+            total = self._rate(info, row, columns)
+            ranked[row] = DEAD if code else total
+        self.columns, self.ranked = columns, ranked
+        if codes is not self.codes:
+            self._set_codes(codes, alive)
+        for name, uniform in self.uniform.items():
+            if uniform and any(columns[name][row] for row in rows):
+                self.uniform = {**self.uniform, name: False}
+
+    def judge(self, info: NodeInfo) -> tuple[Status, int]:
+        """The node's first refusal and the place of the filter that said it; success and `NOWHERE` when none does."""
+        pod, state, name = self._pod, self._state, ""
+        try:
+            for name, filter_node, position in self._judges:
+                status = filter_node(state, pod, info)
+                if status is not SUCCESS and not status.ok:
+                    return refusal(name, status), position
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(name, "Filter", f"{type(error).__name__}: {error}") from error
+        return SUCCESS, NOWHERE
+
+    def _rate(self, info: NodeInfo, row: int, columns: Mapping[str, IntColumn]) -> int:
+        """Write the node's raw scores; the weighted sum of those that need no normalisation."""
+        pod, state, name, total = self._pod, self._state, "", 0
+        try:
+            for name, score_node, weight in self._rates:
+                score = score_node(state, pod, info)
+                if not 0 <= score <= MAX_NODE_SCORE:
+                    raise ValueError(f"score {score} lies outside 0..{MAX_NODE_SCORE}")
+                columns[name][row] = score
+                total += score * weight
+            for each in self._raw:
+                name = each.step.name
+                columns[name][row] = each.plugin.score_node(state, pod, info)
+        except Exception as error:
+            raise PluginError(name, "Score", f"{type(error).__name__}: {error}") from error
+        return total
+
+    def _code(self, status: Status, position: int) -> int:
+        code = self._code_of.setdefault(status, len(self.statuses))
+        if code == len(self.statuses):
+            self.statuses.append(status)
+            self.positions.append(position)
+        return code
