@@ -14,7 +14,7 @@ import uvloop
 
 from tests.registry.certificates import Authority
 from tests.registry.conftest import StartEtcd
-from tests.registry.etcd_process import EtcdProcess
+from tests.registry.etcd_process import EtcdProcess, free_port
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -201,6 +201,19 @@ async def test_a_server_of_an_unknown_authority_is_refused(start_etcd: StartEtcd
         async with store.watch("/", 1) as batches:
             with pytest.raises(AccessDenied, match="no trust"):
                 await anext(batches)
+
+
+async def test_a_member_that_is_not_trusted_is_no_verdict_while_another_is_only_down(
+    start_etcd: StartEtcd, tmp_path: Path
+) -> None:
+    tls = Tls(tmp_path, start_etcd)
+    endpoints = (tls.etcd.url, f"https://127.0.0.1:{free_port()}")
+    async with EtcdStore(EtcdSettings(endpoints=endpoints, ca=tls.theirs.pem, deadline=1.0)) as store:
+        with pytest.raises(Unavailable):
+            await store.get("/a")
+        async with store.watch("/", 1) as batches:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(batches), 1.0)
 
 
 async def test_a_server_under_another_name_is_refused(start_etcd: StartEtcd, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Connection:
         self.settings = settings
         self.random = random
         self.closed = asyncio.Event()
-        self._endpoints = tls.endpoints(settings)
+        self._endpoints = tuple(dict.fromkeys(tls.endpoints(settings)))
         secure = any(endpoint.startswith("https:") for endpoint in self._endpoints)
         self._context = tls.context(settings) if secure else None
         self._session = aiohttp.ClientSession(
@@ -128,7 +128,8 @@ class Connection:
     async def _try_until(self, ends: float, path: str, body: Body, repeatable: bool, attempt: float) -> Body:
         clock = asyncio.get_running_loop().time
         backoff = Backoff(self.random)
-        tries = tokens = untrusted = 0
+        tries = tokens = 0
+        untrusted: set[str] = set()
         while True:
             if self.closed.is_set():
                 raise Unavailable("the connection to etcd is closed")
@@ -142,8 +143,8 @@ class Connection:
                 continue
             except CertificateRefused as error:
                 problem: Exception = error
-                untrusted += 1
-                if untrusted >= len(self._endpoints):
+                untrusted.add(endpoint)
+                if len(untrusted) == len(self._endpoints):
                     raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
             except NotSent as error:
                 problem = error

@@ -46,7 +46,7 @@ class Watch:
         self._observe = observe
         self._pieces: list[Event] = []
         self._backoff = Backoff(connection.random)
-        self._untrusted = 0
+        self._untrusted: set[str] = set()
         self._tokens = 0
 
     async def batches(self) -> AsyncGenerator[WatchBatch, None]:
@@ -68,8 +68,8 @@ class Watch:
                     raise AccessDenied(f"etcd at {endpoint} refuses the token it gave: {error}") from error
                 continue
             except CertificateRefused as error:
-                self._untrusted += 1
-                if self._untrusted >= self._connection.size:
+                self._untrusted.add(endpoint)
+                if len(self._untrusted) == self._connection.size:
                     raise AccessDenied(f"no trust between us and etcd at {endpoint}: {error}") from error
             except (NotSent, Unanswered, Unavailable):
                 pass
@@ -129,7 +129,8 @@ class Watch:
 
     async def _begin(self, revision: int) -> None:
         """The stream stands. A member that lags is fine, a cluster that went back is not: ask it."""
-        self._untrusted = self._tokens = 0
+        self._untrusted.clear()
+        self._tokens = 0
         if self._next == 0:
             self._next = revision + 1
         if revision >= self._next - 1:
