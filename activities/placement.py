@@ -34,7 +34,7 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
 
 READ_LIMIT = 0.8
-"""Seconds for the one read of a decision; with the wait for the watch it stays below the activity's time-out."""
+"""Seconds for the one read of a decision; with the waits for the watch it stays below the activity's time-out."""
 
 
 class Placements:
@@ -80,7 +80,9 @@ class Placements:
     async def _look_up(self, request: PlaceInput) -> Pod | Gone:
         """The pod as the cache has it, not older than the request says; Gone after asking etcd."""
         life = Life(PodKey(request.namespace, request.name), request.uid)
+        began = self._clock()
         caught_up = await self._cache.progress.wait_for(request.revision, self._behind_limit)
+        left = self._behind_limit - (self._clock() - began) if caught_up else 0.0
         if caught_up and request.revision:
             found = self._known(life, request)
             if found is not None:
@@ -92,8 +94,7 @@ class Placements:
         # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
         exists = request.revision <= stored.read_at
         wanted = max(stored.pod.mod_revision, request.revision if exists else 0)
-        left = self._behind_limit if caught_up else 0.0
-        found = self._known(life, request) if await self._cache.progress.wait_for(wanted, left) else None
+        found = self._known(life, request) if await self._cache.progress.wait_for(wanted, max(0.0, left)) else None
         if found is None:  # behind, or it changed once more: the next attempt sees what it became
             raise behind(self._cache.progress.revision, wanted)
         return found

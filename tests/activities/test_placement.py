@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import PROFILES, World
+from tests.activities.conftest import CLUSTER, PROFILES, World
 from wharfinger.activities import payload
+from wharfinger.activities.placement import Placements
+from wharfinger.activities.standing import Standings
+from wharfinger.activities.verification import Verification
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
+from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
@@ -130,6 +137,33 @@ async def test_a_worker_that_does_not_catch_up_fails_as_behind(world: World, tol
 
     with pytest.raises(ApplicationError) as raised:
         await hand.place("web", revision=revision if told else 0)
+    assert raised.value.type == "Behind"
+
+
+async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
+    """Else a decision that waits twice outlasts its activity's time-out, and that counts as the scheduler's error."""
+    await world.put_node("node-1")
+    hand = await world.hand()
+    hand.store.pause_watches()
+    await world.put_pod("web")
+    ownership = Ownership(frozenset(PROFILES), "common")
+    clock = count(step=60)
+    placements = Placements(
+        cache=hand.cache,
+        profiles=PROFILES,
+        standings=Standings(store=hand.store, cache=hand.cache, ownership=ownership),
+        verification=Verification(cache=hand.cache, profiles=PROFILES),
+        cluster=CLUSTER,
+        identity="hand",
+        behind_limit=60.0,
+        metrics=hand.metrics,
+        clock=lambda: float(next(clock)),
+    )
+    workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
+    request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")
+
+    with pytest.raises(ApplicationError) as raised:
+        await asyncio.wait_for(placements.place(request), 5)
     assert raised.value.type == "Behind"
 
 
