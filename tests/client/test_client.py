@@ -20,7 +20,7 @@ from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger, outcome_of
 from wharfinger.contracts.names import pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import AttemptResult
-from wharfinger.errors import NotFound, ServerError, WharfingerError
+from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.registry import keys
 from wharfinger.settings import EtcdSettings
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
@@ -137,6 +137,13 @@ async def test_a_run_under_another_id_fails_and_names_the_right_one(cluster: Clu
 
 async def test_a_pod_that_does_not_exist_cannot_be_scheduled(cluster: Cluster) -> None:
     with pytest.raises(NotFound, match="there is no pod default/web"):
+        await cluster.wharfinger.schedule("default", "web")
+
+
+async def test_a_pod_that_cannot_be_read_is_named(cluster: Cluster) -> None:
+    await cluster.world.store.put(keys.pod("default", "web"), b"[]")
+
+    with pytest.raises(InvalidObject, match="pod default/web cannot be read: is a list"):
         await cluster.wharfinger.schedule("default", "web")
 
 
