@@ -199,3 +199,12 @@ class TestAllTogether:
     def test_a_wildcard_event_helps_everybody(self, rejectors: tuple[str, ...]) -> None:
         event = ClusterEvent(Resource.ANY, Action.ALL, 1)
         assert PROFILE.may_help(event, pod(), rejectors) is not None
+
+
+def test_room_promised_to_a_nominated_pod_helps_only_those_it_was_kept_from() -> None:
+    promised = replace(pod("nominated"), nominated_node_name="n1", priority=5)
+
+    assert helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=5), ends(promised))
+    assert helps(names.NODE_RESOURCES_FIT, BIG, ends(promised))
+    assert not helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=6), ends(promised))
+    assert helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=6), ends(promised.on("n1")))

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from wharfinger.control.changes import Changes, PodChange
+from wharfinger.control.changes import Changes
 from wharfinger.control.event_log import EventLog
 from wharfinger.framework.profile import Profile
-from wharfinger.model.events import (
-    ClusterEvent,
-    Resource,
-    assigned_pod_event,
-    node_event,
-    unscheduled_pod_event,
-)
+from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events
 from wharfinger.model.pod import Pod
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -32,32 +26,11 @@ class Reason:
 def events_of(changes: Changes) -> Iterator[ClusterEvent]:
     """What one revision's changes mean to scheduling."""
     for node in changes.nodes:
-        event = node_event(node.old, node.new, changes.revision)
+        event = node_event(node.old, node.new, changes.revision, changes.surroundings)
         if event is not None:
             yield event
     for pod in changes.pods:
-        event = _pod_event(pod, changes.revision)
-        if event is not None:
-            yield event
-
-
-def _pod_event(change: PodChange, revision: int) -> ClusterEvent | None:
-    old, new = change.old, change.new
-    if (old is not None and old.bound) or (new is not None and new.bound):
-        return assigned_pod_event(old if old is not None and old.bound else None, _holding(new), revision)
-    if old is not None and old.nominated_node_name and not _nominated_as(new, old):
-        return assigned_pod_event(old, None, revision)  # the room it was promised is free again
-    if old is not None and new is not None:
-        return unscheduled_pod_event(old, new, revision)
-    return None
-
-
-def _holding(pod: Pod | None) -> Pod | None:
-    return pod if pod is not None and pod.bound else None
-
-
-def _nominated_as(new: Pod | None, old: Pod) -> bool:
-    return new is not None and new.pending and new.nominated_node_name == old.nominated_node_name
+        yield from pod_events(pod.old, pod.new, changes.revision, changes.surroundings)
 
 
 class Candidacy:

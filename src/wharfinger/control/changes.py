@@ -13,6 +13,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
+from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Changes:
     instances: list[InstanceChange] = field(default_factory=list)
     tenants: bool = False
     """Whether the set of tenants changed."""
+    surroundings: Surroundings = NOTHING_AROUND
+    """Namespaces, pod collections and budgets after the changes."""
 
 
 class Subscriber(Protocol):

@@ -12,15 +12,24 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod
+from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
+from wharfinger.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
 log = logging.getLogger(__name__)
 
+SURROUNDING_KINDS = {
+    keys.NAMESPACES: "Namespace",
+    keys.SERVICES: "Service",
+    keys.REPLICATION_CONTROLLERS: "ReplicationController",
+    keys.REPLICA_SETS: "ReplicaSet",
+    keys.STATEFUL_SETS: "StatefulSet",
+    keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
+}
 _PARTS = {
     keys.PODS: 2,
     keys.NODES: 1,
@@ -30,6 +39,7 @@ _PARTS = {
     keys.ATTEMPTS: 2,
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
+    **{prefix: 1 if prefix == keys.NAMESPACES else 2 for prefix in SURROUNDING_KINDS},
 }
 """Kinds that are followed, by prefix, and how many names follow it in a key."""
 
@@ -44,8 +54,9 @@ class Observed:
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Refusal | InstanceRecord | None = None
-    """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys.
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | None = None
+    """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
+    objects that mean nothing to any decision.
 
     Of an invalid pod that is bound: what it holds on its node.
     """
@@ -85,7 +96,12 @@ def incarnation_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= INCARNATION_DIGITS else None
 
 
-def _decode(kv: KeyValue, prefix: str, parts: tuple[str, ...]) -> Pod | Node | Refusal | InstanceRecord | None:
+def _decode(
+    kv: KeyValue, prefix: str, parts: tuple[str, ...]
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | None:
+    if prefix in SURROUNDING_KINDS:
+        *namespace, name = parts
+        return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
     match prefix:
         case keys.PODS:
             return decode_pod(

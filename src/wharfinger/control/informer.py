@@ -132,6 +132,7 @@ class Informer:
     def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
         for observed in observations:
             self._view.take(observed, changes)
+        changes.surroundings = self._view.cache.surroundings
         for subscriber in self._subscribers:
             try:
                 subscriber.apply(changes)

@@ -12,6 +12,12 @@ log = logging.getLogger(__name__)
 _KINDS = {
     keys.PODS: "pod",
     keys.NODES: "node",
+    keys.NAMESPACES: "namespace",
+    keys.SERVICES: "service",
+    keys.REPLICATION_CONTROLLERS: "replicationcontroller",
+    keys.REPLICA_SETS: "replicaset",
+    keys.STATEFUL_SETS: "statefulset",
+    keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
     keys.BINDINGS: "binding",
     keys.ATTEMPTS: "attempt",
     keys.INSTANCES: "instance",

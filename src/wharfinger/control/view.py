@@ -17,16 +17,23 @@ from wharfinger.cache.cache import Cache
 from wharfinger.cache.versions import Versions
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
-from wharfinger.control.decoding import Observed, incarnation_number, well_formed
+from wharfinger.control.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
 from wharfinger.control.invalid import InvalidObjects
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.refusal import Refusal
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
+
+_SURROUNDINGS: dict[str, type[Surrounding]] = {
+    **dict.fromkeys(keys.SURROUNDINGS, PodCollection),
+    keys.NAMESPACES: Namespace,
+    keys.DISRUPTION_BUDGETS: DisruptionBudget,
+}
 
 
 class View:
@@ -80,6 +87,8 @@ class View:
                 self._instance(observed, changes)
             case keys.TENANTS:
                 self._tenant(observed, changes)
+            case prefix if prefix in _SURROUNDINGS:
+                self._surrounding(observed)
 
     def _pod(self, observed: Observed, changes: Changes) -> None:
         key = PodKey(*observed.parts)
@@ -107,6 +116,14 @@ class View:
         elif old is not None:
             self.cache.remove_node(name)
             changes.nodes.append(NodeChange(name, old, None))
+
+    def _surrounding(self, observed: Observed) -> None:
+        *namespace, name = observed.parts
+        if isinstance(observed.value, Namespace | PodCollection | DisruptionBudget):
+            self.cache.set_surrounding(observed.value)
+            return
+        what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]
+        self.cache.remove_surrounding(what, "".join(namespace), name, kind)
 
     def _version(self, observed: Observed, known: Versions) -> None:
         (name,) = observed.parts

@@ -30,9 +30,12 @@ class HintTable:
         """The first of the rejecting plugins whose hint says to try again, None when none does.
 
         A pod refused by nobody in particular (there was no node) is helped by every event that any plugin cares
-        for. An update of a waiting pod concerns that pod alone, and a changed specification always counts.
+        for. An update of a waiting pod concerns that pod alone, and a changed specification always counts. Room that
+        was promised to a nominated pod concerns only pods it was kept from: those of equal or lower priority.
         """
         if event.resource is Resource.UNSCHEDULED_POD and not _about(event, pod):
+            return None
+        if event.freed_nomination and isinstance(event.old, Pod) and pod.priority > event.old.priority:
             return None
         if event.resource is Resource.ANY or _changed_specification(event):
             return rejectors[0] if rejectors else next(iter(self._hints), None)

@@ -6,11 +6,12 @@ waiting pods such an event may help. Actions as in kube-scheduler's `framework.C
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 
 class Resource(StrEnum):
@@ -64,6 +65,13 @@ class ClusterEvent:
     revision: int
     old: Node | Pod | None = None
     new: Node | Pod | None = None
+    surroundings: Surroundings = field(default=NOTHING_AROUND, repr=False, compare=False)
+    """What there was beside nodes and pods right after it, for hints that need more than the object."""
+
+    @property
+    def freed_nomination(self) -> bool:
+        """Whether this is a nominated pod giving up the room it was promised, no bound pod's end."""
+        return self.resource is Resource.ASSIGNED_POD and isinstance(self.old, Pod) and not self.old.bound
 
     @property
     def label(self) -> str:
@@ -80,14 +88,13 @@ class ClusterEvent:
         return subject.name if subject is not None else ""
 
 
-def node_event(old: Node | None, new: Node | None, revision: int) -> ClusterEvent | None:
+def node_event(
+    old: Node | None, new: Node | None, revision: int, surroundings: Surroundings = NOTHING_AROUND
+) -> ClusterEvent | None:
     """The event that a change of a node means to scheduling; None when it means nothing."""
-    if old is None and new is None:
-        return None
-    if old is None:
-        return ClusterEvent(Resource.NODE, Action.ADD, revision, None, new)
-    if new is None:
-        return ClusterEvent(Resource.NODE, Action.DELETE, revision, old, None)
+    if old is None or new is None:
+        action = Action.ADD if old is None else Action.DELETE
+        return None if old is new else ClusterEvent(Resource.NODE, action, revision, old, new, surroundings)
     action = Action(0)
     if old.allocatable != new.allocatable:
         action |= Action.UPDATE_NODE_ALLOCATABLE
@@ -97,10 +104,41 @@ def node_event(old: Node | None, new: Node | None, revision: int) -> ClusterEven
         action |= Action.UPDATE_NODE_TAINT  # as in kube-scheduler, to cordon a node is no event: it helps nobody
     if old.conditions != new.conditions:
         action |= Action.UPDATE_NODE_CONDITION
-    return ClusterEvent(Resource.NODE, action, revision, old, new) if action else None
+    return ClusterEvent(Resource.NODE, action, revision, old, new, surroundings) if action else None
 
 
-def assigned_pod_event(old: Pod | None, new: Pod | None, revision: int) -> ClusterEvent | None:
+def pod_events(
+    old: Pod | None, new: Pod | None, revision: int, surroundings: Surroundings = NOTHING_AROUND
+) -> tuple[ClusterEvent, ...]:
+    """What a change of a pod means to scheduling: nothing, an event, or two.
+
+    A change of a bound pod concerns others; so does the end of a nomination. A change of a waiting pod concerns that
+    pod alone, and one of its status nobody.
+    """
+    if (old is not None and old.bound) or (new is not None and new.bound):
+        found = assigned_pod_event(_if_bound(old), _if_bound(new), revision, surroundings)
+        return () if found is None else (found,)
+    if old is None:
+        return ()
+    freed = own = None
+    if old.nominated_node_name and not _nominated_as(new, old):
+        freed = assigned_pod_event(old, None, revision, surroundings)
+    if new is not None:
+        own = unscheduled_pod_event(old, new, revision, surroundings)
+    return tuple(event for event in (freed, own) if event is not None)
+
+
+def _if_bound(pod: Pod | None) -> Pod | None:
+    return pod if pod is not None and pod.bound else None
+
+
+def _nominated_as(new: Pod | None, old: Pod) -> bool:
+    return new is not None and new.pending and new.nominated_node_name == old.nominated_node_name
+
+
+def assigned_pod_event(
+    old: Pod | None, new: Pod | None, revision: int, surroundings: Surroundings = NOTHING_AROUND
+) -> ClusterEvent | None:
     """The event of a bound (or nominated) pod; None when it means nothing to scheduling.
 
     A pod that finishes counts as deleted: it uses nothing any more. A changed node is never
@@ -110,24 +148,23 @@ def assigned_pod_event(old: Pod | None, new: Pod | None, revision: int) -> Clust
         new = None
     if old is not None and old.finished:
         old = None
-    if old is None and new is None:
-        return None
-    if old is None:
-        return ClusterEvent(Resource.ASSIGNED_POD, Action.ADD, revision, None, new)
-    if new is None:
-        return ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE, revision, old, None)
+    if old is None or new is None:
+        action = Action.ADD if old is None else Action.DELETE
+        return None if old is new else ClusterEvent(Resource.ASSIGNED_POD, action, revision, old, new, surroundings)
     action = _pod_update(old, new)
-    return ClusterEvent(Resource.ASSIGNED_POD, action, revision, old, new) if action else None
+    return ClusterEvent(Resource.ASSIGNED_POD, action, revision, old, new, surroundings) if action else None
 
 
-def unscheduled_pod_event(old: Pod, new: Pod, revision: int) -> ClusterEvent | None:
+def unscheduled_pod_event(
+    old: Pod, new: Pod, revision: int, surroundings: Surroundings = NOTHING_AROUND
+) -> ClusterEvent | None:
     """The event of a waiting pod's own update; None for changes of status only."""
     action = _pod_update(old, new)
     if old.scheduling_gates and not new.scheduling_gates:
         action |= Action.UPDATE_POD_GATES_ELIMINATED
     if _changed_otherwise(old, new, action):
         action |= Action.UPDATE
-    return ClusterEvent(Resource.UNSCHEDULED_POD, action, revision, old, new) if action else None
+    return ClusterEvent(Resource.UNSCHEDULED_POD, action, revision, old, new, surroundings) if action else None
 
 
 def _pod_update(old: Pod, new: Pod) -> Action:
@@ -158,6 +195,11 @@ _SPECIFICATION = (
     "node_selector",
     "required_node_terms",
     "preferred_node_terms",
+    "required_affinity",
+    "required_anti_affinity",
+    "preferred_affinity",
+    "preferred_anti_affinity",
+    "spread_constraints",
     "scheduling_gates",
     "unsupported",
 )

@@ -11,6 +11,21 @@ from dataclasses import dataclass
 ROOT = "/registry/"
 PODS = ROOT + "pods/"
 NODES = ROOT + "nodes/"
+NAMESPACES = ROOT + "namespaces/"
+SERVICES = ROOT + "services/"
+REPLICATION_CONTROLLERS = ROOT + "replicationcontrollers/"
+REPLICA_SETS = ROOT + "replicasets/"
+STATEFUL_SETS = ROOT + "statefulsets/"
+DISRUPTION_BUDGETS = ROOT + "poddisruptionbudgets/"
+SURROUNDINGS = (
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    DISRUPTION_BUDGETS,
+)
+"""What decisions read beside nodes and pods."""
 OURS = ROOT + "wharfinger.dev/"
 INSTALLATION = OURS + "installation"
 BINDINGS = OURS + "bindings/"
@@ -87,7 +102,7 @@ class ParsedKey:
     parts: tuple[str, ...]
 
 
-_PREFIXES = (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES)
+_PREFIXES = (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES, *SURROUNDINGS)
 
 
 def parse(key: str) -> ParsedKey | None:
