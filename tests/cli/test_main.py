@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Shell
 from wharfinger.cli import main
 from wharfinger.cli.connect import open_temporal
-from wharfinger.cli.options import Connection, connection_from, environment, variable
+from wharfinger.cli.options import Connection, connection_from
 from wharfinger.errors import ServerError, UsageError
 
 
@@ -98,18 +98,6 @@ def test_a_connection_is_what_the_options_say(tmp_path: Path) -> None:
 
 def test_without_options_a_connection_has_the_defaults_of_the_settings() -> None:
     assert connection_from() == Connection()
-
-
-def test_a_connection_can_be_handed_to_another_process() -> None:
-    given = environment(connection_from(etcd=["a:1", "b:2"], temporal="t:1", tenant="team"))
-
-    assert given == {
-        "WHARFINGER_ETCD": "http://a:1,http://b:2",
-        "WHARFINGER_TEMPORAL": "t:1",
-        "WHARFINGER_CLUSTER": "wharfinger",
-        "WHARFINGER_TENANT": "team",
-    }
-    assert variable("etcd-password-file") == "WHARFINGER_ETCD_PASSWORD_FILE"
 
 
 @pytest.mark.parametrize("url", ["", "http://", "a:b:c", "http://a:99999", "http://a/path", "http://[::1"])

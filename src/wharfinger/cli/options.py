@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -127,7 +126,10 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
         None,
     ),
     "cluster": (Annotated[str, _option("cluster", "Name of the cluster.", "NAME")], DEFAULT_CLUSTER),
-    "tenant": (Annotated[str, _option("tenant", "Whose pods: a tenant's, or the common pool's.", "NAME")], COMMON),
+    "tenant": (
+        Annotated[str, _option("tenant", "Whose pods a worker takes: a tenant's, or the common pool's.", "NAME")],
+        COMMON,
+    ),
 }
 """Parameter -> annotation and default."""
 
@@ -198,24 +200,6 @@ def connection_from(
         cluster=check_cluster(cluster),
         tenant=check_tenant(tenant),
     )
-
-
-def environment(connection: Connection) -> dict[str, str]:
-    """The variables under which another process of ours gets the same connection."""
-    etcd, temporal = connection.etcd, connection.temporal
-    values: dict[str, object] = {
-        "etcd": ",".join(etcd.endpoints),
-        "etcd-user": etcd.user,
-        "etcd-password-file": etcd.password_file,
-        "etcd-ca": etcd.ca,
-        "etcd-cert": etcd.cert,
-        "etcd-key": etcd.key,
-        "temporal": temporal.address,
-        "temporal-namespace": temporal.namespace,
-        "cluster": connection.cluster,
-        "tenant": connection.tenant,
-    }
-    return {variable(name): os.fspath(v) if isinstance(v, Path) else str(v) for name, v in values.items() if v}
 
 
 def endpoints(values: Iterable[str]) -> tuple[str, ...]:

@@ -25,11 +25,6 @@ def key_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogateescape")
 
 
-def key_text(key: bytes) -> str:
-    """A stored key as text; bytes that are no UTF-8 become surrogates."""
-    return key.decode("utf-8", "surrogateescape")
-
-
 def prefix_end(prefix: bytes) -> bytes:
     """The first key behind all keys with the prefix; one zero byte means "to the very end"."""
     trimmed = prefix.rstrip(b"\xff")
