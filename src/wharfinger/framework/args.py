@@ -7,12 +7,17 @@ a plugin's arguments has a default.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
+
+Integer = Annotated[int, Field(strict=True)]
+"""A whole number; text and booleans are none, as in every Kubernetes object."""
+Boolean = Annotated[bool, Field(strict=True)]
+"""`true` or `false`; text and numbers are neither."""
 
 
 class ConfigPart(BaseModel):
@@ -29,7 +34,8 @@ class ConfigPart(BaseModel):
 
 
 class PluginArgs(ConfigPart):
-    """Base of a plugin's arguments; `apiVersion` and `kind` may be written and mean nothing more."""
+    """Base of a plugin's arguments.
 
-    api_version: Literal["kubescheduler.config.k8s.io/v1", ""] = Field(default="", exclude=True)
-    kind: str = Field(default="", exclude=True)
+    `apiVersion` and `kind`, which Kubernetes writes beside them, are no fields: whoever reads a configuration checks
+    and removes them.
+    """

@@ -126,6 +126,14 @@ class Trial(Protocol):
         """
         ...
 
+    @property
+    def kept(self) -> dict[Hashable, Any] | None:
+        """A place for what was found out of single nodes, shared by all pods that get the same answers.
+
+        None when answers of `fits` depend on more than the node and the pods nominated to it.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:

@@ -33,12 +33,14 @@ FEWEST_TABLES = 8
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 
-    __slots__ = ("pre_filtered", "table")
+    __slots__ = ("kept", "pre_filtered", "table")
 
     def __init__(self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable) -> None:
         self.pre_filtered = pre_filtered
         """Plugin -> its PreFilter's answer."""
         self.table = table
+        self.kept: dict[Hashable, Any] = {}
+        """What PostFilter plugins keep of the class, by keys of their own."""
 
 
 class LocalPlugins:

@@ -30,6 +30,8 @@ class NodeInfo:
     scoring_memory: int = 0
     """Bytes; containers that ask for none count 200 MiB."""
     host_ports: frozenset[HostPort] = NO_PORTS
+    pods_with_terms: tuple[Pod, ...] = field(default=(), compare=False)
+    """Those of the pods that have affinity or anti-affinity terms of any kind about other pods."""
     stamp: int = field(default_factory=_stamps.__next__, compare=False)
     """Another number for every other state, within one process: what was derived from an equal stamp still holds."""
 
@@ -48,7 +50,8 @@ class NodeInfo:
             ports.update(pod.host_ports)
         if held:
             requested[PODS] = len(held)
-        return cls(node, held, requested, cpu, memory, frozenset(ports) if ports else NO_PORTS)
+        with_terms = tuple(pod for pod in held.values() if _has_terms(pod))
+        return cls(node, held, requested, cpu, memory, frozenset(ports) if ports else NO_PORTS, with_terms)
 
     def with_pod(self, pod: Pod) -> NodeInfo:
         """With this pod too; in the place of the same pod's older state, if that is here."""
@@ -58,7 +61,10 @@ class NodeInfo:
             pods = {**self.pods, identity: pod}
             if not _same_use(older, pod):
                 return NodeInfo.of(self.node, pods.values())
-            return replace(self, pods=pods, stamp=next(_stamps))
+            with_terms = self.pods_with_terms
+            if _has_terms(older) or _has_terms(pod):
+                with_terms = tuple(each for each in pods.values() if _has_terms(each))
+            return replace(self, pods=pods, pods_with_terms=with_terms, stamp=next(_stamps))
         requested = dict(self.requested)
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount
@@ -70,6 +76,7 @@ class NodeInfo:
             self.scoring_cpu + pod.scoring_cpu,
             self.scoring_memory + pod.scoring_memory,
             self.host_ports.union(pod.host_ports) if pod.host_ports else self.host_ports,
+            (*self.pods_with_terms, pod) if _has_terms(pod) else self.pods_with_terms,
         )
 
     def without_pods(self, identities: Iterable[PodIdentity]) -> NodeInfo:
@@ -90,6 +97,12 @@ class NodeInfo:
     def free(self, resource: str) -> int:
         """Allocatable less requested; negative when other writers put too much here."""
         return self.allocatable(resource) - self.requested.get(resource, 0)
+
+
+def _has_terms(pod: Pod) -> bool:
+    return bool(
+        pod.required_affinity or pod.required_anti_affinity or pod.preferred_affinity or pod.preferred_anti_affinity
+    )
 
 
 def _same_use(one: Pod, other: Pod) -> bool:

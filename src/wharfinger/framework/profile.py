@@ -184,7 +184,7 @@ class Profile:
         scores = self._scorer.score(state, pod, search) if count > 1 else None
         evaluation = Evaluation(pod, state, search, scores, self._filters)
         if count == 0 and self._post_filters and len(snapshot):
-            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, search, self._searcher))
+            self._run_post_filters(evaluation, state, pod, FailedSearch(pod, state, search, self._searcher))
         return evaluation
 
     def verify(self, pod: Pod, snapshot: Snapshot, node_name: str) -> Status:

@@ -181,6 +181,10 @@ class Searcher:
                 return status
         return self._one(pod, snapshot, row, here)
 
+    def looks_at_one_node(self, state: CycleState) -> bool:
+        """Whether, in the decision of this state, every filter looked at one node at a time."""
+        return all(step.name in state.skipped_filters for _, step in self._others)
+
     # --- one after the other ------------------------------------------------------------------
 
     def _begin(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Search:
@@ -289,6 +293,17 @@ class Searcher:
                 if not answer.ok:
                     return answer
         return status
+
+
+def verify_alone(pod: Pod, search: Search, info: NodeInfo) -> Status:
+    """The same as `Searcher.verify`, where every filter looks at one node at a time."""
+    table = search.local.table
+    others = nominated_before(pod, search.snapshot, info.node.name)
+    if others:
+        status, _ = table.judge(with_pods(info, others))
+        if not status.ok:
+            return status
+    return table.judge(info)[0]
 
 
 def nominated_before(pod: Pod, snapshot: Snapshot, node_name: str) -> tuple[Pod, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from wharfinger.framework.columns import RowNumbers
+from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Search, Searcher
+from wharfinger.framework.search import Search, Searcher, verify_alone
 from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod
 
@@ -14,12 +15,15 @@ from wharfinger.model.pod import Pod
 class FailedSearch:
     """A search that found nothing; see `interface.Trial`."""
 
-    def __init__(self, pod: Pod, search: Search, searcher: Searcher) -> None:
+    def __init__(self, pod: Pod, state: CycleState, search: Search, searcher: Searcher) -> None:
         self.snapshot = search.snapshot
         """What was searched."""
         self._pod = pod
         self._search = search
         self._searcher = searcher
+        alone = search.rejection is None and searcher.looks_at_one_node(state)
+        self.kept = search.local.kept if alone else None
+        """See `interface.Trial`."""
 
     def refusal(self, row: int) -> Status:
         """The first refusal of that row's node."""
@@ -37,6 +41,8 @@ class FailedSearch:
 
     def fits(self, row: int, info: NodeInfo) -> Status:
         """Every filter's answer if that row were `info`."""
+        if self.kept is not None:
+            return verify_alone(self._pod, self._search, info)
         return self._searcher.verify(self._pod, self.snapshot, row, info)
 
 

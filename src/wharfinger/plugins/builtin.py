@@ -5,6 +5,8 @@ from __future__ import annotations
 from wharfinger.framework.catalog import Catalog, Entry
 from wharfinger.plugins import names
 from wharfinger.plugins.default_binder import DefaultBinder
+from wharfinger.plugins.default_preemption import DefaultPreemption
+from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
 from wharfinger.plugins.node_affinity import NodeAffinity
 from wharfinger.plugins.node_affinity_args import NodeAffinityArgs
 from wharfinger.plugins.node_name import NodeName
@@ -32,6 +34,7 @@ def catalog() -> Catalog:
             Entry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
             Entry(names.NODE_PORTS, NodePorts),
             Entry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
+            Entry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
             Entry(
                 names.NODE_RESOURCES_BALANCED_ALLOCATION,
                 NodeResourcesBalancedAllocation,

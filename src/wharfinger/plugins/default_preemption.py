@@ -1,0 +1,152 @@
+"""DefaultPreemption: when a pod fits nowhere, whom it may push off which node.
+
+Decides only; evicting is done by the attempt. Rules of kube-scheduler 1.36 (`plugins/defaultpreemption`,
+`framework/preemption`), with the same choice on every machine where it leaves one to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wharfinger.framework import message
+from wharfinger.framework.columns import name_hash
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
+from wharfinger.framework.row_memo import RowMemo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
+from wharfinger.model.events import Action, Resource
+from wharfinger.model.pod import Pod
+from wharfinger.plugins import names
+from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
+from wharfinger.plugins.victims import Budgets, Cost, Eviction, removable, select
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class DefaultPreemption(PostFilter, QueueingHints):
+    """Tries out nodes where other pods are in the way, and nominates the one where evicting costs least."""
+
+    name = names.DEFAULT_PREEMPTION
+
+    def __init__(self, args: DefaultPreemptionArgs) -> None:
+        self._args = args
+
+    def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:  # noqa: ARG002
+        """Node and victims, or why not."""
+        reason = ineligible(pod, trial)
+        if reason:
+            return _refused(reason)
+        rows = trial.resolvable().tolist()
+        book = _book(pod, trial)
+        candidates: dict[int, Cost] = {}
+        refusals: list[Status] = []
+        peaceful = False
+        wanted = self._args.wanted(len(rows))
+        for row in _from_somewhere(rows, pod):
+            entry = book.entry(row, pod, trial)
+            if isinstance(entry, Status):
+                refusals.append(entry)
+                continue
+            candidates[row] = entry[0]
+            peaceful = peaceful or entry[0][0] == 0
+            if peaceful and len(candidates) >= wanted:
+                break
+        if not candidates:
+            return _refused(_explained(len(trial.snapshot), len(rows), refusals))
+        row = _cheapest(candidates, pod, trial.snapshot)
+        return PostFilterResult(SUCCESS, trial.snapshot.names[row], book.eviction(row, pod, trial).victims)
+
+    def queueing_hints(self) -> Sequence[EventHint]:
+        """None of its own: what a victim leaves is told to the plugins that refused."""
+        return (EventHint(Resource.ASSIGNED_POD, Action.DELETE, lambda _pod, _event: False),)
+
+
+class Book:
+    """What evicting would cost on each node, for pods of one class and priority; only of nodes that changed anew."""
+
+    def __init__(self) -> None:
+        self._memo = RowMemo()
+        self._budgets: Budgets | None = None
+        self._entries: dict[int, tuple[Cost, Eviction] | Status] = {}
+
+    def sync(self, snapshot: Snapshot) -> None:
+        """Forget what does not hold any more."""
+        moved = self._memo.moved(snapshot)
+        budgets = snapshot.surroundings.budgets
+        if moved is None or budgets is not self._budgets:
+            self._entries.clear()
+        else:
+            for row in moved.tolist():
+                self._entries.pop(row, None)
+        self._budgets = budgets
+
+    def entry(self, row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:
+        """Cost and victims on that node, or why evicting there would not help."""
+        if trial.snapshot.names[row] in trial.snapshot.nominated:
+            return _priced(row, pod, trial)  # nominations come and go without the node changing
+        found = self._entries.get(row)
+        if found is None:
+            found = self._entries[row] = _priced(row, pod, trial)
+        return found
+
+    def eviction(self, row: int, pod: Pod, trial: Trial) -> Eviction:
+        """The victims on a node that is a candidate."""
+        found = self.entry(row, pod, trial)
+        assert not isinstance(found, Status)
+        return found[1]
+
+
+def ineligible(pod: Pod, trial: Trial) -> str:
+    """Why the pod may not preempt at all now; empty when it may."""
+    if pod.preemption_policy == "Never":
+        return NEVER
+    row = trial.snapshot.index.get(pod.nominated_node_name) if pod.nominated_node_name else None
+    if row is None or trial.refusal(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""
+    there = trial.snapshot.rows[row].pods.values()
+    leaving = any(removable(other, pod) and other.deletion_timestamp and other.disruption_target for other in there)
+    return UNDER_WAY if leaving else ""
+
+
+def _book(pod: Pod, trial: Trial) -> Book:
+    kept = trial.kept
+    if kept is None:
+        return Book()
+    book: Book = kept.setdefault((names.DEFAULT_PREEMPTION, pod.priority), Book())
+    book.sync(trial.snapshot)
+    return book
+
+
+def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:
+    found = select(
+        pod, trial.snapshot.rows[row], lambda info: trial.fits(row, info), trial.snapshot.surroundings.budgets
+    )
+    return found if isinstance(found, Status) else (found.cost(), found)
+
+
+def _from_somewhere(rows: Sequence[int], pod: Pod) -> Iterator[int]:
+    """All rows, from one that depends on the pod: not every pod shall look at the same nodes first."""
+    start = name_hash(pod.uid) % len(rows) if rows else 0
+    yield from rows[start:]
+    yield from rows[:start]
+
+
+def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
+    least = min(candidates.values())
+    equal = [row for row, cost in candidates.items() if cost == least]
+    return min(equal, key=lambda row: (name_hash(f"{pod.uid}/{snapshot.names[row]}"), row))
+
+
+def _explained(nodes: int, tried: int, refusals: Sequence[Status]) -> str:
+    reasons: dict[str, int] = {NOT_HELPFUL: nodes - tried} if nodes > tried else {}
+    for status in refusals:
+        for reason in status.reasons:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    return message.refused_by_nodes(nodes, reasons)
+
+
+def _refused(reason: str) -> PostFilterResult:
+    return PostFilterResult(unschedulable(f"preemption: {reason}"))
