@@ -5,7 +5,7 @@
 
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY src src
 COPY workflows workflows
 COPY activities activities
