@@ -116,6 +116,9 @@ async def test_terminate_existing_begins_a_new_chain(stage: Stage) -> None:
 # --- started by somebody else ---------------------------------------------------------------------
 
 
+HASTY = {"namespace": "default", "name": "web-1", "timings": {"bind_timeout": 1e-9}}
+
+
 async def test_a_mapping_with_namespace_and_name_is_input_enough(stage: Stage) -> None:
     result = await stage.client.execute_workflow(
         "ScheduleAttempt",
@@ -152,10 +155,31 @@ async def test_a_run_without_our_policy_continues_as_new_with_it_and_with_the_po
     assert started.retry_policy.initial_interval.ToMilliseconds() == 50
 
 
+async def test_a_back_off_longer_than_the_longest_wedges_no_run(stage: Stage) -> None:
+    """Steps: a person asks for 20 s, and knows nothing of the longest of 10 s; Temporal refuses such a policy."""
+    handle = await stage.client.start_workflow(
+        "ScheduleAttempt",
+        {"namespace": "default", "name": "web-1", "timings": {"backoff_initial": 20}},
+        id=stage.workflow_id("web-1"),
+        task_queue=stage.queue,
+    )
+
+    assert (await asyncio.wait_for(handle.result(), 10))["outcome"] == "bound"
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [[], [None], ["web-1"], [{"namespace": "default"}], [{"namespace": "", "name": ""}], [b"\xff\xfe"], [[1, 2]]],
-    ids=["nothing", "null", "a string", "no name", "empty names", "bytes", "a list"],
+    [
+        [],
+        [None],
+        ["web-1"],
+        [{"namespace": "default"}],
+        [{"namespace": "", "name": ""}],
+        [b"\xff\xfe"],
+        [[1, 2]],
+        [HASTY],
+    ],
+    ids=["nothing", "null", "a string", "no name", "empty names", "bytes", "a list", "no time to bind"],
 )
 async def test_input_that_names_no_pod_fails_the_run_for_good_with_one_line(stage: Stage, arguments: list[Any]) -> None:
     handle = await stage.client.start_workflow(

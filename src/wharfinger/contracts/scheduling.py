@@ -46,19 +46,20 @@ class Contract(BaseModel):
 
 
 class AttemptTimings(Contract):
-    """Durations of an attempt in seconds; left out = these defaults."""
+    """Durations of an attempt in seconds, a millisecond at least; left out = these defaults."""
 
-    park: float = Field(3600.0, gt=0, le=86_400 * 7)
+    park: float = Field(3600.0, ge=0.001, le=86_400 * 7)
     """How long a refused run waits for a wake signal before it tries by itself."""
     park_jitter: float = Field(0.1, ge=0, le=1)
     """Share of `park` by which it is randomly lengthened or shortened, so a herd spreads out."""
-    place_timeout: float = Field(2.0, gt=0, le=60)
+    place_timeout: float = Field(2.0, ge=0.001, le=60)
     """Start-to-close of `place`."""
-    bind_timeout: float = Field(3.0, gt=0, le=60)
+    bind_timeout: float = Field(3.0, ge=0.001, le=60)
     """Start-to-close of `bind` and `record_refusal`."""
-    backoff_initial: float = Field(1.0, gt=0, le=600)
+    backoff_initial: float = Field(1.0, ge=0.001, le=600)
     """Of the workflow's retry policy, when the run has to bring its own."""
-    backoff_maximum: float = Field(10.0, gt=0, le=3600)
+    backoff_maximum: float = Field(10.0, ge=0.001, le=3600)
+    """Never less than `backoff_initial`, whatever is asked for: Temporal refuses such a policy."""
 
 
 class AttemptInput(Contract):
@@ -339,6 +340,6 @@ def chain_retry(timings: AttemptTimings) -> RetryPolicy:
     return RetryPolicy(
         initial_interval=timedelta(seconds=timings.backoff_initial),
         backoff_coefficient=2.0,
-        maximum_interval=timedelta(seconds=timings.backoff_maximum),
+        maximum_interval=timedelta(seconds=max(timings.backoff_initial, timings.backoff_maximum)),
         non_retryable_error_types=[FailureType.WRONG_ID.value, FailureType.INVALID_INPUT.value],
     )
