@@ -14,6 +14,8 @@ from wharfinger.plugins.node_ports import NodePorts
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from wharfinger.plugins.node_resources_fit import NodeResourcesFit
 from wharfinger.plugins.node_unschedulable import NodeUnschedulable
+from wharfinger.plugins.pod_topology_spread import PodTopologySpread
+from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from wharfinger.plugins.priority_sort import PrioritySort
 from wharfinger.plugins.resource_args import NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs
 from wharfinger.plugins.scheduling_gates import SchedulingGates
@@ -34,6 +36,7 @@ def catalog() -> Catalog:
             Entry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
             Entry(names.NODE_PORTS, NodePorts),
             Entry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
+            Entry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
             Entry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
             Entry(
                 names.NODE_RESOURCES_BALANCED_ALLOCATION,
