@@ -52,6 +52,8 @@ class RecordedAttempts:
         """Pod's name and the signal."""
         self.closed: set[str] = set()
         """Names of pods without an open chain."""
+        self.error: Exception = RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+        """What those below fail with."""
         self.failing: set[str] = set()
         """Names of pods whose start and signal fail."""
         self.tries = 0
@@ -75,7 +77,7 @@ class RecordedAttempts:
 
     def _fail(self, name: str) -> None:
         if name in self.failing or "*" in self.failing:
-            raise RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+            raise self.error
 
     @property
     def names(self) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
 from tests.control.stage import Stage
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.model.pod import PodKey
@@ -181,8 +184,10 @@ async def test_a_pod_whose_chain_is_gone_is_started_instead() -> None:
         assert stage.attempts.started[1] == ("p", "chain gone", True)
 
 
-async def test_a_signal_that_fails_is_sent_again() -> None:
+@pytest.mark.parametrize("error", [RPCError("away", RPCStatusCode.UNAVAILABLE, b""), RuntimeError("not connected")])
+async def test_a_signal_that_fails_is_sent_again(error: Exception) -> None:
     async with Stage() as stage:
+        stage.attempts.error = error
         await stage.waiting("p", cpu="2")
         stage.attempts.failing.add("p")
         await stage.put_node("n", cpu="4")

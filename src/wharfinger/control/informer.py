@@ -56,8 +56,6 @@ class Informer:
         self._page_size = page_size
         self.synced = asyncio.Event()
         """Set once the first list was taken in."""
-        self.listed_revision = 0
-        """Revision of the newest list; events before it were never seen one by one."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises `RevisionWentBack`: what we know never was, as etcd has it."""
@@ -97,7 +95,6 @@ class Informer:
             _append(found, event)
         self._metrics.relists.labels(cause).inc()
         log.info("listed keys=%d changed=%d revision=%d cause=%s", len(seen), len(found), revision, cause)
-        self.listed_revision = revision
         self._apply(found, Changes(revision, listed=True))
         self.synced.set()
 

@@ -8,8 +8,6 @@ import logging
 import random
 from collections.abc import Callable
 
-from temporalio.service import RPCError
-
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.signals import Signaller
@@ -70,7 +68,7 @@ class WakeSignals:
                         self._queue.restart(entry, "chain gone")
                         self._kick()
                     return
-                except RPCError as error:
+                except Exception as error:  # whatever it is, a pod that fits now must not go unwoken
                     log.debug("signal failed, trying again pod=%s error=%r", entry.key, str(error))
             await asyncio.sleep(delay)
         log.warning("pod=%s could not be woken; the next sweep tries again", entry.key)
