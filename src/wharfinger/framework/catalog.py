@@ -33,6 +33,8 @@ class Entry:
     """Of its score in the default profile."""
     origin: str = ""
     """The distribution a found plugin comes from, empty for built-in ones."""
+    essential: bool = False
+    """Whether it is part of every profile that does not disable it by its own name: `*` leaves it."""
 
     def make(self, args: BaseModel | None = None) -> Plugin:
         """A plugin with these arguments, or the defaults. ConfigurationError when it cannot be made."""

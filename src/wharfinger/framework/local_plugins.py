@@ -59,6 +59,8 @@ class LocalPlugins:
         self.names = frozenset(plugin.name for plugin in plugins)
         """Of the Local plugins."""
         self._plugins: list[tuple[str, Any]] = [(plugin.name, plugin) for plugin in plugins]
+        self.last_filter = max((each.position for each in filters), default=-1)
+        """The place of the last Local filter among all filters."""
         self._signing = [(name, plugin.signature) for name, plugin in self._plugins if isinstance(plugin, Local)]
         self._filters = filters
         self._scores = scores

@@ -173,17 +173,18 @@ class Profile:
 
     # --- deciding -----------------------------------------------------------------------------
 
-    def evaluate(self, pod: Pod, snapshot: Snapshot, *, start: int = 0) -> Evaluation:
+    def evaluate(self, pod: Pod, snapshot: Snapshot, *, start: int = 0, preempt: bool = True) -> Evaluation:
         """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError.
 
-        `start`: of a sampling profile, where to begin: the `next_start` of the decision before.
+        `start`: of a sampling profile, where to begin: the `next_start` of the decision before. `preempt`: whether
+        PostFilter is asked at all; it costs far more than the rest.
         """
         state = CycleState()
         search = self._searcher.search(state, pod, snapshot, start)
         count = search.count
         scores = self._scorer.score(state, pod, search) if count > 1 else None
         evaluation = Evaluation(pod, state, search, scores, self._filters)
-        if count == 0 and self._post_filters and len(snapshot):
+        if count == 0 and preempt and self._post_filters and len(snapshot):
             self._run_post_filters(evaluation, state, pod, FailedSearch(pod, state, search, self._searcher))
         return evaluation
 

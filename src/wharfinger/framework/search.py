@@ -229,9 +229,10 @@ class Searcher:
         for position, step in self._others:
             if step.name in state.skipped_filters:
                 continue
-            if left is not None and not left.any():
+            before_local = position < self._local.last_filter  # then it may be the first to refuse anywhere
+            if left is not None and not before_local and not left.any():
                 break
-            verdicts = step.verdicts(state, pod, search.snapshot, left)
+            verdicts = step.verdicts(state, pod, search.snapshot, None if before_local else left)
             if verdicts is None:
                 continue
             refused: BoolColumn = verdicts.codes != 0

@@ -1,0 +1,51 @@
+"""Where preemption made room for a pod, others reckon with it until it comes."""
+
+from __future__ import annotations
+
+from tests.framework.conftest import MakeProfile
+from tests.framework.objects import node, pod
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import SUCCESS, Status, unschedulable
+from wharfinger.model.pod import Pod
+from wharfinger.profiles import load_profiles
+
+DEFAULT = load_profiles()["default-scheduler"]
+
+
+def cluster(*nominated: Pod) -> Snapshot:
+    return Snapshot.of((NodeInfo.of(node("a")), NodeInfo.of(node("b"))), nominated={"a": nominated})
+
+
+def test_its_room_is_kept_from_pods_of_the_same_or_a_lower_priority() -> None:
+    waiting = pod("waiting", cpu=3000, priority=5)
+    for priority, feasible in ((4, ("b",)), (5, ("b",)), (6, ("a", "b"))):
+        other = pod("other", cpu=2000, priority=priority)
+        assert DEFAULT.evaluate(other, cluster(waiting)).feasible == feasible
+        assert DEFAULT.verify(other, cluster(waiting), "a").ok == ("a" in feasible)
+
+
+def test_its_own_nomination_is_in_nobodys_way() -> None:
+    waiting = pod("waiting", cpu=3000, priority=5, nominated_node_name="a")
+    assert DEFAULT.evaluate(waiting, cluster(waiting)).feasible == ("a",)
+
+
+def test_the_refusal_is_that_of_the_pass_with_it() -> None:
+    evaluation = DEFAULT.evaluate(pod("other", cpu=4000), cluster(pod("waiting", cpu=1)))
+    assert evaluation.decide(None).feasible == ("b",)
+    assert evaluation.refusals == {"NodeResourcesFit": {"Insufficient cpu": 1}}
+    assert evaluation.verdicts()["a"]["NodeResourcesFit"].reasons == ("Insufficient cpu",)
+
+
+def test_a_node_must_do_without_it_too(profile_of: MakeProfile) -> None:
+    """A pod that leans on the nominated one must not be placed before it is there."""
+
+    class Company:
+        name = "Company"
+
+        def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+            return SUCCESS if node.pods else unschedulable("lonely")
+
+    profile = profile_of(Company())
+    assert profile.evaluate(pod("other"), cluster(pod("waiting"))).message == "0/2 nodes are available: 2 lonely."

@@ -1,0 +1,79 @@
+"""A profile that has decided before decides like a new one, whatever happened in between and in whatever order."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.clusters import clusters, nodes, pods
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import Filter, NodeFilter, NodeScore, Score
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status
+from wharfinger.model.pod import Pod
+from wharfinger.plugins.builtin import catalog
+from wharfinger.profiles import load_profiles
+
+CATALOG = catalog()
+
+
+def fresh() -> Profile:
+    return load_profiles(catalog=CATALOG)["default-scheduler"]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Snapshot]:
+    """Snapshots that came one from another, each of them perhaps from an older one."""
+    known = [Snapshot.of(draw(clusters()))]
+    for number in range(draw(st.integers(1, 5))):
+        last = draw(st.sampled_from(known))
+        row = draw(st.integers(0, len(last) - 1))
+        info = last.rows[row]
+        match draw(st.sampled_from(["place", "remove", "node", "resize"])):
+            case "place":
+                known.append(last.place(draw(pods(f"placed-{number}")), info.node.name))
+            case "remove":
+                known.append(last.with_pods_changed({row: info.without_pods(list(info.pods)[:1])}))
+            case "node":
+                known.append(last.with_nodes_changed({row: info.with_node(draw(nodes(info.node.name)))}))
+            case "resize":
+                known.append(last.resized({row}, [NodeInfo.of(draw(nodes(f"new-{number}")))]))
+    return known
+
+
+@given(histories(), st.lists(pods(), min_size=1, max_size=2), st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_kept_between_decisions_changes_none(
+    history: list[Snapshot], subjects: list[Pod], data: st.DataObject
+) -> None:
+    kept = fresh()
+    order = data.draw(st.lists(st.sampled_from(history), min_size=2, max_size=6))
+    for snapshot in order:
+        for subject in subjects:
+            found, expected = kept.evaluate(subject, snapshot), fresh().evaluate(subject, snapshot)
+            assert found.decide(None) == expected.decide(None)
+            assert found.verdicts() == expected.verdicts()
+            for name in snapshot.names:
+                assert kept.verify(subject, snapshot, name) == expected_status(expected, name, subject)
+
+
+def expected_status(evaluation: object, name: str, pod: Pod) -> Status:
+    return fresh().verify(pod, evaluation.snapshot, name)  # type: ignore[attr-defined]
+
+
+@given(clusters(), pods())
+@settings(max_examples=80, deadline=None)
+def test_both_forms_of_a_plugin_say_the_same(infos: list[NodeInfo], pod: Pod) -> None:
+    snapshot = Snapshot.of(infos)
+    for plugin in fresh().plugins:
+        if isinstance(plugin, Filter) and isinstance(plugin, NodeFilter):
+            verdicts = plugin.filter(CycleState(), pod, snapshot)
+            for row, info in enumerate(infos):
+                one = plugin.filter_node(CycleState(), pod, info)
+                column = verdicts.at(row) if verdicts is not None else Status(Code.SUCCESS)
+                assert (one.code, one.reasons) == (column.code, column.reasons), plugin.name
+        if isinstance(plugin, Score) and isinstance(plugin, NodeScore):
+            scores = plugin.score(CycleState(), pod, snapshot, slice(None)).tolist()
+            assert [plugin.score_node(CycleState(), pod, info) for info in infos] == scores, plugin.name
