@@ -52,7 +52,10 @@ def test_a_refusal_says_why_for_every_node_and_plugin(simulator: Simulator) -> N
     simulator.add(node("n1", unschedulable=True))
     decision = simulator.decide(pod("huge", cpu="9"))
     assert decision.node is None
-    assert decision.message == "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+    assert decision.message == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    )
     assert decision.rejectors == ["NodeResourcesFit", "NodeUnschedulable"]
     assert decision.refusals["n1"] == {
         "NodeUnschedulable": ["node(s) were unschedulable"],
@@ -96,9 +99,13 @@ def test_the_configuration_chooses_the_profile() -> None:
         lambda simulator: simulator.decide("default/nobody"),
         lambda simulator: simulator.bind(("default", "nobody"), "n1"),
         lambda simulator: simulator.delete("Pod", "nobody"),
+        lambda simulator: simulator.delete("Secret", "web"),
+        lambda simulator: simulator.evict(("default", "nobody")),
+        lambda simulator: simulator.nominate(("default", "nobody"), "n1"),
+        lambda simulator: simulator.park(("default", "nobody"), simulator.decide(pod("web"))),
         lambda simulator: simulator.add({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}),
     ],
-    ids=["decide", "no key", "bind", "delete", "add"],
+    ids=["decide", "no key", "bind", "delete", "delete another kind", "evict", "nominate", "park", "add"],
 )
 def test_asking_for_what_is_not_there_is_a_usage_error(simulator: Simulator, act: Any) -> None:
     with pytest.raises(UsageError):
@@ -118,12 +125,14 @@ def test_a_gated_pod_is_not_placed(simulator: Simulator) -> None:
     assert decision.refusals == {}
 
 
-@pytest.mark.parametrize("kind", ["Namespace", "Service", "PodDisruptionBudget"])
-def test_objects_that_no_plugin_reads_change_nothing(simulator: Simulator, kind: str) -> None:
-    simulator.add({"kind": kind, "metadata": {"name": "web"}})
-    assert simulator.decide(pod("web")).feasible == ["n1", "n2"]
-    simulator.delete(kind, "web")
-    with pytest.raises(UsageError, match=f"there is no {kind} web"):
+@pytest.mark.parametrize(
+    "kind", ["Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"]
+)
+def test_what_surrounds_pods_is_added_and_deleted_once(simulator: Simulator, kind: str) -> None:
+    assert simulator.add({"kind": kind, "metadata": {"name": "web"}}) == []
+    assert simulator.update({"kind": kind, "metadata": {"name": "web"}}) == []
+    assert simulator.delete(kind, "web") == []
+    with pytest.raises(UsageError, match=f"there is no {kind} "):
         simulator.delete(kind, "web")
 
 

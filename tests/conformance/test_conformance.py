@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conformance.scenarios import REQUEUE, as_object, families, key_of, scenarios, set_up
 from wharfinger.simulator import SimulatedDecision, Simulator
 
-DATA = Path(__file__).parent / "data"
-FAMILIES = ("fit", "strategy", "taints", "nodeaffinity")
-
-
-def scenarios() -> Iterator[Any]:
-    for family in FAMILIES:
-        with gzip.open(DATA / f"{family}.jsonl.gz", "rt") as lines:
-            for line in lines:
-                scenario = json.loads(line)
-                yield pytest.param(scenario, id=f"{family}-{scenario['seed']}")
-
-
-def as_object(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": kind, **fields}
+DYNAMIC_RESOURCES = "no new claims to deallocate, "
+"""What a plugin that we do not have adds to every refusal."""
 
 
 def without_zeros(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
     return {node: {name: value for name, value in plugins.items() if value} for node, plugins in scores.items()}
 
 
-def check(decision: SimulatedDecision, expected: dict[str, Any]) -> None:
-    if "message" in expected:
-        assert decision.node is None
-        assert decision.feasible == []
-        assert decision.message.rstrip(".") == expected["message"].split(". ")[0].rstrip(".")
-        return
+def parts(message: str) -> tuple[str, str]:
+    """Why no node is feasible, and why preemption does not help."""
+    reasons, _, preemption = message.partition(". ")
+    return reasons.rstrip("."), preemption.removeprefix(DYNAMIC_RESOURCES).rstrip(".")
+
+
+def check_refused(decision: SimulatedDecision, expected: dict[str, Any]) -> None:
+    assert decision.node is None
+    assert decision.feasible == []
+    assert parts(decision.message) == parts(expected["message"])
+    assert (decision.nominated_node, decision.victims) == (None, [])
+
+
+def check_placed(decision: SimulatedDecision, expected: dict[str, Any]) -> None:
     if "scores" not in expected:
         assert decision.feasible == [expected["node"]]
         assert decision.scores == {}
@@ -51,17 +44,32 @@ def check(decision: SimulatedDecision, expected: dict[str, Any]) -> None:
     assert decision.totals[decision.node] == highest
 
 
-@pytest.mark.parametrize("scenario", list(scenarios()))
+def preempt(simulator: Simulator, key: tuple[str, str], expected: dict[str, Any]) -> None:
+    """The victims leave, and the pod is decided again with its nomination."""
+    decision = simulator.decide(key)
+    assert decision.node is None
+    assert decision.nominated_node == expected["nominated"]
+    assert sorted(name for _, name in decision.victims) == sorted(expected["victims"])
+    simulator.nominate(key, decision.nominated_node)
+    for victim in decision.victims:
+        simulator.evict(victim)
+    assert simulator.decide(key).node == expected["node"]
+
+
+@pytest.mark.parametrize("scenario", list(scenarios(*(family for family in families() if family != REQUEUE))))
 def test_decides_what_kube_scheduler_decided(scenario: dict[str, Any]) -> None:
-    simulator = Simulator({"profiles": [scenario["profile"]]})
-    for node in scenario["nodes"]:
-        simulator.add(as_object("Node", node))
+    simulator = set_up(scenario)
     for pod, expected in zip(scenario["pods"], scenario["expect"], strict=True):
-        namespace, name = pod["metadata"].get("namespace", "default"), pod["metadata"]["name"]
-        assert expected["pod"] == name
+        key = key_of(pod)
+        assert expected["pod"] == key[1]
         simulator.add(as_object("Pod", pod))
-        check(simulator.decide((namespace, name)), expected)
-        if "node" in expected:
-            simulator.bind((namespace, name), expected["node"])
+        if "nominated" in expected:
+            preempt(simulator, key, expected)
+        elif "message" in expected:
+            check_refused(simulator.decide(key), expected)
         else:
-            simulator.delete("Pod", name, namespace)
+            check_placed(simulator.decide(key), expected)
+        if "node" in expected:
+            simulator.bind(key, expected["node"])
+        else:
+            simulator.delete("Pod", key[1], key[0])

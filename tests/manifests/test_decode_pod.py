@@ -15,8 +15,6 @@ from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
-SOFT = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
-HARD = {**SOFT, "whenUnsatisfiable": "DoNotSchedule"}
 
 
 def pod_requiring(term: dict[str, Any]) -> dict[str, Any]:
@@ -175,8 +173,6 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
             "inter-pod affinity",
             False,
         ),
-        ({"topologySpreadConstraints": [HARD]}, "topology spread constraints", True),
-        ({"topologySpreadConstraints": [SOFT]}, "topology spread constraints", False),
         ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volume claims", False),
         ({"volumes": [{"ephemeral": {}}]}, "volume claims", False),
         ({"volumes": [{"gcePersistentDisk": {"pdName": "d"}}]}, "exclusive disks", False),

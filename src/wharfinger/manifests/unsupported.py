@@ -8,7 +8,6 @@ from typing import Any
 from wharfinger.manifests.fields import mapping, mappings, sequence
 
 INTER_POD = "inter-pod affinity"
-SPREAD = "topology spread constraints"
 CLAIMS = "volume claims"
 EXCLUSIVE_DISKS = "exclusive disks"
 RESOURCE_CLAIMS = "resource claims"
@@ -26,8 +25,6 @@ def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     found = []
     if _inter_pod_terms(spec, (_REQUIRED, _PREFERRED)):
         found.append(INTER_POD)
-    if mappings(spec, "topologySpreadConstraints", "spec."):
-        found.append(SPREAD)
     volumes = mappings(spec, "volumes", "spec.")
     if _any_volume(volumes, _CLAIM_VOLUMES):
         found.append(CLAIMS)

@@ -1,0 +1,188 @@
+"""A cluster in memory: objects go in and out, and each change says what it means to scheduling.
+
+The state itself is a `Cache`, the one that workers keep of a real cluster; here nobody but the caller changes it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from wharfinger.cache.cache import Cache
+from wharfinger.errors import UsageError
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
+from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.metadata import object_name, object_namespace
+from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
+from wharfinger.model.events import ClusterEvent, node_event, pod_events
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+
+DEFAULT_NAMESPACE = "default"
+KINDS = ("Node", "Pod", *SURROUNDING_KINDS)
+"""Kinds of objects that decisions read."""
+FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
+"""Pods that are bound here start a minute apart from then on, so that it is clear which of two is the younger one."""
+_CLUSTER_WIDE = ("Node", "Namespace")
+
+
+class Change(NamedTuple):
+    """What a change means to scheduling, and which pod it was about, if it was about one."""
+
+    events: tuple[ClusterEvent, ...] = ()
+    pod: PodKey | None = None
+
+
+class Cluster:
+    """Objects by kind, namespace and name; every change has a revision of its own."""
+
+    def __init__(self) -> None:
+        self._cache = Cache(clock=lambda: 0.0)
+        self._revisions = itertools.count(1)
+        self._surroundings: set[tuple[str, str, str]] = set()
+        """Kind, namespace and name, also of those that mean nothing to any decision."""
+        self._binds = 0
+
+    @property
+    def pods(self) -> Mapping[PodKey, Pod]:
+        """Every pod, pending ones too (a live view)."""
+        return self._cache.pods
+
+    def snapshot(self) -> Snapshot:
+        """The state now."""
+        return self._cache.snapshot()
+
+    def put(self, obj: Mapping[str, Any]) -> Change:
+        """Add an object, or change the one that is there. Raises InvalidObject, or UsageError for another kind."""
+        kind = obj.get("kind") if isinstance(obj, Mapping) else type(obj).__name__
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise UsageError(f"kind {kind} is not simulated; known are {', '.join(KINDS)}")
+        if kind == "Pod":
+            return self._put_pod(obj)
+        if kind == "Node":
+            return self._put_node(obj)
+        self._put_surrounding(kind, obj)
+        return Change()
+
+    def delete(self, kind: str, namespace: str, name: str) -> Change:
+        """Delete an object; UsageError when there is none."""
+        if kind == "Node" and name in self._cache.nodes:
+            old = self._cache.nodes[name]
+            self._cache.remove_node(name)
+            return _of_node(node_event(old, None, self._passed(), self._cache.surroundings))
+        if kind == "Pod" and PodKey(namespace, name) in self.pods:
+            return self._remove_pod(PodKey(namespace, name))
+        space = "" if kind in _CLUSTER_WIDE else namespace
+        if (kind, space, name) in self._surroundings:
+            self._surroundings.remove((kind, space, name))
+            self._cache.remove_surrounding(_type_of(kind), space, name, kind)
+            self._passed()
+            return Change()
+        raise UsageError(f"there is no {kind} {space + '/' if space else ''}{name}")
+
+    def pod(self, key: tuple[str, str]) -> Pod:
+        """A pod; UsageError when there is none, or it is not named by (namespace, name)."""
+        if not isinstance(key, tuple) or len(key) != len(PodKey._fields):
+            raise UsageError(f"a pod is named by (namespace, name), not by {key!r}")
+        pod = self.pods.get(PodKey(*key))
+        if pod is None:
+            raise UsageError(f"there is no Pod {key[0]}/{key[1]}")
+        return pod
+
+    def pending(self, key: tuple[str, str]) -> Pod:
+        """A pod that has no node yet; UsageError when there is none, or it has one."""
+        pod = self.pod(key)
+        if pod.bound:
+            raise UsageError(f"Pod {pod.key} is bound to {pod.node_name}")
+        return pod
+
+    def bind(self, pod: Pod, node: str) -> Change:
+        """Put a pending pod on a node: it starts there later than all before it. UsageError without such a node."""
+        if node not in self._cache.nodes:
+            raise UsageError(f"there is no Node {node}")
+        self._binds += 1
+        start = FIRST_START + timedelta(minutes=self._binds)
+        started = pod.start_time or start.isoformat().replace("+00:00", "Z")
+        return self._change_pod(replace(pod.on(node), nominated_node_name="", start_time=started))
+
+    def nominate(self, pod: Pod, node: str) -> Change:
+        """Note where preemption makes room for a pending pod; an empty name takes the note away."""
+        return self._change_pod(replace(pod, nominated_node_name=node))
+
+    def evict(self, pod: Pod) -> Change:
+        """What preemption does to a victim: it is marked, and gone at once."""
+        self._change_pod(replace(pod, disruption_target=True))  # as any change of status, no event
+        return self._remove_pod(pod.key)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _put_node(self, obj: Mapping[str, Any]) -> Change:
+        revision = next(self._revisions)
+        new = node_from_mapping(obj, create_revision=revision, mod_revision=revision)
+        old = self._cache.nodes.get(new.name)
+        self._cache.set_node(new)
+        self._cache.progress.advance(revision)
+        return _of_node(node_event(old, new, revision, self._cache.surroundings))
+
+    def _put_pod(self, obj: Mapping[str, Any]) -> Change:
+        pod, lives_on = self._read_pod(obj)
+        if lives_on:
+            return self._change_pod(pod)
+        gone = self._remove_pod(pod.key) if pod.key in self.pods else Change()
+        return Change((*gone.events, *self._change_pod(pod).events), pod.key)
+
+    def _read_pod(self, obj: Mapping[str, Any]) -> tuple[Pod, bool]:
+        """The pod as etcd would hold it, and whether it is one that is there: unless the uid tells otherwise, it is."""
+        revision = next(self._revisions)
+        pod = pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
+        known = self.pods.get(pod.key)
+        if known is None or pod.uid not in (known.uid, f"rev-{revision}"):
+            return pod, False
+        return pod_from_mapping(obj, create_revision=known.create_revision, mod_revision=revision), True
+
+    def _change_pod(self, new: Pod) -> Change:
+        old = self.pods.get(new.key)
+        self._cache.set_pod(new)
+        return Change(pod_events(old, new, self._passed(), self._cache.surroundings), new.key)
+
+    def _remove_pod(self, key: PodKey) -> Change:
+        old = self.pods[key]
+        self._cache.remove_pod(key)
+        return Change(pod_events(old, None, self._passed(), self._cache.surroundings), key)
+
+    def _put_surrounding(self, kind: str, obj: Mapping[str, Any]) -> None:
+        thing = surrounding_from_mapping(obj, kind, default_namespace=DEFAULT_NAMESPACE)
+        metadata = mapping(obj, "metadata")
+        space = "" if kind in _CLUSTER_WIDE else object_namespace(metadata, DEFAULT_NAMESPACE)
+        name = object_name(metadata)
+        self._surroundings.add((kind, space, name))
+        if thing is None:
+            self._cache.remove_surrounding(_type_of(kind), space, name, kind)
+        else:
+            self._cache.set_surrounding(thing)
+        self._passed()
+
+    def _passed(self) -> int:
+        """The revision of a change that was just made."""
+        revision = next(self._revisions)
+        self._cache.progress.advance(revision)
+        return revision
+
+
+def _of_node(event: ClusterEvent | None) -> Change:
+    return Change() if event is None else Change((event,))
+
+
+def _type_of(kind: str) -> type[Surrounding]:
+    if kind == "Namespace":
+        return Namespace
+    return DisruptionBudget if kind == "PodDisruptionBudget" else PodCollection
+
+
+def lower_nominations(snapshot: Snapshot, pod: Pod, node: str) -> Iterable[Pod]:
+    """Pods of lower priority that are nominated to the node too: what was promised to them is given to this pod."""
+    return [other for other in snapshot.nominated.get(node, ()) if other.priority < pod.priority]

@@ -1,0 +1,75 @@
+"""What would be decided for a pod, and why, in plain lists and mappings; computed when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.status import Status
+from wharfinger.model.decision import Decision
+from wharfinger.model.pod import PodKey
+
+GATED = "SchedulingGated"
+"""The reason of a pod that is held back before it is looked at, as in its PodScheduled condition."""
+
+
+class SimulatedDecision:
+    """What would be decided for a pod, and why."""
+
+    def __init__(self, evaluation: Evaluation, gate: Status) -> None:
+        """`gate`: what PreEnqueue says. A gated pod was evaluated on no node at all."""
+        self._evaluation = evaluation
+        self._gate = gate
+
+    @cached_property
+    def _decision(self) -> Decision:
+        return self._evaluation.decide(None)
+
+    @property
+    def node(self) -> str | None:
+        """The chosen node's name, None when no node is feasible or the pod is gated."""
+        return self._evaluation.node
+
+    @property
+    def feasible(self) -> list[str]:
+        """Names of the nodes that passed every filter (of those examined), sorted; none for a gated pod."""
+        return list(self._evaluation.feasible)
+
+    @property
+    def scores(self) -> dict[str, dict[str, int]]:
+        """Node -> plugin -> weighted normalised score; empty when scoring was skipped (one feasible node)."""
+        return {node: dict(plugins) for node, plugins in self._decision.scores.items()}
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Node -> total; empty when scoring was skipped."""
+        return dict(self._decision.totals)
+
+    @property
+    def message(self) -> str:
+        """The FailedScheduling text, `SchedulingGated: ...` for a gated pod, empty when placed."""
+        return self._evaluation.message if self._gate.ok else f"{GATED}: {self._gate.message}"
+
+    @property
+    def rejectors(self) -> list[str]:
+        """Plugins that refused first on some node, or in PreFilter or PreEnqueue, sorted."""
+        return list(self._evaluation.rejectors) if self._gate.ok else [self._gate.plugin]
+
+    @property
+    def refusals(self) -> dict[str, dict[str, list[str]]]:
+        """Node -> plugin -> reasons, of every plugin that refuses, in profile order."""
+        return {
+            node: {plugin: list(status.reasons) for plugin, status in verdicts.items()}
+            for node, verdicts in self._evaluation.verdicts().items()
+            if verdicts
+        }
+
+    @property
+    def nominated_node(self) -> str | None:
+        """Where preemption would make room; None when the pod is placed, or when that would not help."""
+        return self._evaluation.nominated_node
+
+    @property
+    def victims(self) -> list[PodKey]:
+        """The pods that preemption would evict there, sorted."""
+        return sorted(victim.key for victim in self._evaluation.victims)

@@ -1,0 +1,87 @@
+"""The waiting pods of a simulated cluster, and which of them kube-scheduler would try again after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.model.events import ClusterEvent, Resource
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+
+Rejectors: TypeAlias = "tuple[str, ...]"
+
+
+class WaitingPods:
+    """Pods that were refused or are held back, by the plugins that said so."""
+
+    def __init__(self, profiles: Mapping[str, Profile], pods: Mapping[PodKey, Pod]) -> None:
+        """`pods`: those of the cluster, as they are now whenever one is looked up."""
+        self._profiles = profiles
+        self._pods = pods
+        self._waits: dict[PodKey, tuple[PodIdentity, Rejectors]] = {}
+        self._by_rejectors: dict[Rejectors, dict[PodKey, None]] = {}
+
+    def __iter__(self) -> Iterator[PodKey]:
+        return iter(sorted(self._waits))
+
+    def park(self, pod: Pod, rejectors: Iterable[str]) -> None:
+        """The pod waits, refused by these plugins."""
+        key = pod.key
+        self._discard(key)
+        refused_by = tuple(sorted(rejectors))
+        self._waits[key] = pod.identity, refused_by
+        self._by_rejectors.setdefault(refused_by, {})[key] = None
+
+    def changed(self, key: PodKey | None, events: Iterable[ClusterEvent]) -> list[PodKey]:
+        """Something changed, perhaps a pod: who is worth another try because of that, sorted; they wait no more.
+
+        The changed pod waits no more if it is not the pending pod it was; it waits from now on if a PreEnqueue plugin
+        holds it back. Raises PluginError.
+        """
+        pod = None if key is None else self._pods.get(key)
+        if key in self._waits and (pod is None or not pod.pending or pod.identity != self._waits[key][0]):
+            self._discard(key)
+        found = {key for event in events for key in self._concerned(event) if self._wakes(event, key)}
+        for woken in found:
+            self._discard(woken)
+        if pod is not None and pod.pending:
+            gate = self._gate(pod)
+            if not gate.ok:
+                self.park(pod, (gate.plugin,))
+        return sorted(found)
+
+    def _discard(self, key: PodKey) -> None:
+        known = self._waits.pop(key, None)
+        if known is None:
+            return
+        _, rejectors = known
+        del self._by_rejectors[rejectors][key]
+        if not self._by_rejectors[rejectors]:
+            del self._by_rejectors[rejectors]
+
+    def _concerned(self, event: ClusterEvent) -> list[PodKey]:
+        """Pods whose rejecting plugins may care for such an event."""
+        if event.resource is Resource.UNSCHEDULED_POD:
+            own = event.new.key if isinstance(event.new, Pod) else None
+            return [own] if own is not None and own in self._waits else []
+        profiles = self._profiles.values()
+        return [
+            key
+            for rejectors, keys in self._by_rejectors.items()
+            if any(profile.concerns(event, rejectors) for profile in profiles)
+            for key in keys
+        ]
+
+    def _wakes(self, event: ClusterEvent, key: PodKey) -> bool:
+        pod = self._pods[key]
+        profile = self._profiles.get(pod.scheduler_name)
+        if profile is None:
+            return False
+        _, rejectors = self._waits[key]
+        return profile.may_help(event, pod, rejectors) is not None and self._gate(pod).ok
+
+    def _gate(self, pod: Pod) -> Status:
+        profile = self._profiles.get(pod.scheduler_name)
+        return SUCCESS if profile is None else profile.gate(pod)

@@ -1,0 +1,70 @@
+"""The recorded scenarios, and a simulator set up as each of them says; see `data/README.md`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wharfinger.simulator import Simulator
+
+DATA = Path(__file__).parent / "data"
+CONFIG_VERSION = "kubescheduler.config.k8s.io/v1"
+KINDS = (
+    ("nodes", "Node", "v1"),
+    ("namespaces", "Namespace", "v1"),
+    ("services", "Service", "v1"),
+    ("poddisruptionbudgets", "PodDisruptionBudget", "policy/v1"),
+)
+REQUEUE = "requeue"
+"""The family whose pods wait, and are tried again."""
+
+
+def families() -> list[str]:
+    """Every family there is a file of."""
+    return sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))
+
+
+def scenarios(*of: str) -> Iterator[Any]:
+    """The scenarios of some families, as parameters of a test."""
+    for family in of:
+        with gzip.open(DATA / f"{family}.jsonl.gz", "rt") as lines:
+            for line in lines:
+                scenario = json.loads(line)
+                yield pytest.param(scenario, id=f"{family}-{scenario['seed']}")
+
+
+def set_up(scenario: dict[str, Any]) -> Simulator:
+    """Everything but the pods."""
+    simulator = Simulator(configuration(scenario.get("profile", {})))
+    for plural, kind, version in KINDS:
+        for fields in scenario.get(plural, ()):
+            simulator.add(as_object(kind, fields, version))
+    return simulator
+
+
+def configuration(profile: dict[str, Any]) -> dict[str, Any]:
+    """A whole configuration with this one profile."""
+    plugins = [
+        {"name": one["name"], "args": {"apiVersion": CONFIG_VERSION, "kind": f"{one['name']}Args", **one["args"]}}
+        for one in profile.get("pluginConfig", ())
+    ]
+    return {
+        "apiVersion": CONFIG_VERSION,
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", **profile, "pluginConfig": plugins}],
+    }
+
+
+def as_object(kind: str, fields: dict[str, Any], version: str = "v1") -> dict[str, Any]:
+    """A recorded object with what was left out of it."""
+    return {"apiVersion": version, "kind": kind, **fields}
+
+
+def key_of(fields: dict[str, Any]) -> tuple[str, str]:
+    """Namespace and name."""
+    return fields["metadata"].get("namespace", "default"), fields["metadata"]["name"]

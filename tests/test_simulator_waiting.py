@@ -1,0 +1,227 @@
+"""The simulator's waiting pods: who waits, with what, and who is tried again because of what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wharfinger.errors import UsageError
+from wharfinger.simulator import Simulator
+
+ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+WEB, BIG = ("default", "web"), ("default", "big")
+
+
+def node(name: str, *, cpu: str = "4", labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    status = {"allocatable": {**ROOM, "cpu": cpu}}
+    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+
+def pod(name: str, *, cpu: str = "1", status: Any = None, metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"containers": [container], **spec},
+        "status": status,
+    }
+
+
+@pytest.fixture
+def simulator() -> Simulator:
+    """One node of 4 cores that a pod of 3 cores is on."""
+    simulator = Simulator()
+    simulator.add(node("n1"))
+    simulator.add(pod("old", cpu="3", nodeName="n1"))
+    return simulator
+
+
+def refused(simulator: Simulator, obj: dict[str, Any]) -> tuple[str, str]:
+    """The pod was added, decided, refused, and waits."""
+    simulator.add(obj)
+    key = ("default", obj["metadata"]["name"])
+    decision = simulator.decide(key)
+    assert decision.node is None
+    simulator.park(key, decision)
+    return key
+
+
+def test_a_refused_pod_waits_from_when_it_is_parked(simulator: Simulator) -> None:
+    simulator.add(pod("big", cpu="4"))
+    assert simulator.waiting() == []
+    simulator.park(BIG, simulator.decide(BIG))
+    assert simulator.waiting() == [BIG]
+
+
+def test_a_woken_pod_waits_no_more_until_it_is_parked_again(simulator: Simulator) -> None:
+    refused(simulator, pod("big", cpu="4"))
+    assert simulator.add(node("n2")) == [BIG]
+    assert simulator.waiting() == []
+    assert simulator.add(node("n3")) == []
+    simulator.park(BIG, simulator.decide(BIG))
+    assert simulator.waiting() == [BIG]
+
+
+def test_only_what_may_help_wakes(simulator: Simulator) -> None:
+    refused(simulator, pod("big", cpu="4"))
+    assert simulator.add(node("small", cpu="2")) == []
+    assert simulator.update(node("n1", labels={"a": "b"})) == []
+    assert simulator.update(node("n1")) == []
+    assert simulator.delete("Pod", "old") == [BIG]
+
+
+def test_those_woken_are_sorted(simulator: Simulator) -> None:
+    keys = [refused(simulator, pod(name, cpu="4")) for name in ("c", "a", "b")]
+    assert simulator.delete("Pod", "old") == sorted(keys)
+
+
+def test_a_pod_that_is_bound_or_deleted_waits_no_more(simulator: Simulator) -> None:
+    refused(simulator, pod("big", cpu="4"))
+    refused(simulator, pod("web", cpu="4"))
+    assert simulator.bind(BIG, "n1") == []
+    assert simulator.waiting() == [WEB]
+    assert simulator.delete("Pod", "web") == []
+    assert simulator.waiting() == []
+
+
+def test_a_pod_of_the_same_name_is_another_one(simulator: Simulator) -> None:
+    refused(simulator, pod("web", cpu="4", metadata={"uid": "first"}))
+    simulator.add(pod("web", cpu="4", metadata={"uid": "second"}))
+    assert simulator.waiting() == []
+
+
+def test_a_bound_pod_cannot_be_bound_parked_or_nominated(simulator: Simulator) -> None:
+    decision = simulator.decide(pod("web"))
+    for act in (
+        lambda: simulator.bind(("default", "old"), "n1"),
+        lambda: simulator.park(("default", "old"), decision),
+        lambda: simulator.nominate(("default", "old"), "n1"),
+    ):
+        with pytest.raises(UsageError, match="Pod default/old is bound to n1"):
+            act()
+
+
+def test_a_change_of_its_own_wakes_that_pod_alone(simulator: Simulator) -> None:
+    refused(simulator, pod("big", cpu="4"))
+    refused(simulator, pod("web", cpu="4"))
+    assert simulator.update(pod("big", cpu="4", status={"phase": "Pending"})) == []
+    assert simulator.update(pod("big", cpu="2")) == [BIG]
+    assert simulator.waiting() == [WEB]
+
+
+def test_a_decision_with_a_node_parks_too_and_anything_wakes_it(simulator: Simulator) -> None:
+    simulator.add(pod("web"))
+    decision = simulator.decide(WEB)
+    assert decision.node == "n1"
+    simulator.park(WEB, decision)
+    assert simulator.waiting() == [WEB]
+    assert simulator.add(node("tiny", cpu="0")) == [WEB]
+
+
+class TestGates:
+    GATES = ({"name": "quota"}, {"name": "budget"})
+
+    def test_a_gated_pod_waits_from_the_start(self, simulator: Simulator) -> None:
+        simulator.add(pod("web", schedulingGates=self.GATES))
+        assert simulator.waiting() == [WEB]
+
+    def test_only_its_last_gate_wakes_it(self, simulator: Simulator) -> None:
+        simulator.add(pod("web", schedulingGates=self.GATES))
+        assert simulator.add(node("n2")) == []
+        assert simulator.update(pod("web", schedulingGates=self.GATES[:1])) == []
+        assert simulator.waiting() == [WEB]
+        assert simulator.update(pod("web")) == [WEB]
+        assert simulator.waiting() == []
+
+    def test_a_gated_pod_that_is_parked_waits_for_its_gates(self, simulator: Simulator) -> None:
+        simulator.add(pod("web", schedulingGates=self.GATES))
+        decision = simulator.decide(WEB)
+        simulator.park(WEB, decision)
+        assert simulator.add(node("n2")) == []
+        assert simulator.update(pod("web")) == [WEB]
+
+
+class TestPreemption:
+    def test_a_decision_names_node_and_victims(self, simulator: Simulator) -> None:
+        decision = simulator.decide(pod("big", cpu="4", priority=5))
+        assert (decision.node, decision.nominated_node, decision.victims) == (None, "n1", [("default", "old")])
+
+    def test_room_that_is_promised_is_kept_from_lower_priorities(self, simulator: Simulator) -> None:
+        refused(simulator, pod("big", cpu="4", priority=5))
+        assert simulator.evict(("default", "old")) == [BIG]
+        assert simulator.decide(pod("low", cpu="1")).node is None
+        assert simulator.decide(pod("high", cpu="1", priority=6)).node == "n1"
+        assert simulator.decide(BIG).node == "n1"
+
+    def test_an_object_can_say_where_it_is_nominated(self, simulator: Simulator) -> None:
+        simulator.add(node("n2"))
+        simulator.add(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n2"}))
+        assert simulator.decide(pod("low", cpu="2")).node is None
+        assert simulator.decide(BIG).feasible == ["n2"]
+
+    def test_a_nomination_taken_away_wakes_those_it_was_kept_from(self, simulator: Simulator) -> None:
+        simulator.add(node("n2"))
+        simulator.add(pod("big", cpu="4", priority=5))
+        simulator.nominate(BIG, "n2")
+        low = refused(simulator, pod("low", cpu="4"))
+        high = refused(simulator, pod("high", cpu="5", priority=6))
+        assert simulator.nominate(BIG, None) == [low]
+        assert simulator.decide(low).node == "n2"
+        assert simulator.waiting() == [high]
+
+    def test_a_nominated_pod_that_is_deleted_or_nominated_elsewhere_wakes_them_too(self, simulator: Simulator) -> None:
+        for change in (
+            lambda: simulator.delete("Pod", "big"),
+            lambda: simulator.update(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n3"})),
+        ):
+            simulator.add(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n1"}))
+            low = refused(simulator, pod("low", cpu="4"))
+            assert change() == [low]
+
+    def test_a_nomination_of_higher_priority_takes_the_place_of_lower_ones(self, simulator: Simulator) -> None:
+        low = refused(simulator, pod("low", cpu="4", priority=1))
+        simulator.add(pod("big", cpu="4", priority=5))
+        decision = simulator.decide(BIG)
+        assert decision.nominated_node == "n1"
+        assert simulator.park(BIG, decision) == [low]
+        assert simulator.waiting() == [BIG]
+
+    def test_a_refusal_without_preemption_leaves_no_nomination(self, simulator: Simulator) -> None:
+        simulator.add(node("n2"))
+        simulator.add(pod("big", cpu="9", priority=5))
+        simulator.nominate(BIG, "n2")
+        simulator.park(BIG, simulator.decide(BIG))
+        assert simulator.decide(pod("low", cpu="4")).node == "n2"
+
+    def test_the_later_a_pod_was_bound_the_sooner_it_is_evicted(self) -> None:
+        for order in (("a", "b"), ("b", "a")):
+            simulator = Simulator()
+            simulator.add(node("n1"))
+            for name in order:
+                simulator.add(pod(name, cpu="2"))
+                simulator.bind(("default", name), "n1")
+            assert simulator.decide(pod("big", cpu="2", priority=5)).victims == [("default", order[1])]
+
+    def test_a_start_time_that_is_given_counts(self) -> None:
+        simulator = Simulator()
+        simulator.add(node("n1"))
+        simulator.add(pod("young", cpu="2", status={"startTime": "2027-01-01T00:00:00Z"}))
+        simulator.bind(("default", "young"), "n1")
+        simulator.add(pod("old", cpu="2"))
+        simulator.bind(("default", "old"), "n1")
+        assert simulator.decide(pod("big", cpu="2", priority=5)).victims == [("default", "young")]
+
+    def test_a_budget_is_taken_as_written(self, simulator: Simulator) -> None:
+        simulator.add(node("n2"))
+        simulator.add(pod("other", cpu="3", nodeName="n2"))
+        simulator.update(pod("old", cpu="3", nodeName="n1", metadata={"labels": {"app": "db"}}))
+        budget = {
+            "kind": "PodDisruptionBudget",
+            "apiVersion": "policy/v1",
+            "metadata": {"name": "db"},
+            "spec": {"selector": {"matchLabels": {"app": "db"}}},
+            "status": {"disruptionsAllowed": 0},
+        }
+        simulator.add(budget)
+        assert simulator.decide(pod("big", cpu="4", priority=5)).victims == [("default", "other")]
