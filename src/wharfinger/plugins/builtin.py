@@ -7,6 +7,9 @@ from wharfinger.plugins import names
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.default_preemption import DefaultPreemption
 from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
+from wharfinger.plugins.image_locality import ImageLocality
+from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
+from wharfinger.plugins.inter_pod_affinity_args import InterPodAffinityArgs
 from wharfinger.plugins.node_affinity import NodeAffinity
 from wharfinger.plugins.node_affinity_args import NodeAffinityArgs
 from wharfinger.plugins.node_name import NodeName
@@ -29,7 +32,7 @@ def catalog() -> Catalog:
         (
             Entry(names.SCHEDULING_GATES, SchedulingGates),
             Entry(names.PRIORITY_SORT, PrioritySort),
-            Entry(names.UNSUPPORTED_FEATURES, UnsupportedFeatures),
+            Entry(names.UNSUPPORTED_FEATURES, UnsupportedFeatures, essential=True),
             Entry(names.NODE_UNSCHEDULABLE, NodeUnschedulable),
             Entry(names.NODE_NAME, NodeName),
             Entry(names.TAINT_TOLERATION, TaintToleration, weight=3),
@@ -37,12 +40,14 @@ def catalog() -> Catalog:
             Entry(names.NODE_PORTS, NodePorts),
             Entry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
             Entry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
+            Entry(names.INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs, weight=2),
             Entry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
             Entry(
                 names.NODE_RESOURCES_BALANCED_ALLOCATION,
                 NodeResourcesBalancedAllocation,
                 NodeResourcesBalancedAllocationArgs,
             ),
+            Entry(names.IMAGE_LOCALITY, ImageLocality),
             Entry(names.DEFAULT_BINDER, DefaultBinder),
         )
     )
