@@ -194,6 +194,17 @@ class TestPreemption:
         simulator.park(BIG, simulator.decide(BIG))
         assert simulator.decide(pod("low", cpu="4")).node == "n2"
 
+    def test_a_nomination_stays_while_its_victims_are_leaving(self, simulator: Simulator) -> None:
+        leaving = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]}
+        simulator.add(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n1"}))
+        simulator.update(
+            pod("old", cpu="3", nodeName="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}, status=leaving)
+        )
+        decision = simulator.decide(BIG)
+        assert "terminating pod on the nominated node" in decision.message
+        simulator.park(BIG, decision)
+        assert simulator.decide(pod("low", cpu="1")).node is None
+
     def test_the_later_a_pod_was_bound_the_sooner_it_is_evicted(self) -> None:
         for order in (("a", "b"), ("b", "a")):
             simulator = Simulator()

@@ -111,12 +111,10 @@ class Simulator:
         subject = self._cluster.pending(pod)
         self._profile(subject)
         events: list[ClusterEvent] = []
-        node = decision.nominated_node
-        if node is not None:
-            for other in lower_nominations(self._cluster.snapshot(), subject, node):
+        if decision.nomination is not None:
+            for other in lower_nominations(self._cluster.snapshot(), subject, decision.nomination):
                 events += self._cluster.nominate(other, "").events
-        if node is not None or subject.preemption_policy != "Never":  # then it was not looked for
-            events += self._cluster.nominate(subject, node or "").events
+            events += self._cluster.nominate(subject, decision.nomination).events
         woken = self._waiting.changed(None, events)
         self._waiting.park(subject, decision.rejectors)
         return [key for key in woken if key != subject.key]

@@ -8,6 +8,7 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.status import Status
 from wharfinger.model.decision import Decision
 from wharfinger.model.pod import PodKey
+from wharfinger.plugins.default_preemption import NEVER, UNDER_WAY
 
 GATED = "SchedulingGated"
 """The reason of a pod that is held back before it is looked at, as in its PodScheduled condition."""
@@ -68,6 +69,17 @@ class SimulatedDecision:
     def nominated_node(self) -> str | None:
         """Where preemption would make room; None when the pod is placed, or when that would not help."""
         return self._evaluation.nominated_node
+
+    @property
+    def nomination(self) -> str | None:
+        """What becomes of the nomination that the pod has: a node's name, empty when it ends, None when it stays.
+
+        It ends when preemption was considered and does not help; that is not done while room is being made already.
+        """
+        messages = self._evaluation.post_filter_messages
+        if self.nominated_node is not None or not messages:
+            return self.nominated_node
+        return None if any(message.endswith((NEVER, UNDER_WAY)) for message in messages) else ""
 
     @property
     def victims(self) -> list[PodKey]:
