@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.adapters import FilterStep, ScoreStep, refusal
+from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import MAX_NODE_SCORE, Normalization
@@ -77,13 +78,11 @@ class LocalTable:
         self.count = 0
         """How many."""
         self.columns: Mapping[str, IntColumn] = {}
-        """Score plugin -> raw score by row (unweighted, not normalised)."""
+        """Score plugin whose scores are to be normalised -> raw score by row."""
         self.uniform: Mapping[str, bool] = {}
         """Score plugin to be normalised -> whether every row's raw score is 0 for sure."""
         self.ranked: IntColumn = np.zeros(0, dtype=np.int64)
         """By row: weighted sum of the scores that need no normalisation; `DEAD` where refused."""
-        self.weights = {score.step.name: score.step.weight for score in self._final}
-        """Of the score plugins that `ranked` sums up."""
 
     def sync(self, snapshot: Snapshot) -> None:
         """Bring the table to that snapshot. Raises PluginError."""
@@ -109,12 +108,10 @@ class LocalTable:
         for each in self._filters:
             self._refuse(each, codes, snapshot)
         state, pod, everything = self._state, self._pod, slice(None)
-        steps = [each.step for each in (*self._final, *self._raw)]
-        self.columns = {step.name: step.raw(state, pod, snapshot, everything) for step in steps}
+        self.columns = {step.name: step.raw(state, pod, snapshot, everything) for step in self.normalized}
         ranked = np.zeros(len(snapshot), dtype=np.int64)
         for score in self._final:
-            score.step.check_range(self.columns[score.step.name])
-            ranked += self.columns[score.step.name] * score.step.weight
+            ranked += score.step.scores(state, pod, snapshot, everything)
         ranked[codes != 0] = DEAD
         self.ranked = ranked
         self.uniform = {step.name: not self.columns[step.name].any() for step in self.normalized}
@@ -141,7 +138,6 @@ class LocalTable:
     def _move(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
         codes, ranked = self.codes, self.ranked.copy()
         alive = self.count
-        columns = {name: column.copy() for name, column in self.columns.items()}
         for row in rows:
             info = snapshot.rows[row]
             status, position = self.judge(info)
@@ -150,14 +146,12 @@ class LocalTable:
                 codes = codes.copy() if codes is self.codes else codes
                 alive += int(code == 0) - int(codes[row] == 0)
                 codes[row] = code
-            total = self._rate(info, row, columns)
-            ranked[row] = DEAD if code else total
-        self.columns, self.ranked = columns, ranked
+            ranked[row] = DEAD if code else sum(self.rate(info).values())
+            if self._raw:
+                self._write_raw(info, row)
+        self.ranked = ranked
         if codes is not self.codes:
             self._set_codes(codes, alive)
-        for name, uniform in self.uniform.items():
-            if uniform and any(columns[name][row] for row in rows):
-                self.uniform = {**self.uniform, name: False}
 
     def judge(self, info: NodeInfo) -> tuple[Status, int]:
         """The node's first refusal and the place of the filter that said it; success and `NOWHERE` when none does."""
@@ -173,22 +167,29 @@ class LocalTable:
             raise PluginError(name, "Filter", f"{type(error).__name__}: {error}") from error
         return SUCCESS, NOWHERE
 
-    def _rate(self, info: NodeInfo, row: int, columns: Mapping[str, IntColumn]) -> int:
-        """Write the node's raw scores; the weighted sum of those that need no normalisation."""
-        pod, state, name, total = self._pod, self._state, "", 0
+    def rate(self, info: NodeInfo) -> dict[str, int]:
+        """The weighted scores of one node that need no normalisation, by plugin."""
+        pod, state, name, scores = self._pod, self._state, "", {}
         try:
             for name, score_node, weight in self._rates:
                 score = score_node(state, pod, info)
                 if not 0 <= score <= MAX_NODE_SCORE:
                     raise ValueError(f"score {score} lies outside 0..{MAX_NODE_SCORE}")
-                columns[name][row] = score
-                total += score * weight
-            for each in self._raw:
-                name = each.step.name
-                columns[name][row] = each.plugin.score_node(state, pod, info)
+                scores[name] = int(score) * weight
         except Exception as error:
             raise PluginError(name, "Score", f"{type(error).__name__}: {error}") from error
-        return total
+        return scores
+
+    def _write_raw(self, info: NodeInfo, row: int) -> None:
+        """Take in the node's raw scores; most changes of a node leave them as they are."""
+        for each in self._raw:
+            name = each.step.name
+            score = call(name, "Score", each.plugin.score_node, self._state, self._pod, info)
+            if score != self.columns[name][row]:
+                column = self.columns[name].copy()
+                column[row] = score
+                self.columns = {**self.columns, name: column}
+                self.uniform = {**self.uniform, name: False}
 
     def _code(self, status: Status, position: int) -> int:
         code = self._code_of.setdefault(status, len(self.statuses))

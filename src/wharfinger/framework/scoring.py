@@ -48,8 +48,8 @@ class Scores:
     """Score plugins in profile order."""
     constant: int = 0
     """What every node has more: plugins that gave all nodes the same."""
-    kept: Mapping[str, tuple[IntColumn, int]] = field(default_factory=dict)
-    """Scores that are kept between decisions: by row of the snapshot, and their weight."""
+    kept: Callable[[int], Mapping[str, int]] = lambda _row: {}
+    """The weighted scores of a row that `sums` had from the start."""
     made: dict[str, IntColumn | int] = field(default_factory=dict)
     """Scores made for this decision: weighted, by position; a number stands for all positions."""
 
@@ -59,15 +59,10 @@ class Scores:
 
     def of(self, position: int) -> Mapping[str, int]:
         """Each plugin's weighted score there, in profile order."""
-        row, found = self.row(position), {}
-        for name in self.order:
-            if name in self.kept:
-                column, weight = self.kept[name]
-                found[name] = int(column[row]) * weight
-            elif name in self.made:
-                made = self.made[name]
-                found[name] = made if isinstance(made, int) else int(made[position])
-        return found
+        found = dict(self.kept(self.row(position)))
+        for name, made in self.made.items():
+            found[name] = made if isinstance(made, int) else int(made[position])
+        return {name: found[name] for name in self.order if name in found}
 
     def row(self, position: int) -> int:
         """The row behind a position."""
@@ -107,7 +102,7 @@ class Scorer:
 
 def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, snapshot: Snapshot) -> None:
     """What the table knows; scores that are to be normalised are, and are added to the sums."""
-    scores.kept = {name: (table.columns[name], weight) for name, weight in table.weights.items()}
+    scores.kept = lambda row: table.rate(snapshot.rows[row])
     for step in table.normalized:
         if table.same_everywhere(step) and isinstance(step.normalizer, Normalization):
             scores.made[step.name] = same = step.normalizer.of_zeros * step.weight
