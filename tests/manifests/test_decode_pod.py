@@ -165,24 +165,23 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words", "hard"),
+    ("spec", "words"),
     [
-        ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "inter-pod affinity", True),
-        (
-            {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
-            "inter-pod affinity",
-            False,
-        ),
-        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volume claims", False),
-        ({"volumes": [{"ephemeral": {}}]}, "volume claims", False),
-        ({"volumes": [{"gcePersistentDisk": {"pdName": "d"}}]}, "exclusive disks", False),
-        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims", False),
+        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volume claims"),
+        ({"volumes": [{"ephemeral": {}}]}, "volume claims"),
+        ({"volumes": [{"gcePersistentDisk": {"pdName": "d"}}]}, "exclusive disks"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
     ],
 )
-def test_what_cannot_be_honoured_is_named(spec: dict[str, Any], words: str, hard: bool) -> None:
-    pod = pod_from_mapping(pod_manifest(**spec))
+def test_what_cannot_be_honoured_is_named(spec: dict[str, Any], words: str) -> None:
+    assert pod_from_mapping(pod_manifest(**spec)).unsupported == (words,)
 
-    assert (pod.unsupported, pod.hard_terms_across_nodes) == ((words,), hard)
+
+def test_terms_about_other_pods_are_supported() -> None:
+    terms = {"podAffinity": {REQUIRED: [TERM]}, "podAntiAffinity": {REQUIRED: [TERM]}}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+    assert pod_from_mapping(pod_manifest(affinity=terms, topologySpreadConstraints=[spread])).unsupported == ()
 
 
 def test_volumes_and_affinities_that_mean_nothing_to_scheduling_are_supported() -> None:

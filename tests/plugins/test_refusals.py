@@ -45,9 +45,9 @@ def test_more_important_pods_come_first_then_older_ones() -> None:
         (pod(required_node_terms=()), node(), "node(s) didn't match Pod's node affinity/selector"),
         (pod(required_node_terms=(NodeSelectorTerm(),)), node(), "node(s) didn't match Pod's node affinity/selector"),
         (
-            pod(unsupported=("inter-pod affinity",)),
+            pod(unsupported=("volume claims",)),
             node(),
-            "pod uses inter-pod affinity, which this version does not support",
+            "pod uses volume claims, which this version does not support",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wharfinger.manifests.fields import mapping, mappings, sequence
+from wharfinger.manifests.fields import mappings, sequence
 
-INTER_POD = "inter-pod affinity"
 CLAIMS = "volume claims"
 EXCLUSIVE_DISKS = "exclusive disks"
 RESOURCE_CLAIMS = "resource claims"
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_AFFINITIES = ("podAffinity", "podAntiAffinity")
 _CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
 _EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 """Disks of which kube-scheduler allows one user a node."""
@@ -23,8 +19,6 @@ _EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi
 def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The features in words, in a fixed order."""
     found = []
-    if _inter_pod_terms(spec, (_REQUIRED, _PREFERRED)):
-        found.append(INTER_POD)
     volumes = mappings(spec, "volumes", "spec.")
     if _any_volume(volumes, _CLAIM_VOLUMES):
         found.append(CLAIMS)
@@ -33,15 +27,6 @@ def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     if sequence(spec, "resourceClaims", "spec."):
         found.append(RESOURCE_CLAIMS)
     return tuple(found)
-
-
-def _inter_pod_terms(spec: Mapping[str, Any], strengths: tuple[str, ...]) -> bool:
-    affinity = mapping(spec, "affinity", "spec.")
-    for kind in _AFFINITIES if affinity else ():
-        terms = mapping(affinity, kind, "spec.affinity.")
-        if any(mappings(terms, strength, f"spec.affinity.{kind}.") for strength in strengths):
-            return True
-    return False
 
 
 def _any_volume(volumes: Sequence[Mapping[str, Any]], kinds: tuple[str, ...]) -> bool:
