@@ -1,7 +1,7 @@
 """What travels of a decision: a summary of at most 4 KiB, whatever the size of the cluster.
 
 Reasons and runners-up are cut, most telling first; what was cut is said. Everything else about the
-decision can be computed again.
+decision can be computed again. Victims are not cut: they are to be evicted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
-from wharfinger.contracts.scheduling import Assumed, NodeScore, Placed, PluginRefusal, Refused
+from wharfinger.contracts.scheduling import Assumed, NodeScore, Nominated, Placed, PluginRefusal, Refused
+from wharfinger.framework.snapshot import Nominations
 from wharfinger.model.decision import Ranked
+from wharfinger.model.pod import Pod
 
 LIMIT = 4096
 """Bytes of JSON."""
@@ -62,6 +64,15 @@ def overlay(assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
     return tuple(told), False
 
 
+def nominated(nominations: Nominations, but: Pod) -> tuple[tuple[Nominated, ...], bool]:
+    """The nominations that a decision for this pod reckoned with, and whether they are too many to be told."""
+    every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != but.identity)
+    first = list(islice(every, OVERLAY_LIMIT + 1))
+    if len(first) > OVERLAY_LIMIT:
+        return (), True
+    return tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first), False
+
+
 def fitted(outcome: Outcome) -> Outcome:
     """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
     for cut in _CUTS:
@@ -86,9 +97,9 @@ def _most_frequent(reasons: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def _without_overlay(outcome: Outcome) -> Outcome:
-    if not outcome.computation.assumed:
+    if not outcome.computation.assumed and not outcome.computation.nominated:
         return outcome
-    computation = outcome.computation.model_copy(update={"assumed": (), "approximate": True})
+    computation = outcome.computation.model_copy(update={"assumed": (), "nominated": (), "approximate": True})
     return outcome.model_copy(update={"computation": computation})
 
 

@@ -7,14 +7,18 @@ room. What the cache says never ends an attempt (it may be behind): `Gone` follo
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
-from wharfinger.activities import payload
+from wharfinger.activities import payload, preemption
 from wharfinger.activities.failures import behind, wrong_id
+from wharfinger.activities.preemption import Leaving
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import (
     Computation,
@@ -32,6 +36,8 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
 
 READ_LIMIT = 0.8
 """Seconds for the one read of a decision; with the waits for the watch it stays below the activity's time-out."""
@@ -51,6 +57,7 @@ class Placements:
         identity: str,
         behind_limit: float,
         metrics: Metrics,
+        utc_now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`identity`: this worker's name for people; `behind_limit`: seconds to wait for the watch."""
@@ -62,7 +69,10 @@ class Placements:
         self._identity = identity
         self._behind_limit = behind_limit
         self._metrics = metrics
+        self._utc_now = utc_now
         self._clock = clock
+        self._starts: dict[str, int] = {}
+        """Where the next decision of a sampling profile begins, by profile."""
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
@@ -131,12 +141,14 @@ class Placements:
         gate = profile.gate(pod)
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
-        evaluation = profile.evaluate(pod, snapshot)
+        start = self._starts.get(profile.name, 0)
+        evaluation = profile.evaluate(pod, snapshot, start=start)
+        self._starts[profile.name] = evaluation.next_start
         node_name = evaluation.node
         self._metrics.algorithm_duration.observe(self._clock() - began)
-        computation = self._computation(pod, profile, snapshot, began, evaluation.feasible_count)
+        computation = self._computation(pod, profile, snapshot, began, feasible=evaluation.feasible_count, start=start)
         if node_name is None:
-            return self._refused(pod, profile, evaluation, computation)
+            return self._refused(pod, profile, snapshot, evaluation, computation)
         return self._placed(pod, profile, evaluation, node_name, computation)
 
     def _placed(
@@ -171,16 +183,31 @@ class Placements:
             plugin_data=state.baggage,
         )
 
-    def _refused(self, pod: Pod, profile: Profile, evaluation: Evaluation, computation: Computation) -> Refused:
+    def _refused(
+        self, pod: Pod, profile: Profile, snapshot: Snapshot, evaluation: Evaluation, computation: Computation
+    ) -> Refused:
         self._count("unschedulable", profile, computation)
+        leaving = self._leaving(pod, snapshot)
+        nominated, victims = evaluation.nominated_node or "", preemption.victims(evaluation.victims)
+        if profile.at.get("postFilter"):
+            self._metrics.preemption_attempts.inc()
+        # Who is only assumed is not in etcd to be evicted: the next attempt sees it bound, or gone.
+        only_assumed = self._fits_without_assumed(pod, profile) or self._any_assumed(victims)
+        if only_assumed:
+            nominated, victims = "", ()
+        if victims:
+            self._metrics.preemption_victims.observe(len(victims))
         return Refused(
             uid=pod.uid,
             create_revision=pod.create_revision,
             pod_revision=pod.mod_revision,
-            message=payload.message(evaluation.message),
+            message=payload.message(evaluation.message + leaving.report),
             refusals=payload.refusals(evaluation.refusals),
             rejectors=evaluation.rejectors,
-            only_assumed=self._fits_without_assumed(pod, profile),
+            only_assumed=only_assumed,
+            nominated_node=nominated or (pod.nominated_node_name if leaving.present else ""),
+            victims=victims,
+            leaving=leaving.seconds,
             computation=computation,
         )
 
@@ -205,20 +232,36 @@ class Placements:
         identity = pod.identity
         if all(one.identity == identity for one in self._cache.assumed()):
             return False
-        return profile.evaluate(pod, self._cache.snapshot(without_assumed=True)).node is not None
+        snapshot = self._cache.snapshot(without_assumed=True)
+        return profile.evaluate(pod, snapshot, preempt=False).node is not None
+
+    def _any_assumed(self, victims: tuple[Victim, ...]) -> bool:
+        assumed = {one.identity for one in self._cache.assumed()}
+        return any(preemption.identity(victim) in assumed for victim in victims)
+
+    def _leaving(self, pod: Pod, snapshot: Snapshot) -> Leaving:
+        """Victims of an earlier attempt that the pod waits for."""
+        leaving = preemption.leaving(pod, snapshot, self._utc_now())
+        if leaving.overdue:
+            self._metrics.evictions_overdue.inc()
+            log.warning("evicted pods are overdue preemptor=%s victims=%s", pod.key, list(map(str, leaving.overdue)))
+        return leaving
 
     def _computation(
-        self, pod: Pod, profile: Profile, snapshot: Snapshot, began: float, feasible: int = 0
+        self, pod: Pod, profile: Profile, snapshot: Snapshot, began: float, *, feasible: int = 0, start: int = 0
     ) -> Computation:
         """What is needed to decide the same again, and what it took."""
         identity = pod.identity
         assumed, approximate = payload.overlay(one for one in self._cache.assumed() if one.identity != identity)
+        nominated, too_many = payload.nominated(snapshot.nominated, pod)
         return Computation(
             revision=snapshot.revision,
             profile=profile.digest,
             profile_name=profile.name,
             assumed=assumed,
-            approximate=approximate,
+            nominated=nominated,
+            start=start,
+            approximate=approximate or too_many,
             nodes=len(snapshot),
             feasible=feasible,
             worker=self._identity,

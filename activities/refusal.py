@@ -1,63 +1,112 @@
-"""Telling a pod, and keeping as its record, that an attempt did not place it.
+"""Telling a pod, and keeping as its record, that an attempt did not place it; and where room is made for it.
 
-Condition and record are written in one transaction that compares the pod's revision; so a record never
-speaks of a pod that is bound, deleted or another one by now.
+Condition, nomination and record are written in one transaction that compares the pod's revision; so a record never
+speaks of a pod that is bound, deleted or another one by now. A nomination also compares and rewrites the node's
+binding version: every later bind there has seen it. The victims must still be enough then: they are checked on this
+worker's snapshot of the moment, for the decision may be a while ago.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from wharfinger.activities import preemption
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Recorded, RefusalInput, RefusalOutcome
 from wharfinger.errors import RequestTooLarge
+from wharfinger.framework.profile import Profile
 from wharfinger.manifests.edit import refuse_pod
-from wharfinger.model.pod import PodKey
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, Put, Store, TxnResult
+from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store, TxnResult
 
 
 class Refusals:
     """Writes the refusals of one worker's attempts."""
 
-    def __init__(self, *, store: Store, cache: Cache, standings: Standings, utc_now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        standings: Standings,
+        catch_up: float,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        """`catch_up`: seconds to wait for the watch when the nominated node's binding version has moved."""
         self._store = store
         self._cache = cache
+        self._profiles = profiles
         self._standings = standings
+        self._catch_up = catch_up
         self._utc_now = utc_now
 
     async def record(self, request: RefusalInput) -> RefusalOutcome:
-        """Write condition and record; Gone when the pod needs neither any more.
+        """Write condition, nomination and record; Gone when the pod needs none any more.
 
-        Repeated for as long as the pod changes under it: what matters is read again each time. Raises
-        `StoreError`; running it again is safe, also after an answer that was lost.
+        Repeated for as long as the pod changes under it: what matters is read again each time. A nomination that
+        would not help any more is left out, with its victims. Raises `StoreError`; running it again is safe, also
+        after an answer that was lost.
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
         found = self._standings.from_cache(life) or await self._standings.read(life)
+        nominated = True
         while isinstance(found, StoredPod):
             # An assumption that an earlier step of this attempt left is of no use any more.
             self._cache.forget_unsent(found.pod.identity)
+            if request.victims and not self._makes_room(request, found.pod):
+                request, nominated = without_nomination(request), False
             answer = await self._write(request, found)
             if answer.succeeded:
-                return Recorded(revision=answer.revision)
-            found = self._standings.of_stored(life, answer.reads[0])
+                return Recorded(revision=answer.revision, nominated=nominated)
+            if len(answer.reads) > 1 and not await self._caught_up_with(answer.reads[1]):
+                request, nominated = without_nomination(request), False
+            found = self._standings.of_stored(life, answer.reads[0], answer.revision)
         return found
+
+    def _makes_room(self, request: RefusalInput, pod: Pod) -> bool:
+        """Whether the pod fits its nominated node as it is now, but for the victims."""
+        profile = self._profiles.get(pod.scheduler_name)
+        snapshot = self._cache.snapshot(excluding=pod.identity)
+        if profile is None or request.nominated_node not in snapshot:
+            return False
+        left = preemption.without(snapshot, request.nominated_node, request.victims)
+        return profile.verify(pod, left, request.nominated_node).ok
+
+    async def _caught_up_with(self, binding: KeyValue | None) -> bool:
+        """Whether the watch has come to the last bind on the nominated node: only it can tell what that means."""
+        revision = binding.mod_revision if binding is not None else 0
+        return await self._cache.progress.wait_for(revision, self._catch_up)
 
     async def _write(self, request: RefusalInput, found: StoredPod) -> TxnResult:
         now = self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         pod_key = keys.pod(request.namespace, request.name)
-        compare = Compare(pod_key, "mod", found.pod.mod_revision)
+        compares = [Compare(pod_key, "mod", found.pod.mod_revision)]
         record = Put(keys.attempt(request.namespace, request.name), self._record(request, found, now).to_bytes())
-        value = refuse_pod(found.raw, reason=request.reason, message=request.message, now=now)
+        writes: list[Operation] = [record]
+        if request.victims:
+            key = keys.binding(request.nominated_node)
+            compares.append(Compare(key, "mod", self._cache.bindings[request.nominated_node]))
+            writes.append(Put(key, version(request)))
+        reads = [Get(compare.key) for compare in compares]
+        value = refuse_pod(
+            found.raw,
+            reason=request.reason,
+            message=request.message,
+            now=now,
+            nominated_node_name=request.nominated_node,
+        )
         if value is not None:
             try:
-                return await self._store.txn([compare], [Put(pod_key, value), record], [Get(pod_key)])
+                return await self._store.txn(compares, [Put(pod_key, value), *writes], reads)
             except RequestTooLarge:
                 pass  # no room for the condition in a pod of this size; the reason is kept in the record
-        return await self._store.txn([compare], [record], [Get(pod_key)])
+        return await self._store.txn(compares, writes, reads)
 
     def _record(self, request: RefusalInput, found: StoredPod, now: str) -> AttemptRecord:
         return AttemptRecord(
@@ -66,8 +115,21 @@ class Refusals:
             plugins=request.rejectors,
             revision=request.revision,
             message=request.message,
+            nominated_node=request.nominated_node,
+            victims=tuple(victim.pod for victim in request.victims),
             workflow_id=request.workflow_id,
             run_id=request.run_id,
             create_revision=found.pod.create_revision,
             time=now,
         )
+
+
+def without_nomination(request: RefusalInput) -> RefusalInput:
+    """The refusal alone: nobody is evicted."""
+    return request.model_copy(update={"nominated_node": "", "victims": ()})
+
+
+def version(request: RefusalInput) -> bytes:
+    """The node's binding version, for people: who was nominated there."""
+    attempt, pod = f"{request.workflow_id}@{request.run_id}", f"{request.namespace}/{request.name}"
+    return json.dumps({"attempt": attempt, "nominated": pod}, separators=(",", ":")).encode()

@@ -1,7 +1,7 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
-`placement` decides, `binding` commits, `refusal` records; `standing` tells whether the pod still is to
-be placed, `failures` maps what goes wrong. All effects of attempts on the world go through here.
+`placement` decides, `binding` commits, `refusal` records, `eviction` makes room; `standing` tells whether the pod
+still is to be placed, `failures` maps what goes wrong. All effects of attempts on the world go through here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import datetime
 from temporalio import activity
 
 from wharfinger.activities.binding import Bindings
+from wharfinger.activities.eviction import GRACEFUL, Evictions
 from wharfinger.activities.failures import mapped
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.refusal import Refusals
@@ -19,9 +20,11 @@ from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Standings
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import EvictInput
 from wharfinger.contracts.scheduling import (
     BindInput,
     BindOutcome,
+    EvictOutcome,
     PlaceInput,
     PlaceOutcome,
     RefusalInput,
@@ -36,7 +39,7 @@ from wharfinger.telemetry import Metrics
 
 
 class SchedulingActivities(Scheduling):
-    """Register `place`, `bind` and `record_refusal` of one instance with a Temporal worker."""
+    """Register `place`, `bind`, `record_refusal` and `evict` of one instance with a Temporal worker."""
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class SchedulingActivities(Scheduling):
         settings: BindSettings,
         metrics: Metrics,
         utc_now: Callable[[], datetime],
+        eviction: str = GRACEFUL,
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions."""
         standings = Standings(store=store, cache=cache, ownership=ownership)
@@ -64,6 +68,7 @@ class SchedulingActivities(Scheduling):
             identity=identity,
             behind_limit=settings.behind,
             metrics=metrics,
+            utc_now=utc_now,
         )
         self._bindings = Bindings(
             store=store,
@@ -76,12 +81,20 @@ class SchedulingActivities(Scheduling):
             metrics=metrics,
             utc_now=utc_now,
         )
-        self._refusals = Refusals(store=store, cache=cache, standings=standings, utc_now=utc_now)
+        self._refusals = Refusals(
+            store=store,
+            cache=cache,
+            profiles=profiles,
+            standings=standings,
+            catch_up=settings.catch_up,
+            utc_now=utc_now,
+        )
+        self._evictions = Evictions(store=store, cache=cache, standings=standings, mode=eviction, utc_now=utc_now)
 
     @property
     def all(self) -> list[Callable[..., object]]:
         """The activities, for `temporalio.worker.Worker(activities=...)`."""
-        return [self.place, self.bind, self.record_refusal]
+        return [self.place, self.bind, self.record_refusal, self.evict]
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
@@ -100,6 +113,12 @@ class SchedulingActivities(Scheduling):
         """See `Scheduling.record_refusal`."""
         with mapped():
             return await self._refusals.record(request)
+
+    @activity.defn(name="evict")
+    async def evict(self, request: EvictInput) -> EvictOutcome:
+        """See `Scheduling.evict`."""
+        with mapped():
+            return await self._evictions.evict(request)
 
     async def close(self) -> None:
         """End what runs in the background."""

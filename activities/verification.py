@@ -12,6 +12,7 @@ placed. A plain pod's answer is not kept beyond the next pod with anti-affinity 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.cache.cache import Cache
@@ -27,6 +28,16 @@ REMEMBERED = 1024
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
 
 
+class Seen(NamedTuple):
+    """What a decision for a plain pod rests on."""
+
+    pod: Pod
+    node: NodeInfo | None
+    nominated: tuple[Pod, ...]
+    anti_affinity: int
+    """Its epoch."""
+
+
 class Verification:
     """Runs the filters of a placement again."""
 
@@ -34,11 +45,11 @@ class Verification:
         self._cache = cache
         self._profiles = profiles
         self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
-        self._decided: dict[PodIdentity, tuple[Pod, NodeInfo | None, int]] = {}
+        self._decided: dict[PodIdentity, Seen] = {}
 
     def decided(self, pod: Pod, node_name: str) -> None:
         """The pod was found to fit that node and is assumed there, without an await in between."""
-        self._decided[pod.identity] = pod, self._cache.node_info(node_name), self._cache.anti_affinity.epoch
+        self._decided[pod.identity] = self._seen(pod, node_name)
         if len(self._decided) > REMEMBERED:
             del self._decided[next(iter(self._decided))]
 
@@ -71,15 +82,21 @@ class Verification:
 
         Asked once a decision. Rules across nodes depend on more than these two.
         """
-        seen_pod, seen_node, epoch = self._decided.pop(pod.identity, (None, None, 0))
+        seen = self._decided.pop(pod.identity, None)
+        if seen is None or rules or pod.required_affinity:
+            return False
+        now = self._seen(pod, node_name)
         return (
-            seen_pod is pod
-            and seen_node is not None
-            and seen_node is self._cache.node_info(node_name)
-            and epoch == self._cache.anti_affinity.epoch
-            and not rules
-            and not pod.required_affinity
+            seen.pod is pod
+            and seen.node is not None
+            and seen.node is now.node
+            and seen.nominated == now.nominated
+            and seen.anti_affinity == now.anti_affinity
         )
+
+    def _seen(self, pod: Pod, node_name: str) -> Seen:
+        cache = self._cache
+        return Seen(pod, cache.node_info(node_name), cache.nominated_on(node_name), cache.anti_affinity.epoch)
 
 
 def room_only(profile: Profile) -> Profile:

@@ -6,7 +6,8 @@
       │
     place ── Gone ───────────────────────────────────────────► completes: gone
       │ │ └─ Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
-      │ └─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
+      │ ├─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
+      │ └─── Refused, with victims ──► record_refusal, which nominates ──► evict ──► parked, as above
     bind ─── Bound ──────────────────────────────────────────► completes: bound
         └─── Contended ──────────────────────────────────────► fails: Contended
 
@@ -35,7 +36,9 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
     from wharfinger.contracts.chain import backoff, has_chain_policy
+    from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD
+    from wharfinger.contracts.refusals import evict_input, refusal_input, rejection
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
         PLACE_RETRY,
@@ -44,13 +47,16 @@ with workflow.unsafe.imports_passed_through():
         BindInput,
         Bound,
         Contended,
+        EvictOutcome,
         FailureType,
         Gone,
         Permission,
         Placed,
         PlaceInput,
         PlaceOutcome,
+        Recorded,
         RefusalInput,
+        RefusalOutcome,
         Refused,
         Rejected,
         Scheduling,
@@ -221,13 +227,15 @@ class ScheduleAttempt:
         """
         wake, delay = Wake(), None
         if not refused.only_assumed:
-            gone = await self._record(pod, refusal_input(pod, refused))
-            if gone:
-                return self._gone(gone)
+            recorded = await self._record(pod, self._refusal(pod, refused))
             refused_at = workflow.time()
-            wake = await self._park(pod, refused)
-            left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
-            delay = max(SHORTEST_DELAY, timedelta(seconds=left))
+            room = await self._make_room(pod, refused, recorded) if isinstance(recorded, Recorded) else recorded
+            if isinstance(room, Gone):
+                return self._gone(room)
+            if room.complete:  # else the victims are not what they were: the next attempt chooses anew
+                wake = await self._park(pod, refused, room.leaving or refused.leaving)
+                left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
+                delay = max(SHORTEST_DELAY, timedelta(seconds=left))
         raise ApplicationError(
             refused.message,
             wake.model_dump(exclude_defaults=True),  # the next attempt must have seen this revision
@@ -236,20 +244,57 @@ class ScheduleAttempt:
             next_retry_delay=delay,
         )
 
-    async def _park(self, pod: AttemptInput, refused: Refused) -> Wake:
-        """Wait for a wake that is newer than the refusal, or for the safety timer."""
+    def _refusal(self, pod: AttemptInput, refused: Refused) -> RefusalInput:
+        info = workflow.info()
+        return refusal_input(pod, refused, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
+
+    async def _make_room(self, pod: AttemptInput, refused: Refused, recorded: Recorded) -> EvictOutcome:
+        """Evict the victims of the nomination that was just recorded; nobody where there are none."""
+        if not refused.victims or not recorded.nominated:
+            return Evicted(complete=not refused.victims)
+        info = workflow.info()
+        try:
+            return await workflow.execute_activity_method(
+                Scheduling.evict,
+                evict_input(pod, refused, recorded, workflow_id=info.workflow_id, run_id=info.run_id),
+                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+                retry_policy=COMMIT_RETRY,
+                summary=shortened(f"{', '.join(one.pod for one in refused.victims)} → off {refused.nominated_node}"),
+            )
+        except FailureError as error:
+            return await self._failed(pod, error)
+
+    async def _park(self, pod: AttemptInput, refused: Refused, leaving: float) -> Wake:
+        """Wait for a wake that is newer than the refusal, for victims to be overdue, or for the safety timer.
+
+        `leaving`: seconds until the victims it waits for are overdue; 0 = it waits for none.
+        """
         timings = pod.timings
         spread = timings.park_jitter * workflow.random().uniform(-1, 1)
+        longest = timings.park * (1 + spread)
+        overdue = 0 < leaving < longest
         workflow.set_current_details(f"Waits since {workflow.now():%Y-%m-%d %H:%M:%S} UTC: {refused.message}")
+        seconds = timedelta(seconds=leaving if overdue else longest)
+        summary = "evicted pods are overdue" if overdue else "tries again by itself"
         try:
-            await workflow.wait_condition(
-                lambda: self._wake_for(refused) is not None,
-                timeout=timedelta(seconds=timings.park * (1 + spread)),
-                timeout_summary="tries again by itself",
-            )
+            if refused.victims:
+                await self._await_room(refused, seconds, summary)
+            else:
+                await workflow.wait_condition(
+                    lambda: self._wake_for(refused) is not None, timeout=seconds, timeout_summary=summary
+                )
         except TimeoutError:
-            return Wake(event="safety timer")
+            return Wake(event="VictimsOverdue" if overdue else "safety timer")
         return self._wake_for(refused) or Wake()
+
+    async def _await_room(self, refused: Refused, seconds: timedelta, summary: str) -> None:
+        """Wait as the condition with a time-out does, but leave its timer to end with the run: an event less."""
+        if self._wake_for(refused) is not None:
+            return
+        timer = asyncio.create_task(workflow.sleep(seconds, summary=summary))
+        await workflow.wait_condition(lambda: timer.done() or self._wake_for(refused) is not None)
+        if self._wake_for(refused) is None:
+            raise TimeoutError
 
     def _wake_for(self, refused: Refused) -> Wake | None:
         """The wake that counts: an empty one, or one newer than the snapshot that refused."""
@@ -284,15 +329,14 @@ class ScheduleAttempt:
             )
         raise ApplicationError(message, type=kind, non_retryable=final) from error
 
-    async def _record(self, pod: AttemptInput, request: RefusalInput) -> Gone | None:
-        outcome = await workflow.execute_activity_method(
+    async def _record(self, pod: AttemptInput, request: RefusalInput) -> RefusalOutcome:
+        return await workflow.execute_activity_method(
             Scheduling.record_refusal,
             request,
             start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
             retry_policy=COMMIT_RETRY,
             summary=shortened(request.message),
         )
-        return outcome if isinstance(outcome, Gone) else None
 
     def _gone(self, gone: Gone) -> AttemptResult:
         self._outcome, self._node = "gone", gone.node
@@ -332,36 +376,6 @@ def previous_wake() -> Wake:
     if isinstance(failure, ApplicationError) and failure.details:
         return Wake.model_validate(failure.details[0])
     return Wake()
-
-
-def refusal_input(pod: AttemptInput, refused: Refused) -> RefusalInput:
-    """What is kept of a refusal while the pod waits."""
-    info = workflow.info()
-    return RefusalInput(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=refused.uid,
-        create_revision=refused.create_revision,
-        pod_revision=refused.pod_revision,
-        attempt=info.attempt,
-        message=refused.message,
-        rejectors=refused.rejectors,
-        revision=refused.computation.revision,
-        workflow_id=info.workflow_id,
-        run_id=info.run_id,
-    )
-
-
-def rejection(placed: Placed, rejected: Rejected) -> Refused:
-    """A placement that can never be committed, as the refusal it is for the pod."""
-    return Refused(
-        uid=placed.uid,
-        create_revision=placed.create_revision,
-        pod_revision=placed.pod_revision,
-        message=rejected.message,
-        rejectors=(rejected.plugin,),
-        computation=placed.computation,
-    )
 
 
 def title(pod: AttemptInput) -> str:

@@ -60,15 +60,29 @@ class Metrics:
             ["plugin", "profile"],
             **own,
         )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "Decisions that looked for room to make by preemption.", **own
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Victims of a nomination.",
+            buckets=_powers(1, 2, 7),
+            **own,
+        )
         self.cache_size = Gauge("scheduler_cache_size", "Objects in the cache.", ["type"], **own)
         # ours
         self.bind_conflicts = Counter(
             "wharfinger_bind_conflicts",
-            "Bind transactions whose compare failed, by what had moved (node, binding, pod).",
+            "Bind transactions whose compare failed, by what had moved (pod, node, binding, terms, bound, tenant).",
             ["moved"],
             **own,
         )
         self.contended = Counter("wharfinger_contended", "Attempts that ended contended.", **own)
+        self.evictions_overdue = Counter(
+            "wharfinger_evictions_overdue",
+            "Attempts that found victims still there more than 30 s past the end of their grace.",
+            **own,
+        )
         self.foreign_overcommit = Counter(
             "wharfinger_foreign_overcommit",
             "Times other writers left a node with more than its allocatable.",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import CLUSTER, PROFILES, World
+from tests.activities.conftest import CLUSTER, NOW, PROFILES, World
 from wharfinger.activities import payload
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.standing import Standings
@@ -157,6 +157,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         identity="hand",
         behind_limit=60.0,
         metrics=hand.metrics,
+        utc_now=lambda: NOW,
         clock=lambda: float(next(clock)),
     )
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")

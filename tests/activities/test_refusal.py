@@ -31,6 +31,8 @@ async def test_a_refusal_is_written_to_the_pod_and_kept_as_its_record(world: Wor
         "message": "0/1 nodes are available: 1 Insufficient cpu.",
         "workflow_id": "workflow",
         "run_id": "run-1",
+        "nominated_node": "",
+        "victims": [],
         "create_revision": created,
         "time": "2026-03-01T12:00:00Z",
     }

@@ -21,8 +21,9 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 from tests.conftest import start_temporal
-from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, refused, sandbox
-from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Rejected, Wake
+from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, sandbox
+from wharfinger.contracts.eviction import Evicted
+from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected, Wake
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -82,6 +83,39 @@ async def held_and_permitted(stage: Stage) -> tuple[str, int]:
     stage.activities.places = [placed().model_copy(update={"permit": hold})]
     handle = await stage.start()
     await handle.signal("permit")
+    await handle.result()
+    return handle.id, 0
+
+
+async def preempted(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [preempting("low", "lower"), placed(revision=20)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake(revision=15, event="AssignedPodDelete", object="default/low"))
+    await handle.result()
+    return handle.id, 0
+
+
+async def victims_overdue(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [Evicted(evicted=("default/low",), leaving=0.2)]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def nominated_too_late(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.records = [Recorded(revision=12, nominated=False)]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def gone_while_evicting(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [preempting()]
+    stage.activities.evictions = [gone("deleted")]
+    handle = await stage.start()
     await handle.result()
     return handle.id, 0
 
@@ -174,6 +208,10 @@ SCENES: dict[str, Scene] = {
         refused_by_assumed_only,
         rejected,
         held_and_permitted,
+        preempted,
+        victims_overdue,
+        nominated_too_late,
+        gone_while_evicting,
         contended,
         gone_before_placing,
         gone_while_binding,
@@ -212,7 +250,7 @@ async def record(address: str, endings: list[str]) -> None:
             client,
             task_queue=stage.queue,
             workflows=[ScheduleAttempt],
-            activities=[activities.place, activities.bind, activities.record_refusal],
+            activities=[activities.place, activities.bind, activities.record_refusal, activities.evict],
             workflow_runner=sandbox(),
         ):
             workflow_id, run = await SCENES[ending](stage)

@@ -20,6 +20,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
+from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
     AttemptResult,
@@ -28,6 +29,7 @@ from wharfinger.contracts.scheduling import (
     BindOutcome,
     Bound,
     Computation,
+    EvictOutcome,
     Gone,
     NodeScore,
     Placed,
@@ -79,6 +81,12 @@ def refused(*, revision: int = 10, only_assumed: bool = False) -> Refused:
     )
 
 
+def preempting(*names: str, node: str = "node-1") -> Refused:
+    """Refused, but room could be made."""
+    victims = tuple(Victim(pod=f"default/{name}", create_revision=3, uid=f"uid-{name}") for name in names or ("low",))
+    return refused().model_copy(update={"nominated_node": node, "victims": victims})
+
+
 @dataclass
 class ScriptedScheduling(Scheduling):
     """Answers in turn what the test wrote down (the last answer for ever), and keeps what it was asked.
@@ -89,6 +97,7 @@ class ScriptedScheduling(Scheduling):
     places: list[PlaceOutcome | BaseException] = field(default_factory=lambda: [placed()])
     binds: list[BindOutcome | BaseException] = field(default_factory=lambda: [Bound(node="node-1", revision=11)])
     records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
+    evictions: list[EvictOutcome | BaseException] = field(default_factory=lambda: [Evicted(evicted=("default/low",))])
     asked: list[Any] = field(default_factory=list)
     on_place: Callable[[], Any] | None = None
     on_bind: Callable[[], Any] | None = None
@@ -118,6 +127,10 @@ class ScriptedScheduling(Scheduling):
     @activity.defn(name="record_refusal")
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
         return self._next(request, self.records)
+
+    @activity.defn(name="evict")
+    async def evict(self, request: EvictInput) -> EvictOutcome:
+        return self._next(request, self.evictions)
 
 
 @dataclass
@@ -208,7 +221,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
         client,
         task_queue=stage.queue,
         workflows=[ScheduleAttempt],
-        activities=[activities.place, activities.bind, activities.record_refusal],
+        activities=[activities.place, activities.bind, activities.record_refusal, activities.evict],
         workflow_runner=sandbox(),
     ):
         yield stage

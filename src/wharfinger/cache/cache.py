@@ -176,6 +176,10 @@ class Cache:
         snapshot = self._booking.snapshot(self.progress.revision, self.surroundings, self._nominated.frozen())
         return self._booking.without(snapshot, gone) if gone else snapshot
 
+    def nominated_on(self, node_name: str) -> tuple[Pod, ...]:
+        """Pending pods that preemption made room for on the node, highest priority first."""
+        return self._nominated.frozen().get(node_name, ())
+
     @property
     def anti_affinity(self) -> AntiAffinity:
         """Required anti-affinity of the pods that count on nodes."""

@@ -28,6 +28,10 @@ class AttemptRecord(Record):
     revision: int = 0
     """The snapshot's revision: events up to it are known to the refusal."""
     message: str = ""
+    nominated_node: str = ""
+    """Where the pod will fit once its victims are gone; empty = it preempts nobody."""
+    victims: tuple[str, ...] = ()
+    """Who is evicted for it: `namespace/name`."""
     workflow_id: str = ""
     run_id: str = ""
     create_revision: int = 0

@@ -12,9 +12,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
+
+from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 
 
 class FailureType(StrEnum):
@@ -36,12 +39,6 @@ class FailureType(StrEnum):
     """The input names no pod; never retried."""
 
 
-class Contract(BaseModel):
-    """Base of what travels: frozen; unknown fields of a newer release are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
 # --- the workflow ---------------------------------------------------------------------------------
 
 
@@ -55,7 +52,7 @@ class AttemptTimings(Contract):
     place_timeout: float = Field(2.0, ge=0.001, le=60)
     """Start-to-close of `place`."""
     bind_timeout: float = Field(3.0, ge=0.001, le=60)
-    """Start-to-close of `bind` and `record_refusal`."""
+    """Start-to-close of `bind`, `record_refusal` and `evict`."""
     backoff_initial: float = Field(1.0, ge=0.001, le=600)
     """Of the workflow's retry policy, when the run has to bring its own."""
     backoff_maximum: float = Field(10.0, ge=0.001, le=3600)
@@ -104,12 +101,20 @@ class Assumed(Contract):
     node: str
 
 
+class Nominated(Contract):
+    """A pending pod that preemption made room for on a node."""
+
+    pod: str
+    create_revision: int
+    node: str
+
+
 class NodeScore(Contract):
     """One node's total and the weighted normalised score of each plugin."""
 
     node: str
     total: int
-    plugins: dict[str, int] = {}
+    plugins: dict[str, int] = Field(default_factory=dict)
 
 
 class PluginRefusal(Contract):
@@ -128,8 +133,12 @@ class Computation(Contract):
     """SHA-256 of the completed configuration, see the key `profiles/<sha256>`."""
     profile_name: str = "default-scheduler"
     assumed: tuple[Assumed, ...] = ()
+    nominated: tuple[Nominated, ...] = ()
+    """Nominations that the decision reckoned with."""
+    start: int = 0
+    """Where a sampling profile began to look; always 0 for one that looks at every node."""
     approximate: bool = False
-    """The overlay was too large to keep."""
+    """The overlay (assumed and nominated pods) was too large to keep."""
     nodes: int = 0
     """In the snapshot."""
     feasible: int = 0
@@ -184,7 +193,7 @@ class Placed(Contract):
     computation: Computation
     permit: PermitWait | None = None
     """None = bind at once."""
-    plugin_data: dict[str, Any] = {}
+    plugin_data: dict[str, Any] = Field(default_factory=dict)
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
 
     def to_commit(self) -> Placed:
@@ -212,6 +221,12 @@ class Refused(Contract):
     """Plugins that refused first on some node, or in PreFilter; sorted."""
     only_assumed: bool = False
     """Without the pods that are only assumed it would fit: do not park, try again."""
+    nominated_node: str = ""
+    """Where the pod will fit once its victims are gone: new, or kept while earlier ones leave; empty = none."""
+    victims: tuple[Victim, ...] = ()
+    """To be evicted from the nominated node, most important first; never cut, whatever their number."""
+    leaving: float = 0.0
+    """Seconds until earlier victims, which the pod waits for, are overdue; 0 = it waits for none, or too long."""
     computation: Computation
 
 
@@ -288,6 +303,10 @@ class RefusalInput(Contract):
     rejectors: tuple[str, ...] = ()
     revision: int = 0
     """The snapshot's."""
+    nominated_node: str = ""
+    """The pod's nomination from now on; empty = none."""
+    victims: tuple[Victim, ...] = ()
+    """Who will be evicted for it."""
     workflow_id: str
     run_id: str
 
@@ -297,9 +316,18 @@ class Recorded(Contract):
 
     kind: Literal["recorded"] = "recorded"
     revision: int
+    """Of etcd; the record's mod revision."""
+    nominated: bool = True
+    """False: evicting the victims would not make room any more, and nothing was nominated; place again."""
 
 
 RefusalOutcome = Annotated[Recorded | Gone, Field(discriminator="kind")]
+
+
+# --- evict ----------------------------------------------------------------------------------------
+
+
+EvictOutcome = Annotated[Evicted | Gone, Field(discriminator="kind")]
 
 
 class Scheduling(ABC):
@@ -321,7 +349,12 @@ class Scheduling(ABC):
     @activity.defn(name="record_refusal")
     @abstractmethod
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
-        """Write the PodScheduled=False condition and the attempt record. Safe to run again."""
+        """Write the PodScheduled=False condition, the nomination and the attempt record. Safe to run again."""
+
+    @activity.defn(name="evict")
+    @abstractmethod
+    async def evict(self, request: EvictInput) -> EvictOutcome:
+        """Mark and delete the victims of a nomination, each in a transaction of its own. Safe to run again."""
 
 
 PLACE_RETRY = RetryPolicy(maximum_attempts=1)
@@ -332,7 +365,7 @@ COMMIT_RETRY = RetryPolicy(
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=5),
 )
-"""Binding and recording are tried until etcd answers."""
+"""Binding, recording and evicting are tried until etcd answers."""
 
 
 def chain_retry(timings: AttemptTimings) -> RetryPolicy:

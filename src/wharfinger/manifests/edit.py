@@ -14,6 +14,8 @@ from wharfinger.manifests import documents
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 POD_SCHEDULED = "PodScheduled"
+DISRUPTION_TARGET = "DisruptionTarget"
+PREEMPTION = "PreemptionByScheduler"
 
 
 def bind_pod(raw: bytes, *, node_name: str, attempt: str, now: str) -> bytes:
@@ -50,6 +52,30 @@ def refuse_pod(
         else:
             status.pop("nominatedNodeName", None)
     return documents.to_json(pod) if changed else None
+
+
+def evict_pod(raw: bytes, *, message: str, now: str, deletion: tuple[str, int] | None = None) -> bytes:
+    """The pod marked as a victim of preemption: condition DisruptionTarget.
+
+    `deletion`: when it has to have ended (RFC 3339) and the seconds until then; None leaves it running.
+    """
+    pod = _object(raw)
+    wanted = {"type": DISRUPTION_TARGET, "status": "True", "reason": PREEMPTION, "message": message}
+    _set_condition(_part(pod, "status"), wanted, now)
+    if deletion is not None:
+        metadata = _part(pod, "metadata")
+        metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = deletion
+    return documents.to_json(pod)
+
+
+def clear_nomination(raw: bytes, node_name: str) -> bytes | None:
+    """The pod without its nomination to that node; None when it is not nominated there."""
+    pod = _object(raw)
+    status = _part(pod, "status")
+    if status.get("nominatedNodeName") != node_name:
+        return None
+    del status["nominatedNodeName"]
+    return documents.to_json(pod)
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -1,0 +1,231 @@
+"""Making room: the victims of a nomination are marked and deleted, each by transactions of its own.
+
+::
+
+    immediate   mark (condition DisruptionTarget) ──► delete the key: nobody runs the pods
+    graceful    mark, with a deletion timestamp   ──► whoever runs the pod ends it, and deletes the key
+
+Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
+still be pending; and its attempt record, which must be the one that names the victims. So nobody is evicted for a pod
+that has vanished, is bound, or has decided otherwise; and what was done already is found done when this runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from wharfinger.activities import preemption
+from wharfinger.activities.standing import Life, Standings, StoredPod
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.contracts.scheduling import EvictOutcome, Gone
+from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.manifests.decode import decode_pod
+from wharfinger.manifests.edit import clear_nomination, evict_pod
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+
+log = logging.getLogger(__name__)
+
+IMMEDIATE = "immediate"
+GRACEFUL = "graceful"
+PREEMPTED = "{scheduler}: preempting to accommodate a higher priority pod {pod}"
+"""Of the condition DisruptionTarget."""
+
+
+class Superseded(Exception):
+    """The preemptor is not what it was; `outcome` says what it is."""
+
+    def __init__(self, outcome: EvictOutcome) -> None:
+        super().__init__(str(outcome))
+        self.outcome = outcome
+
+
+@dataclass(slots=True)
+class Saga:
+    """One eviction on its way: for whom, and what came of it so far."""
+
+    request: EvictInput
+    life: Life
+    preemptor: StoredPod
+    evicted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    leaving: float = 0.0
+    complete: bool = True
+
+    @property
+    def message(self) -> str:
+        """Of the victims' condition."""
+        pod = self.preemptor.pod
+        return PREEMPTED.format(scheduler=pod.scheduler_name, pod=pod.key)
+
+    @property
+    def record_key(self) -> str:
+        """Of the preemptor's attempt record."""
+        return keys.attempt(*self.life.key)
+
+    def outcome(self) -> Evicted:
+        """As the workflow is told."""
+        return Evicted(
+            evicted=tuple(self.evicted), notes=tuple(self.notes), leaving=self.leaving, complete=self.complete
+        )
+
+
+class Evictions:
+    """Evicts for the attempts of one worker."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        standings: Standings,
+        mode: str,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        """`mode`: `immediate` or `graceful`."""
+        self._store = store
+        self._cache = cache
+        self._standings = standings
+        self._mode = mode
+        self._utc_now = utc_now
+
+    async def evict(self, request: EvictInput) -> EvictOutcome:
+        """Evict the victims of the preemptor's nomination; Gone when the preemptor needs no room any more.
+
+        Safe to run again. Raises `StoreError`.
+        """
+        life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
+        found = await self._standings.read(life)
+        if isinstance(found, Gone):
+            return found
+        saga = Saga(request, life, found)
+        try:
+            await self._clear_lower_nominations(saga)
+            for victim in request.victims:
+                await self._evict(saga, victim)
+        except Superseded as ended:
+            return ended.outcome
+        return saga.outcome()
+
+    async def _evict(self, saga: Saga, victim: Victim) -> None:
+        """Mark and delete one victim, unless it is none any more."""
+        identity = preemption.identity(victim)
+        key = keys.pod(identity.namespace, identity.name)
+        kv = (await self._store.get(key)).kv
+        while True:
+            if kv is None or kv.create_revision != identity.create_revision:
+                saga.notes.append(f"{victim.pod} had left already")
+                return
+            pod = self._decode(kv, identity.namespace, identity.name)
+            spared = self._why_spared(saga, pod)
+            if spared:
+                saga.notes.append(f"{victim.pod} was not evicted: {spared}")
+                saga.complete = False
+                return
+            assert pod is not None
+            if pod.finished:
+                saga.notes.append(f"{victim.pod} had finished already")
+                return
+            operation = self._next(saga, pod, kv)
+            if operation is None:
+                saga.leaving = max(saga.leaving, preemption.until_overdue(pod.deletion_timestamp, self._utc_now()))
+                return
+            kv = await self._step(saga, kv, operation)
+            if victim.pod not in saga.evicted:
+                saga.evicted.append(victim.pod)
+
+    def _decode(self, kv: KeyValue, namespace: str, name: str) -> Pod | None:
+        try:
+            return decode_pod(
+                kv.value,
+                namespace=namespace,
+                name=name,
+                create_revision=kv.create_revision,
+                mod_revision=kv.mod_revision,
+            )
+        except InvalidObject:
+            return None
+
+    def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
+        """Why the pod is no victim (any more); empty when it is."""
+        if pod is None:
+            return "it cannot be read"
+        if pod.node_name != saga.request.node:
+            return f"it is not bound to {saga.request.node}"
+        if pod.priority >= saga.preemptor.pod.priority:
+            return "its priority is not lower"
+        return ""
+
+    def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
+        """What is to be done with a victim as it is now; None when the rest is the platform's."""
+        key = keys.pod(*pod.key)
+        if self._mode == IMMEDIATE:
+            return Delete(key) if pod.disruption_target else Put(key, self._marked(saga, kv))
+        if pod.deletion_timestamp:
+            return None
+        grace = pod.termination_grace_seconds
+        ends = self._utc_now() + timedelta(seconds=grace)
+        return Put(key, self._marked(saga, kv, ends=ends, grace=grace))
+
+    def _marked(self, saga: Saga, kv: KeyValue, *, ends: datetime | None = None, grace: int = 0) -> bytes:
+        return evict_pod(
+            kv.value,
+            message=saga.message,
+            now=rfc3339(self._utc_now()),
+            deletion=None if ends is None else (rfc3339(ends), grace),
+        )
+
+    async def _step(self, saga: Saga, kv: KeyValue, operation: Operation) -> KeyValue | None:
+        """One transaction on a pod that is not the preemptor; the pod as it is afterwards. Raises `Superseded`."""
+        while True:
+            pod = saga.preemptor.pod
+            preemptor_key = keys.pod(*pod.key)
+            compares = [
+                Compare(kv.key, "mod", kv.mod_revision),
+                Compare(preemptor_key, "mod", pod.mod_revision),
+                Compare(saga.record_key, "mod", saga.request.record_revision),
+            ]
+            reads = [Get(compare.key) for compare in compares]
+            try:
+                answer = await self._store.txn(compares, [operation, Get(kv.key)], reads)
+            except RequestTooLarge:
+                if self._mode == GRACEFUL or not isinstance(operation, Put):
+                    raise
+                operation = Delete(kv.key)  # no room for the mark in a pod of this size
+                continue
+            if answer.succeeded:
+                return answer.reads[0]
+            current, preemptor, record = answer.reads
+            found = self._standings.of_stored(saga.life, preemptor)
+            if isinstance(found, Gone):
+                raise Superseded(found)
+            if record is None or record.mod_revision != saga.request.record_revision:
+                raise Superseded(saga.outcome().model_copy(update={"complete": False}))
+            saga.preemptor = found
+            if current is None or current.mod_revision != kv.mod_revision:
+                return current
+
+    async def _clear_lower_nominations(self, saga: Saga) -> None:
+        """Pods of lower priority lose their nominations to this node: its room is promised to a more important pod."""
+        pod = saga.preemptor.pod
+        for other in self._cache.nominated_on(saga.request.node):
+            if other.priority >= pod.priority or other.key == pod.key:
+                continue
+            kv = (await self._store.get(keys.pod(*other.key))).kv
+            while kv is not None and kv.create_revision == other.create_revision:
+                cleared = clear_nomination(kv.value, saga.request.node)
+                if cleared is None:
+                    break
+                kv = await self._step(saga, kv, Put(kv.key, cleared))
+                await asyncio.sleep(0)
+
+
+def rfc3339(time: datetime) -> str:
+    """A time of day in UTC, as Kubernetes writes it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

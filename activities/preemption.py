@@ -1,0 +1,88 @@
+"""What a decision says of preemption, made ready for the saga: nomination, victims, and victims that take too long.
+
+Pure. A pod that was nominated waits for its victims; while they leave it keeps the nomination and preempts nobody
+else (the plugin sees to that). Victims that are still there 30 s after they should have ended are reported; nothing
+forces them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from wharfinger.contracts.eviction import Victim
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+
+OVERDUE_AFTER = 30.0
+"""Seconds past the end of its grace after which a victim is overdue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Pods that were evicted from a pending pod's nominated node and are still there."""
+
+    seconds: float = 0.0
+    """Until the last one is overdue; 0 when it is already, or none is there."""
+    present: bool = False
+    overdue: tuple[PodKey, ...] = ()
+
+    @property
+    def report(self) -> str:
+        """What people should know; empty when nothing is overdue."""
+        if not self.overdue:
+            return ""
+        names = ", ".join(map(str, self.overdue[:5])) + (", ..." if len(self.overdue) > 5 else "")
+        return f" Evicted pods are still there though their grace is over: {names}."
+
+
+NOBODY = Leaving()
+
+
+def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
+    """Who is on its way out of the pod's nominated node because of a preemption."""
+    node_name = pod.nominated_node_name
+    if not node_name or node_name not in snapshot:
+        return NOBODY
+    pods = [one for one in snapshot.info(node_name).pods.values() if is_leaving(one, pod)]
+    if not pods:
+        return NOBODY
+    left = {one.key: until_overdue(one.deletion_timestamp, now) for one in pods}
+    overdue = sorted(key for key, seconds in left.items() if seconds <= 0)
+    return Leaving(max(0.0, *left.values()), True, tuple(overdue))
+
+
+def is_leaving(one: Pod, pod: Pod) -> bool:
+    """Whether the one is terminating because it was preempted for the sake of pods like this."""
+    return one.disruption_target and bool(one.deletion_timestamp) and one.priority < pod.priority
+
+
+def until_overdue(deletion_timestamp: str, now: datetime) -> float:
+    """Seconds until a terminating pod is overdue; negative when it is. A time nobody can read counts as now."""
+    try:
+        ends = datetime.fromisoformat(deletion_timestamp)
+    except ValueError:
+        ends = now
+    if ends.tzinfo is None:
+        ends = ends.replace(tzinfo=UTC)
+    return (ends - now + timedelta(seconds=OVERDUE_AFTER)).total_seconds()
+
+
+def victims(pods: tuple[Pod, ...]) -> tuple[Victim, ...]:
+    """As they travel."""
+    return tuple(Victim(pod=str(pod.key), create_revision=pod.create_revision, uid=pod.uid) for pod in pods)
+
+
+def identity(victim: Victim) -> PodIdentity:
+    """The very pod that is meant."""
+    namespace, _, name = victim.pod.partition("/")
+    return PodIdentity(namespace, name, victim.create_revision)
+
+
+def without(snapshot: Snapshot, node_name: str, gone: tuple[Victim, ...]) -> Snapshot:
+    """The snapshot as it will be when the victims have left the node."""
+    row = snapshot.index.get(node_name)
+    if row is None:
+        return snapshot
+    info = snapshot.rows[row].without_pods(identity(victim) for victim in gone)
+    return snapshot.with_pods_changed({row: info})

@@ -1,0 +1,128 @@
+"""A refused pod for which room can be made: nominate, evict, park, next attempt."""
+
+from __future__ import annotations
+
+import asyncio
+
+from temporalio.exceptions import ApplicationError
+
+from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting
+from tests.workflows.test_schedule_attempt import types
+from wharfinger.contracts.eviction import Evicted, EvictInput
+from wharfinger.contracts.scheduling import PlaceInput, Recorded, RefusalInput, Wake
+
+VICTIM_GONE = Wake(revision=15, event="AssignedPodDelete", object="default/low", plugin="NodeResourcesFit")
+
+
+async def test_the_nomination_is_recorded_before_anybody_is_evicted_and_the_next_attempt_binds(stage: Stage) -> None:
+    stage.activities.places = [preempting("low", "lower"), placed()]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", VICTIM_GONE)
+    assert (await handle.result()).attempt == 2
+
+    asked = [type(request) for request in stage.activities.asked]
+    assert asked[:3] == [PlaceInput, RefusalInput, EvictInput]
+    [record] = stage.activities.requests(RefusalInput)
+    assert (record.nominated_node, [one.pod for one in record.victims]) == ("node-1", ["default/low", "default/lower"])
+    [eviction] = stage.activities.requests(EvictInput)
+    assert (eviction.node, eviction.victims, eviction.record_revision) == ("node-1", record.victims, 12)
+    assert (eviction.namespace, eviction.name, eviction.uid, eviction.create_revision) == (
+        "default", "web-1", "uid-1", 5,
+    )  # fmt: skip
+
+
+async def test_a_preempting_run_has_at_most_twenty_four_events(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", VICTIM_GONE)
+    await stage.first_run_failed(handle)
+
+    events = await stage.events(handle.id, handle.first_execution_run_id)
+    assert len(events) <= 24, types(events)
+
+
+async def test_the_ui_names_the_victims(stage: Stage) -> None:
+    stage.activities.places = [preempting("low")]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+
+    summaries = [event.user_metadata.summary.data.decode().strip('"') for event in await stage.events(handle.id)]
+    assert "default/low → off node-1" in summaries
+    await handle.terminate()
+
+
+async def test_nobody_is_evicted_where_the_nomination_came_too_late(stage: Stage) -> None:
+    """Steps: somebody was bound to the nominated node meanwhile; the record says so, and the pod is placed again."""
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.records = [Recorded(revision=12, nominated=False)]
+    handle = await stage.start()
+
+    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
+    assert stage.activities.requests(EvictInput) == []
+
+
+async def test_victims_that_are_none_any_more_lead_to_the_next_attempt_at_once(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [Evicted(complete=False, notes=("default/low was not evicted: ...",))]
+    handle = await stage.start()
+
+    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
+    assert "TIMER_STARTED" not in types(await stage.events(handle.id, handle.first_execution_run_id))
+
+
+async def test_a_preemptor_that_vanishes_before_its_victims_are_evicted_ends_its_chain(stage: Stage) -> None:
+    stage.activities.places = [preempting()]
+    stage.activities.evictions = [gone("deleted")]
+    handle = await stage.start()
+
+    assert (await handle.result()).outcome == "gone"
+
+
+async def test_victims_that_stay_beyond_their_grace_lead_to_an_attempt_that_reports_them(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [Evicted(evicted=("default/low",), leaving=0.2)]
+    handle = await stage.start()
+
+    failure = await stage.first_run_failed(handle)
+    assert failure.details[0] == {"event": "VictimsOverdue"}
+
+
+async def test_a_pod_that_waits_for_earlier_victims_looks_again_when_they_are_overdue(stage: Stage) -> None:
+    waiting = preempting().model_copy(update={"victims": (), "leaving": 0.2})
+    stage.activities.places = [waiting, placed()]
+    handle = await stage.start()
+
+    assert (await stage.first_run_failed(handle)).details[0] == {"event": "VictimsOverdue"}
+    assert stage.activities.requests(EvictInput) == []
+
+
+async def test_the_safety_timer_comes_before_a_grace_of_days(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [Evicted(leaving=86_400.0)]
+    handle = await stage.start(timings=QUICK.model_copy(update={"park": 0.1}))
+
+    assert (await stage.first_run_failed(handle)).details[0] == {"event": "safety timer"}
+
+
+async def test_etcd_being_away_for_a_moment_costs_the_eviction_no_attempt(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [ApplicationError("no answer", type="Unavailable"), Evicted()]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+
+    first, second = stage.activities.requests(EvictInput)
+    assert first == second
+    assert len(stage.activities.requests(PlaceInput)) == 1
+    await handle.terminate()
+
+
+async def test_a_wake_while_victims_are_evicted_counts(stage: Stage) -> None:
+    """Steps: deleted at once, the victims' room is seen, and the preemptor woken, before `evict` has answered."""
+    stage.activities.places = [preempting(), placed()]
+    handle = await stage.start()
+    woken = asyncio.create_task(handle.signal("wake", VICTIM_GONE))
+    await woken
+
+    assert (await handle.result()).attempt == 2
