@@ -85,8 +85,8 @@ class TestNodeNamesInAffinity:
 
     def test_the_others_are_not_even_looked_at(self) -> None:
         evaluation = DEFAULT.evaluate(pod(cpu=9000, required_node_terms=(named("a"),)), self.NODES)
-        assert evaluation.message == (
-            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+        assert evaluation.message.startswith(
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: "
         )
         assert evaluation.rejectors == ("NodeAffinity", "NodeResourcesFit")
 
@@ -97,7 +97,7 @@ class TestNodeNamesInAffinity:
     def test_names_that_contradict_each_other_refuse_the_pod(self) -> None:
         both = NodeSelectorTerm((), (*named("a").fields, *named("b").fields))
         evaluation = DEFAULT.evaluate(pod(required_node_terms=(both,)), self.NODES)
-        assert evaluation.message == "0/3 nodes are available: pod affinity terms conflict."
+        assert evaluation.message.startswith("0/3 nodes are available: pod affinity terms conflict. preemption: ")
 
 
 def test_affinity_that_the_profile_adds_is_named_before_the_pods_own() -> None:
