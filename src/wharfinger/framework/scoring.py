@@ -14,11 +14,11 @@ import numpy as np
 
 from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.calls import ask
-from wharfinger.framework.columns import IntColumn, name_hash
+from wharfinger.framework.columns import BoolColumn, IntColumn, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_plugins import skips_score
-from wharfinger.framework.local_table import LocalTable
+from wharfinger.framework.local_table import DEAD, LocalTable
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
@@ -30,10 +30,8 @@ PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSe
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads the bits of what it multiplies (Knuth's multiplicative hashing)."""
-_SHIFT = np.uint64(24)
-_TIE_BITS = 40
-_FLOOR = -(1 << 22)
-"""Totals further below the best than this are not told apart when ranking."""
+_MANY = 4
+"""From one tied node in so many on, all nodes are mixed instead of the tied ones picked out."""
 
 
 @dataclass(slots=True)
@@ -116,38 +114,35 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
-    ties = np.flatnonzero(sums == sums.max())
-    if len(ties) == 1:
-        return int(ties[0])
-    rows = ties if isinstance(scores.rows, slice) else scores.rows[ties]
-    return int(ties[_tie_breaks(snapshot, rows, pod).argmax()])
+    best = sums == sums.max()
+    return _first(best, scores, snapshot, pod)
 
 
 def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[int]:
     """The `count` best positions, best first; the first is the one that `choose` names."""
-    positions = np.flatnonzero(scores.sums >= 0)
-    sums = scores.sums[positions]
-    rows = positions if isinstance(scores.rows, slice) else scores.rows[positions]
-    distance = np.maximum(sums - sums.max(), _FLOOR)
-    keys = (distance << _TIE_BITS) + _tie_breaks(snapshot, rows, pod)
-    return [int(positions[place]) for place in _largest(keys, count)]
-
-
-def _tie_breaks(snapshot: Snapshot, rows: RowSelection, pod: Pod) -> IntColumn:
-    """A number below 2^40 for each row, largest = first."""
-    mixed = (snapshot.node_columns.names.hashes[rows] ^ np.uint64(name_hash(pod.uid))) * _MIX
-    ties: IntColumn = (mixed >> _SHIFT).view(np.int64)
-    return ties
-
-
-def _largest(keys: IntColumn, count: int) -> list[int]:
-    if count >= len(keys):
-        order: list[int] = np.argsort(-keys, kind="stable").tolist()
-        return order
-    left = keys.copy()
+    left = scores.sums.copy()
     places: list[int] = []
-    for _ in range(count):
-        place = int(left.argmax())
-        places.append(place)
-        left[place] = np.iinfo(np.int64).min
+    while len(places) < count:
+        highest = left.max(initial=DEAD)
+        if highest <= DEAD:
+            break
+        best = left == highest
+        while len(places) < count and best.any():
+            place = _first(best, scores, snapshot, pod)
+            places.append(place)
+            best[place] = False
+            left[place] = DEAD
     return places
+
+
+def _first(among: BoolColumn, scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
+    """Of these positions the one that the tie-break puts first."""
+    places = among.nonzero()[0]
+    if len(places) == 1:
+        return int(places[0])
+    hashes = snapshot.node_columns.names.hashes
+    rows = places if isinstance(scores.rows, slice) else scores.rows[places]
+    mine = np.uint64(name_hash(pod.uid))
+    if len(places) * _MANY > len(hashes) and isinstance(scores.rows, slice):
+        return int((((hashes ^ mine) * _MIX) * among).argmax())  # quicker than to pick out most of them
+    return int(places[((hashes[rows] ^ mine) * _MIX).argmax()])

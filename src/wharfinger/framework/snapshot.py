@@ -145,7 +145,7 @@ class Snapshot:
     def changed_since(self, stamps: IntColumn) -> RowNumbers:
         """The rows that are not what they were when these were the stamps (of the same node names)."""
         if self._difference is None or self._difference[0] is not stamps:
-            self._difference = stamps, np.flatnonzero(self.stamps != stamps)
+            self._difference = stamps, (self.stamps != stamps).nonzero()[0]
         return self._difference[1]
 
     def at(
@@ -156,15 +156,15 @@ class Snapshot:
         nominated: Nominations | None = None,
     ) -> Snapshot:
         """The same nodes and pods, known to hold at another revision, perhaps among other surroundings."""
-        return self._with(
-            revision=revision,
-            surroundings=self.surroundings if surroundings is None else surroundings,
-            nominated=self.nominated if nominated is None else nominated,
-        )
+        same = self._with(revision=revision, surroundings=surroundings, nominated=nominated)
+        same._difference = self._difference
+        return same
 
     def with_pods_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other pods on the nodes of some rows."""
-        return self._with(rows=self.rows.replaced(changes), stamps=self._restamped(changes))
+        changed = self._with(rows=self.rows.replaced(changes), stamps=self._restamped(changes))
+        changed._difference = self.stamps, np.array(sorted(changes), dtype=np.intp)  # known without comparing
+        return changed
 
     def with_nodes_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other states of the nodes of some rows, and perhaps other pods."""
