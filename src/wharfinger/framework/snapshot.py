@@ -163,7 +163,8 @@ class Snapshot:
     def with_pods_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other pods on the nodes of some rows."""
         changed = self._with(rows=self.rows.replaced(changes), stamps=self._restamped(changes))
-        changed._difference = self.stamps, np.array(sorted(changes), dtype=np.intp)  # known without comparing
+        moved = sorted(row for row, info in changes.items() if info.stamp != self.rows[row].stamp)
+        changed._difference = self.stamps, np.array(moved, dtype=np.intp)  # known without comparing all rows
         return changed
 
     def with_nodes_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
