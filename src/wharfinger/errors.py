@@ -8,7 +8,8 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     WharfingerError                 one line for a user, says what to do
     ├── UsageError                  the caller asked for something that cannot be (exit code 2)
     ├── NotFound                    the object that is meant does not exist
-    ├── ConfigurationError          a setting or a configuration file is wrong
+    ├── ConfigurationError          a setting is wrong
+    │   └── InvalidConfiguration    a KubeSchedulerConfiguration is wrong; has a line for each problem (exit code 2)
     ├── InvalidObject               bytes that are no object we understand
     ├── PluginError                 a scheduling plugin raised, or broke its contract
     ├── InstallationMismatch        etcd belongs to another cluster name or Temporal namespace
@@ -25,6 +26,8 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class WharfingerError(Exception):
     """Base of all errors raised on purpose; `str()` is one line for a user."""
@@ -39,7 +42,15 @@ class NotFound(WharfingerError):
 
 
 class ConfigurationError(WharfingerError):
-    """A setting or configuration file is wrong; the text names the field and the reason."""
+    """A setting is wrong; the text names it and the reason."""
+
+
+class InvalidConfiguration(ConfigurationError):
+    """A KubeSchedulerConfiguration is wrong. `problems`: a line each, the path of the field and the reason."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
 
 
 class InvalidObject(WharfingerError):

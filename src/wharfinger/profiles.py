@@ -1,100 +1,131 @@
-"""From a configuration to profiles that decide: where catalog, configuration and framework meet.
+"""From a configuration to profiles that decide: where text, catalog, configuration and framework meet.
 
 The core's composition root, used by the worker, the simulator and the CLI alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wharfinger.config.completion import CompletedProfile
-from wharfinger.config.errors import refuse
-from wharfinger.config.load import load
-from wharfinger.config.model import PluginSet
-from wharfinger.errors import ConfigurationError
+from wharfinger.config.errors import Problem, refuse
+from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
+from wharfinger.config.load import Configuration, read
+from wharfinger.errors import ConfigurationError, InvalidObject
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import POINTS, Enabled, Profile, points_of
+from wharfinger.framework.profile import Enabled, Profile, points_of
+from wharfinger.manifests import documents
 from wharfinger.plugins import builtin
 
+Source = Mapping[str, Any] | Path | str | None
+"""A KubeSchedulerConfiguration v1: a mapping, or the path of a file (YAML, JSON); None = the defaults."""
 
-def load_profiles(
-    config: Mapping[str, Any] | Path | str | None = None, *, catalog: Catalog | None = None
-) -> dict[str, Profile]:
-    """Profiles by scheduler name, in the order of the configuration.
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A valid configuration, and what it makes."""
+
+    configuration: Configuration
+    profiles: dict[str, Profile]
+    """By scheduler name, in the order of the configuration."""
+
+
+def load_profiles(config: Source = None, *, catalog: Catalog | None = None) -> dict[str, Profile]:
+    """Profiles by scheduler name; see `load_configuration`."""
+    return load_configuration(config, catalog=catalog).profiles
+
+
+def load_configuration(config: Source = None, *, catalog: Catalog | None = None) -> Configured:
+    """Read a configuration and make its profiles.
 
     Args:
-        config: A KubeSchedulerConfiguration v1: mapping or path (YAML, JSON); None = the defaults.
+        config: What is read.
         catalog: The plugins there are; None = the built-in ones and those of installed distributions.
 
     Raises:
-        ConfigurationError: Something in the configuration or in a plugin's making is wrong.
+        InvalidConfiguration: Names everything that is wrong with the configuration, or with making its plugins.
+        ConfigurationError: An installed plugin cannot be loaded.
     """
     known = catalog if catalog is not None else builtin.catalog().with_installed()
-    completed = load(config, known).profiles
-    profiles = {each.scheduler_name: profile_from(each, known) for each in completed}
-    _check_one_queue_order(completed, profiles)
-    return profiles
+    configuration, problems = read(_mapping(config), known)
+    drafts = [_Draft(completed, known) for completed in configuration.profiles]
+    for draft in drafts:
+        problems += draft.problems
+    problems += sorted_otherwise([(draft.completed, draft.at) for draft in drafts])
+    if problems:
+        raise refuse(problems)
+    return Configured(configuration, {draft.completed.scheduler_name: draft.profile() for draft in drafts})
 
 
 def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
-    """One profile with its plugins made."""
-    plugins: dict[str, Plugin] = {}
-    for name in completed.names:
+    """One profile with its plugins made. Raises InvalidConfiguration."""
+    draft = _Draft(completed, catalog)
+    if draft.problems:
+        raise refuse(draft.problems)
+    return draft.profile()
+
+
+class _Draft:
+    """A completed profile with its plugins made, as far as they can be, and what is wrong with them."""
+
+    def __init__(self, completed: CompletedProfile, catalog: Catalog) -> None:
+        self.completed = completed
+        self.problems: list[Problem] = []
+        self.plugins: dict[str, Plugin] = {}
+        for name in completed.names:
+            self._make(name, catalog)
+        serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
+        self.at: Order = expand(completed, serves, {entry.name for entry in catalog if entry.essential})
+        self.problems += misplaced(completed, serves)
+        self.problems += unusable(completed, self.at, serves)
+
+    def _make(self, name: str, catalog: Catalog) -> None:
         entry = catalog.get(name)
         if entry is None:
-            raise ConfigurationError(f"there is no plugin {name}")
-        plugins[name] = entry.make(completed.args.get(name))
-    return Profile(
-        completed.scheduler_name,
-        Enabled(tuple(plugins.values()), _expand(completed, plugins), completed.weights),
-        digest=completed.digest(),
-        configuration=completed.canonical(),
-    )
+            return  # told when the configuration was read
+        try:
+            self.plugins[name] = entry.make(self.completed.args.get(name))
+        except ConfigurationError as error:
+            if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
+                self.problems.append((self.completed.path, str(error)))
 
-
-def _check_one_queue_order(completed: tuple[CompletedProfile, ...], profiles: Mapping[str, Profile]) -> None:
-    """All profiles share one queue, so they sort it by the same plugin with the same arguments."""
-    sorts = {each.scheduler_name: profiles[each.scheduler_name].at["queueSort"][0] for each in completed}
-    first = completed[0]
-    for each in completed[1:]:
-        name = sorts[each.scheduler_name]
-        if name != sorts[first.scheduler_name] or each.args.get(name) != first.args.get(name):
-            raise ConfigurationError(
-                f"profiles {first.scheduler_name} and {each.scheduler_name}: all profiles must have the same queueSort"
-                " plugin with the same arguments"
+    def profile(self) -> Profile:
+        """What decides."""
+        try:
+            return Profile(
+                self.completed.scheduler_name,
+                Enabled(tuple(self.plugins.values()), self.at, self.completed.weights),
+                digest=self.completed.digest(),
+                configuration=self.completed.canonical(),
             )
+        except ConfigurationError as error:
+            raise refuse([(self.completed.path, str(error))]) from error
 
 
-def _expand(completed: CompletedProfile, plugins: Mapping[str, Plugin]) -> dict[str, tuple[str, ...]]:
-    """Names by extension point: what is named there and came by multiPoint, multiPoint, the rest named there."""
-    serves = {name: points_of(plugin) for name, plugin in plugins.items()}
-    _check_served(completed, serves)
-    at: dict[str, tuple[str, ...]] = {}
-    for point in POINTS:
-        written = completed.points.get(point, PluginSet())
-        named = [ref.name for ref in written.enabled]
-        disabled = {ref.name for ref in written.disabled}
-        by_multi_point = [
-            name
-            for name in completed.multi_point
-            if point in serves[name] and name not in disabled and not written.disables_all
-        ]
-        overridden = [name for name in named if name in by_multi_point]
-        rest = [name for name in by_multi_point if name not in named]
-        at[point] = (*overridden, *rest, *(name for name in named if name not in overridden))
-    return at
+def _mapping(config: Source) -> Mapping[str, Any]:
+    if config is None:
+        return {}
+    if isinstance(config, Mapping):
+        return config
+    path = Path(config)
+    try:
+        content = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        written = documents.parse(content) if _says_anything(content.splitlines()) else {}
+    except OSError as error:
+        raise refuse([(str(path), error.strerror or str(error))]) from error
+    except InvalidObject as error:
+        raise refuse([(str(path), str(error))]) from error
+    if written is None:
+        return {}
+    if not isinstance(written, Mapping):
+        raise refuse([(str(path), "is not a mapping")])
+    return written
 
 
-def _check_served(completed: CompletedProfile, serves: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a plugin that is named at a point where it has nothing to say."""
-    problems = [
-        (f"profile {completed.scheduler_name}: plugins.{point}.enabled[{number}].name", f"{ref.name} does not serve it")
-        for point, written in completed.points.items()
-        for number, ref in enumerate(written.enabled)
-        if point not in serves[ref.name]
-    ]
-    if problems:
-        raise refuse(problems)
+def _says_anything(lines: Iterable[bytes]) -> bool:
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in lines)

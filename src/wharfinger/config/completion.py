@@ -1,23 +1,33 @@
 """From what was written to what runs: defaults, merging of plugin sets, arguments checked by their models.
 
-Merging is kube-scheduler's: start from the default set; disabled names go (`*`: all of them); a default that is
-enabled again keeps its place and takes the new weight; other enabled plugins are appended. A plugin named at one
-extension point beats what came by `multiPoint`. A completed profile, written out, completes to itself.
+Merging is kube-scheduler's: start from the default set; disabled names go (`*`: all of them but essential ones, which
+only their own name disables); a default that is enabled again keeps its place and takes the new weight; other enabled
+plugins are appended. A plugin named at one extension point beats what came by `multiPoint`, which `config.expansion`
+works out. A completed profile, written out, completes to itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from wharfinger.config.errors import Problem, problems_of
-from wharfinger.config.model import DEFAULT_SCHEDULER_NAME, Plugins, PluginSet, ProfileConfiguration
-from wharfinger.framework.args import API_VERSION
+from wharfinger.config.arguments import completed_arguments
+from wharfinger.config.errors import Problem
+from wharfinger.config.kube_scheduler import why_unknown
+from wharfinger.config.profile_fields import (
+    DEFAULT_SCHEDULER_NAME,
+    MULTI_POINT,
+    PluginRef,
+    Plugins,
+    PluginSet,
+    ProfileConfiguration,
+)
+from wharfinger.framework.args import API_VERSION, PluginArgs
 from wharfinger.framework.catalog import Catalog
 
 _TOTAL_WEIGHT_LIMIT = (2**63 - 1) // 100
@@ -27,9 +37,15 @@ _TOTAL_WEIGHT_LIMIT = (2**63 - 1) // 100
 class CompletedProfile:
     """A profile with nothing left to default."""
 
+    number: int
+    """Its place in the configuration it comes from."""
     scheduler_name: str
+    percentage: int | None
+    """Of the nodes that are examined, 0 = adaptive; None = all."""
     multi_point: tuple[str, ...]
     """Plugins that take part wherever they can, in order."""
+    given_up: tuple[str, ...]
+    """Essential plugins that are disabled by name."""
     points: Mapping[str, PluginSet]
     """Deviations at single extension points."""
     weights: Mapping[str, int]
@@ -38,123 +54,102 @@ class CompletedProfile:
     """Of every enabled plugin that has any."""
 
     @property
+    def path(self) -> str:
+        """Where it stands."""
+        return f"profiles[{self.number}]"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every enabled plugin: those by multiPoint, then those named at single points."""
         single = (ref.name for plugins in self.points.values() for ref in plugins.enabled)
         return tuple(dict.fromkeys((*self.multi_point, *single)))
 
-    def document(self) -> dict[str, Any]:
-        """A KubeSchedulerConfiguration that holds this profile alone."""
-        enabled = [{"name": name, "weight": self.weights[name]} for name in self.multi_point]
-        plugins: dict[str, Any] = {"multiPoint": {"enabled": enabled, "disabled": [{"name": "*"}]}}
+    def fields(self) -> dict[str, Any]:
+        """The profile as a configuration would write it; weights of 1 are left out, as they are the default."""
+        disabled = [{"name": name} for name in ("*", *self.given_up)]
+        plugins: dict[str, Any] = {MULTI_POINT: {"enabled": self._enabled(self.multi_point), "disabled": disabled}}
         for point, entry in self.points.items():
-            plugins[point] = {
-                "enabled": [{"name": ref.name, "weight": self.weights[ref.name]} for ref in entry.enabled],
+            sets = {
+                "enabled": self._enabled(ref.name for ref in entry.enabled),
                 "disabled": [{"name": ref.name} for ref in entry.disabled],
             }
-        args = [
-            {"name": name, "args": model.model_dump(mode="json", by_alias=True, exclude_none=True)}
-            for name, model in self.args.items()
-        ]
-        profile = {"schedulerName": self.scheduler_name, "plugins": plugins, "pluginConfig": args}
-        return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+            plugins[point] = {name: refs for name, refs in sets.items() if refs}
+        sampling = {} if self.percentage is None else {"percentageOfNodesToScore": self.percentage}
+        args = [{"name": name, "args": _document(name, model)} for name, model in self.args.items()]
+        return {"schedulerName": self.scheduler_name, **sampling, "plugins": plugins, "pluginConfig": args}
 
     def canonical(self) -> bytes:
-        """The document as JSON, the same bytes wherever it is made."""
-        return json.dumps(self.document(), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        """A configuration that holds this profile alone, as JSON: the same bytes wherever it is made."""
+        document = {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", "profiles": [self.fields()]}
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
     def digest(self) -> str:
         """SHA-256 of the canonical form, hex."""
         return hashlib.sha256(self.canonical()).hexdigest()
 
+    def _enabled(self, names: Iterator[str] | tuple[str, ...]) -> list[dict[str, Any]]:
+        weights = ((name, self.weights[name]) for name in names)
+        return [{"name": name, "weight": weight} if weight != 1 else {"name": name} for name, weight in weights]
+
 
 def complete(
-    profile: ProfileConfiguration, catalog: Catalog, path: str, problems: list[Problem]
-) -> CompletedProfile | None:
-    """The completed profile; None when something is wrong, which then was added to `problems`."""
-    known = len(problems)
-    _check_names(profile.plugins, catalog, f"{path}.plugins", problems)
-    written = _arguments(profile, catalog, path, problems)
-    multi_point, weights = _merge(profile.plugins, catalog)
+    profile: ProfileConfiguration, catalog: Catalog, number: int, percentage: int | None, problems: list[Problem]
+) -> CompletedProfile:
+    """The completed profile, or what can be told of it; what is wrong is added to `problems`.
+
+    `percentage` is the whole configuration's percentageOfNodesToScore.
+    """
+    path = f"profiles[{number}]"
+    problems += _unknown_plugins(profile.plugins, catalog, f"{path}.plugins")
+    order = _merged(profile.plugins.multi_point, catalog)
+    weights = _weights(profile.plugins, catalog)
     points = {point: entry for point, entry in profile.plugins.points() if entry.enabled or entry.disabled}
-    enabled = dict.fromkeys((*multi_point, *(ref.name for entry in points.values() for ref in entry.enabled)))
-    args = _completed_arguments(written, tuple(enabled), catalog, path, problems)
-    if sum(weights.get(name, 1) for name in enabled) > _TOTAL_WEIGHT_LIMIT:
+    named = (ref.name for entry in points.values() for ref in entry.enabled)
+    enabled = [name for name in dict.fromkeys((*order, *named)) if name in catalog]
+    if sum(weights[name] for name in enabled) > _TOTAL_WEIGHT_LIMIT:
         problems.append((f"{path}.plugins", "the score weights are too large together"))
-    if len(problems) > known:
-        return None
+    own = profile.percentage_of_nodes_to_score
     return CompletedProfile(
-        profile.scheduler_name or DEFAULT_SCHEDULER_NAME,
-        multi_point,
-        points,
-        {name: weights[name] for name in enabled},
-        args,
+        number=number,
+        scheduler_name=profile.scheduler_name or DEFAULT_SCHEDULER_NAME,
+        percentage=percentage if own is None else own,
+        multi_point=order,
+        given_up=tuple(entry.name for entry in catalog if entry.essential and entry.name not in order),
+        points=points,
+        weights={name: weights[name] for name in enabled},
+        args=completed_arguments(profile.plugin_config, enabled, catalog, path, problems),
     )
 
 
-def _check_names(plugins: Plugins, catalog: Catalog, path: str, problems: list[Problem]) -> None:
-    for point, entry in (("multiPoint", plugins.multi_point), *plugins.points()):
+def _unknown_plugins(plugins: Plugins, catalog: Catalog, path: str) -> Iterator[Problem]:
+    for point, entry in ((MULTI_POINT, plugins.multi_point), *plugins.points()):
         for number, ref in enumerate(entry.enabled):
             if ref.name not in catalog:
-                reason = f"there is no plugin {ref.name} (known are {', '.join(entry.name for entry in catalog)})"
-                problems.append((f"{path}.{point}.enabled[{number}].name", reason))
+                yield f"{path}.{point}.enabled[{number}].name", why_unknown(ref.name, catalog)
 
 
-def _merge(plugins: Plugins, catalog: Catalog) -> tuple[tuple[str, ...], dict[str, int]]:
-    written = plugins.multi_point
+def _merged(written: PluginSet, catalog: Catalog) -> tuple[str, ...]:
+    """Names by multiPoint, in order."""
     disabled = {ref.name for ref in written.disabled}
-    enabled = {ref.name: ref for ref in written.enabled}
-    order: list[str] = []
-    for entry in catalog:
-        gone = written.disables_all or entry.name in disabled
-        if not gone:
-            order.append(entry.name)
-    order += [name for name in enabled if name not in order]
+    enabled = [ref.name for ref in written.enabled]
+    defaults = [entry for entry in catalog if entry.name not in disabled]
+    if written.disables_all:
+        # Who names an essential plugin says where it stands; else it stands first.
+        kept = [entry.name for entry in defaults if entry.essential and entry.name not in enabled]
+    else:
+        kept = [entry.name for entry in defaults]
+    return tuple(dict.fromkeys((*kept, *enabled)))
+
+
+def _weights(plugins: Plugins, catalog: Catalog) -> dict[str, int]:
+    """Score weights: those at the score point win. Who names a plugin without a weight gives it the weight 1."""
     weights = {entry.name: entry.weight for entry in catalog}
-    for name, ref in enabled.items():
-        # As in kube-scheduler: who names a plugin without a weight gives it the weight 1.
-        weights[name] = ref.weight or 1
-    for ref in plugins.score.enabled:
-        weights[ref.name] = ref.weight or 1
-    return tuple(order), weights
+    refs: tuple[PluginRef, ...] = (*plugins.multi_point.enabled, *plugins.score.enabled)
+    weights.update({ref.name: ref.weight or 1 for ref in refs})
+    return weights
 
 
-def _arguments(
-    profile: ProfileConfiguration, catalog: Catalog, path: str, problems: list[Problem]
-) -> dict[str, BaseModel]:
-    """The arguments that are written, by plugin."""
-    written: dict[str, BaseModel] = {}
-    for number, config in enumerate(profile.plugin_config):
-        place = f"{path}.pluginConfig[{number}]"
-        entry = catalog.get(config.name)
-        if config.name in written:
-            problems.append((f"{place}.name", f"arguments of {config.name} are given twice"))
-        elif entry is None:
-            problems.append((f"{place}.name", f"there is no plugin {config.name}"))
-        elif entry.args is None:
-            if set(config.args) - {"apiVersion", "kind"}:
-                problems.append((f"{place}.args", f"plugin {config.name} takes no arguments"))
-        else:
-            try:
-                written[config.name] = entry.args.model_validate(config.args)
-            except ValidationError as error:
-                problems.extend(problems_of(error, f"{place}.args"))
-    return written
-
-
-def _completed_arguments(
-    written: Mapping[str, BaseModel], enabled: tuple[str, ...], catalog: Catalog, path: str, problems: list[Problem]
-) -> dict[str, BaseModel]:
-    """The arguments of every enabled plugin that takes any: those written, else its defaults."""
-    args: dict[str, BaseModel] = {}
-    for name in enabled:
-        entry = catalog.get(name)
-        if entry is None or entry.args is None:
-            continue
-        try:
-            args[name] = written[name] if name in written else entry.args()
-        except ValidationError as error:
-            problems.extend(
-                (where, f"{name}: {reason}") for where, reason in problems_of(error, f"{path}.pluginConfig")
-            )
-    return args
+def _document(name: str, args: BaseModel) -> dict[str, Any]:
+    fields = args.model_dump(mode="json", by_alias=True, exclude_none=True)
+    # Models of other packages need not know what Kubernetes writes beside the arguments.
+    return {"apiVersion": API_VERSION, "kind": f"{name}Args", **fields} if isinstance(args, PluginArgs) else fields

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from wharfinger.config.model import UNSUPPORTED
-from wharfinger.errors import ConfigurationError
+from wharfinger.errors import InvalidConfiguration
 
 Problem = tuple[str, str]
 """Path of the field, and what is wrong with it."""
@@ -15,22 +16,33 @@ Problem = tuple[str, str]
 
 def problems_of(error: ValidationError, prefix: str = "") -> list[Problem]:
     """Pydantic's findings, with paths as people write them."""
-    found: list[Problem] = []
-    for entry in error.errors():
-        path = _path(entry["loc"], prefix)
-        last = entry["loc"][-1] if entry["loc"] else ""
-        if entry["type"] != "extra_forbidden":
-            found.append((path, entry["msg"].removeprefix("Value error, ")))
-        elif last in UNSUPPORTED:
-            found.append((path, "is not supported by this version"))
-        else:
-            found.append((path, "unknown field"))
-    return found
+    found = error.errors()
+    locations = [entry["loc"] for entry in found]
+    return [(_path(entry["loc"], prefix), _reason(entry)) for entry in found if not _follows(entry, locations)]
 
 
-def refuse(problems: Iterable[Problem]) -> ConfigurationError:
-    """The error that names all problems, in the order of the file."""
-    return ConfigurationError("; ".join(f"{path}: {reason}" if path else reason for path, reason in problems))
+def _follows(entry: ErrorDetails, locations: Sequence[tuple[int | str, ...]]) -> bool:
+    """Whether a list is only called too short because pydantic does not count its malformed elements."""
+    depth = len(entry["loc"])
+    below = (location for location in locations if len(location) > depth)
+    return entry["type"] == "too_short" and any(location[:depth] == entry["loc"] for location in below)
+
+
+def _reason(entry: ErrorDetails) -> str:
+    if entry["type"] == "extra_forbidden":
+        return "unknown field"
+    if entry["type"] == "value_error":  # of our own rules
+        return entry["msg"].removeprefix("Value error, ")
+    given = entry["input"]
+    shown = f", not {json.dumps(given)[:60]}" if isinstance(given, str | int | float) else ""
+    return f"{entry['msg']}{shown}"
+
+
+def refuse(problems: Iterable[Problem]) -> InvalidConfiguration:
+    """The error that names all problems, each once."""
+    return InvalidConfiguration(
+        dict.fromkeys(" ".join(f"{path}: {reason}".removeprefix(": ").split()) for path, reason in problems)
+    )
 
 
 def _path(location: tuple[int | str, ...], prefix: str) -> str:

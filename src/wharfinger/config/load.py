@@ -1,75 +1,60 @@
-"""Reading a KubeSchedulerConfiguration: a mapping, a file (YAML or JSON), or nothing for the defaults."""
+"""A KubeSchedulerConfiguration that was read: validated, completed, and shown again as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import ValidationError
-
 from wharfinger.config.completion import CompletedProfile, complete
-from wharfinger.config.errors import Problem, problems_of, refuse
-from wharfinger.config.model import ProfileConfiguration, SchedulerConfiguration
-from wharfinger.errors import ConfigurationError
+from wharfinger.config.errors import Problem
+from wharfinger.config.file_fields import SchedulerConfiguration
+from wharfinger.config.profile_fields import ProfileConfiguration
+from wharfinger.config.understanding import understood
 from wharfinger.framework.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """A configuration that is valid and complete."""
+    """A configuration with nothing left to default."""
 
+    settings: SchedulerConfiguration
+    """What stands beside the profiles; its own profiles are those that were written."""
     profiles: tuple[CompletedProfile, ...]
 
-
-def load(source: Mapping[str, Any] | Path | str | None, catalog: Catalog) -> Configuration:
-    """Read, validate and complete. `str` is a path. ConfigurationError names every problem with its path."""
-    written = {} if source is None else dict(source) if isinstance(source, Mapping) else _read(Path(source))
-    problems: list[Problem] = []
-    try:
-        readable = dict(enumerate(SchedulerConfiguration.model_validate(written).profiles))
-    except ValidationError as error:
-        problems += problems_of(error)
-        readable = _readable_profiles(written.get("profiles"))
-    completed = [complete(profile, catalog, f"profiles[{number}]", problems) for number, profile in readable.items()]
-    _check_scheduler_names(readable, problems)
-    if problems:
-        raise refuse(problems)
-    return Configuration(tuple(profile for profile in completed if profile is not None))
+    def document(self) -> dict[str, Any]:
+        """The whole, as a file would say it; read again, it gives the same profiles."""
+        settings = self.settings.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"profiles"})
+        return {
+            "apiVersion": settings.pop("apiVersion"),
+            "kind": settings.pop("kind"),
+            **settings,
+            "profiles": [profile.fields() for profile in self.profiles],
+        }
 
 
-def _readable_profiles(written: object) -> dict[int, ProfileConfiguration]:
-    """The profiles, by number, that are well-formed in a configuration that is not: what they say is checked too."""
-    found: dict[int, ProfileConfiguration] = {}
-    for number, profile in enumerate(written if isinstance(written, list | tuple) else ()):
-        with suppress(ValidationError):
-            found[number] = ProfileConfiguration.model_validate(profile)
-    return found
+def read(written: Mapping[str, Any], catalog: Catalog) -> tuple[Configuration, list[Problem]]:
+    """Complete a configuration and find all that is wrong with it.
+
+    With problems, the configuration holds what could be understood nevertheless, so that a caller can look for more.
+    What depends on how plugins are made is left to `config.expansion`.
+    """
+    settings, problems = understood(written)
+    malformed = tuple(path for path, _ in problems)
+    # A name that could not be read is not missing.
+    problems += [(path, why) for path, why in _ambiguous_names(settings.profiles) if not path.startswith(malformed)]
+    completed = tuple(
+        complete(profile, catalog, number, settings.percentage_of_nodes_to_score, problems)
+        for number, profile in enumerate(settings.profiles)
+    )
+    return Configuration(settings, completed), problems
 
 
-def _check_scheduler_names(profiles: Mapping[int, ProfileConfiguration], problems: list[Problem]) -> None:
-    seen: set[str] = set()
-    for number, profile in profiles.items():
+def _ambiguous_names(profiles: Iterable[ProfileConfiguration]) -> Iterator[Problem]:
+    names = [profile.scheduler_name for profile in profiles]
+    for number, name in enumerate(names):
         path = f"profiles[{number}].schedulerName"
-        if not profile.scheduler_name and len(profiles) > 1:
-            problems.append((path, "is needed when there are several profiles"))
-        elif profile.scheduler_name in seen:
-            problems.append((path, f"{profile.scheduler_name} is the name of another profile too"))
-        seen.add(profile.scheduler_name)
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, or no date such as 2026-99-99
-        raise ConfigurationError(f"{path}: is neither YAML nor JSON: {' '.join(str(error).split())}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigurationError(f"{path}: is not a mapping")
-    return document
+        if not name and len(names) > 1:
+            yield path, "is needed when there are several profiles"
+        elif name in names[:number]:
+            yield path, f"{name} is the name of another profile too"

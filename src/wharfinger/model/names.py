@@ -16,11 +16,23 @@ UID_LIMIT = 64
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SUBDOMAIN_LIMIT = 253
+_QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def is_dns_label(text: str) -> bool:
     """Lower case letters, digits and dashes, at most 63, no dash at the ends."""
     return _LABEL.fullmatch(text) is not None
+
+
+def is_qualified_name(text: str) -> bool:
+    """A label's key or a resource: a name of at most 63 characters, perhaps behind a subdomain and a slash."""
+    prefix, slash, name = text.rpartition("/")
+    return _QUALIFIED.fullmatch(name) is not None and (not slash or is_dns_subdomain(prefix))
+
+
+def is_label_value(text: str) -> bool:
+    """Empty, or a name of at most 63 characters."""
+    return not text or _QUALIFIED.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:

@@ -6,15 +6,15 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from wharfinger.framework.args import PluginArgs
+from wharfinger.framework.args import Integer, PluginArgs
 
 
 class DefaultPreemptionArgs(PluginArgs):
     """How many nodes are tried out before the best of them is chosen."""
 
-    min_candidate_nodes_percentage: int = Field(10, ge=0, le=100)
+    min_candidate_nodes_percentage: Integer = Field(default=10, ge=0, le=100)
     """Of the nodes where evicting may help."""
-    min_candidate_nodes_absolute: int = Field(100, ge=0)
+    min_candidate_nodes_absolute: Integer = Field(default=100, ge=0)
 
     @model_validator(mode="after")
     def _some(self) -> Self:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from wharfinger.framework.args import ConfigPart, PluginArgs
+from wharfinger.framework.args import ConfigPart, Integer, PluginArgs
+from wharfinger.model.names import is_label_value, is_qualified_name
 from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, parse_integer
 
 _LISTS = (Operator.IN, Operator.NOT_IN)
@@ -14,14 +15,24 @@ _BOUNDS = (Operator.GT, Operator.LT)
 
 
 class NodeSelectorRequirement(ConfigPart):
-    """One expression; which values it needs depends on the operator."""
+    """One expression over labels; which values it needs depends on the operator."""
 
-    key: str = Field(min_length=1)
+    key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
+    @field_validator("key")
+    @classmethod
+    def _is_a_label_key(cls, key: str) -> str:
+        if not is_qualified_name(key):
+            raise ValueError(f"{key!r} is no label key")
+        return key
+
     @model_validator(mode="after")
-    def _values_fit(self) -> NodeSelectorRequirement:
+    def _values_fit(self) -> Self:
+        wrong = [value for value in self.values if not is_label_value(value)]
+        if wrong:
+            raise ValueError(f"no label has the value {wrong[0]!r}")
         if self.operator in _LISTS and not self.values:
             raise ValueError(f"operator {self.operator.value} needs values")
         if self.operator in _BOUNDS and (len(self.values) != 1 or parse_integer(self.values[0]) is None):
@@ -35,11 +46,23 @@ class NodeSelectorRequirement(ConfigPart):
         return Requirement(self.key, self.operator, self.values)
 
 
-class NodeFieldRequirement(NodeSelectorRequirement):
+class NodeFieldRequirement(ConfigPart):
     """An expression over the node's name, the only field there is."""
 
-    key: Literal["metadata.name"] = "metadata.name"
+    key: Literal["metadata.name"]
     operator: Literal[Operator.IN, Operator.NOT_IN]
+    values: tuple[str, ...]
+
+    @field_validator("values")
+    @classmethod
+    def _one(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if len(values) != 1:
+            raise ValueError("must be exactly one")
+        return values
+
+    def to_model(self) -> Requirement:
+        """As selectors know it."""
+        return Requirement(self.key, self.operator, self.values)
 
 
 class NodeSelectorTermArgs(ConfigPart):
@@ -65,7 +88,7 @@ class NodeSelectorArgs(ConfigPart):
 class PreferredTermArgs(ConfigPart):
     """A weighted preference."""
 
-    weight: int = Field(ge=1, le=100)
+    weight: Integer = Field(ge=1, le=100)
     preference: NodeSelectorTermArgs
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from wharfinger.framework.args import ConfigPart, PluginArgs
+from wharfinger.framework.args import ConfigPart, Integer, PluginArgs
 from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.model.names import is_dns_subdomain
+from wharfinger.model.names import is_qualified_name
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -20,17 +19,16 @@ SYSTEM_DEFAULTS = (
 """What `System` means."""
 _HARD = "DoNotSchedule"
 _HONOR = "Honor"
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _INT32 = 2**31 - 1
 
 
 class DefaultConstraint(ConfigPart):
     """A `v1.TopologySpreadConstraint` whose selector is worked out for each pod."""
 
-    max_skew: int = Field(ge=1, le=_INT32)
+    max_skew: Integer = Field(ge=1, le=_INT32)
     topology_key: str
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
-    min_domains: int | None = Field(default=None, ge=1, le=_INT32)
+    min_domains: Integer | None = Field(default=None, ge=1, le=_INT32)
     node_affinity_policy: Literal["Honor", "Ignore"] = "Honor"
     node_taints_policy: Literal["Honor", "Ignore"] = "Ignore"
     match_label_keys: tuple[str, ...] = ()
@@ -42,8 +40,7 @@ class DefaultConstraint(ConfigPart):
     def _is_a_label_key(cls, key: str) -> str:
         if not key:
             raise ValueError("must not be empty")
-        prefix, slash, name = key.rpartition("/")
-        if not _NAME.fullmatch(name) or (slash and not is_dns_subdomain(prefix)):
+        if not is_qualified_name(key):
             raise ValueError(f"{key!r} is no label key")
         return key
 

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import pairwise
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from wharfinger.framework.args import ConfigPart, PluginArgs
+from wharfinger.framework.args import ConfigPart, Integer, PluginArgs
+from wharfinger.model.names import is_qualified_name
 from wharfinger.model.node import CPU, MEMORY
+
+
+def _resource(name: str) -> str:
+    if not is_qualified_name(name):
+        raise ValueError(f"{name!r} is no name of a resource")
+    return name
+
+
+def _group(name: str) -> str:
+    if "/" in name or not is_qualified_name(name):
+        raise ValueError(f"{name!r} is no resource group: a resource's name up to its slash, which can't contain '/'")
+    return name
 
 
 class ResourceWeight(ConfigPart):
     """A resource and what it counts in the mean."""
 
     name: str = Field(min_length=1)
-    weight: int = Field(default=1, ge=1, le=100)
+    weight: Integer = Field(default=1, ge=1, le=100)
 
     @field_validator("weight", mode="before")
     @classmethod
     def _missing_is_one(cls, weight: object) -> object:
         # As kube-scheduler completes it: a weight of zero is one that was not given.
-        return 1 if weight == 0 else weight
+        return 1 if weight == 0 and weight is not False else weight
 
 
 CPU_AND_MEMORY = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
@@ -30,9 +44,9 @@ CPU_AND_MEMORY = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
 class ShapePoint(ConfigPart):
     """A point of the broken line from use to score."""
 
-    utilization: int = Field(ge=0, le=100)
+    utilization: Integer = Field(ge=0, le=100)
     """Percent of the allocatable."""
-    score: int = Field(ge=0, le=10)
+    score: Integer = Field(ge=0, le=10)
 
 
 class RequestedToCapacityRatio(ConfigPart):
@@ -67,7 +81,6 @@ class ScoringStrategy(ConfigPart):
     @field_validator("resources")
     @classmethod
     def _default_when_empty(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-        _refuse_duplicates(resources)
         return resources or CPU_AND_MEMORY
 
     @model_validator(mode="after")
@@ -80,26 +93,11 @@ class ScoringStrategy(ConfigPart):
 class NodeResourcesFitArgs(PluginArgs):
     """What is ignored when fitting, and how nodes are scored."""
 
-    ignored_resources: tuple[str, ...] = ()
+    ignored_resources: tuple[Annotated[str, AfterValidator(_resource)], ...] = ()
     """Extended resources that are not looked at."""
-    ignored_resource_groups: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[Annotated[str, AfterValidator(_group)], ...] = ()
     """Groups (the part before the slash) of extended resources that are not looked at."""
     scoring_strategy: ScoringStrategy = ScoringStrategy()
-
-    @field_validator("ignored_resource_groups")
-    @classmethod
-    def _no_slash(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
-        for group in groups:
-            if "/" in group or not group:
-                raise ValueError(f"resource group name can't be empty or contain '/': {group!r}")
-        return groups
-
-    @field_validator("ignored_resources")
-    @classmethod
-    def _not_empty(cls, resources: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(resources):
-            raise ValueError("a resource name can't be empty")
-        return resources
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):
@@ -110,16 +108,10 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
     @field_validator("resources")
     @classmethod
     def _weights_are_one(cls, resources: tuple[ResourceWeight, ...]) -> tuple[ResourceWeight, ...]:
-        _refuse_duplicates(resources)
+        names = [resource.name for resource in resources]
         for resource in resources:
+            if names.count(resource.name) > 1:
+                raise ValueError(f"resource {resource.name} is named twice")
             if resource.weight != 1:
                 raise ValueError(f"weight of {resource.name} must be 1")
         return resources or CPU_AND_MEMORY
-
-
-def _refuse_duplicates(resources: tuple[ResourceWeight, ...]) -> None:
-    seen: set[str] = set()
-    for resource in resources:
-        if resource.name in seen:
-            raise ValueError(f"resource {resource.name} is named twice")
-        seen.add(resource.name)

@@ -1,37 +1,31 @@
-"""KubeSchedulerConfiguration v1 as written: what may stand where.
+"""A profile as it is written: what may stand where.
 
-Plugin arguments stay mappings here; the catalog knows their models (`config.completion`). Fields of the Kubernetes
-API that are not honoured are named in `UNSUPPORTED`, so that they are refused with a reason instead of ignored.
+Plugin arguments stay mappings here; the catalog knows their models (`config.completion`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
-from wharfinger.framework.args import API_VERSION, ConfigPart
+from wharfinger.framework.args import ConfigPart, Integer
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MULTI_POINT = "multiPoint"
+_UNSUPPORTED = ("placement_generate", "placement_score")
 
-UNSUPPORTED = frozenset(
-    {
-        "parallelism", "leaderElection", "clientConnection", "enableProfiling", "enableContentionProfiling",
-        "podInitialBackoffSeconds", "podMaxBackoffSeconds", "delayCacheUntilActive", "extenders",
-        "percentageOfNodesToScore", "placementGenerate", "placementScore",
-    }
-)  # fmt: skip
-"""Fields that kube-scheduler has and this version does not honour."""
+Percentage = Annotated[Integer, Field(ge=0, le=100)]
+"""Of the nodes: 0 = fewer per cent the larger the cluster; absent = every node is examined."""
 
 
 class PluginRef(ConfigPart):
     """A plugin enabled or disabled."""
 
     name: str = Field(min_length=1)
-    weight: int = Field(default=0, ge=0, le=2**31 - 1)
-    """Of its score; 0 = the default."""
+    weight: Integer = Field(default=0, ge=0, le=2**31 - 1)
+    """Of its score; 0 counts as 1."""
 
 
 class PluginSet(ConfigPart):
@@ -40,13 +34,13 @@ class PluginSet(ConfigPart):
     enabled: tuple[PluginRef, ...] = ()
     disabled: tuple[PluginRef, ...] = ()
 
-    @field_validator("enabled", "disabled")
+    @field_validator("enabled")
     @classmethod
     def _once(cls, refs: tuple[PluginRef, ...]) -> tuple[PluginRef, ...]:
         names = [ref.name for ref in refs]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"plugin {name} is named twice")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"named more than once: {', '.join(twice)}")
         return refs
 
     @property
@@ -71,12 +65,21 @@ class Plugins(ConfigPart):
     pre_bind: PluginSet = PluginSet()
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+
+    @field_validator(*_UNSUPPORTED)
+    @classmethod
+    def _nothing_places_groups(cls, plugins: PluginSet) -> PluginSet:
+        if plugins.enabled:
+            raise ValueError("placement of pod groups is not supported: no plugin can be enabled here")
+        return PluginSet()
 
     def points(self) -> Iterator[tuple[str, PluginSet]]:
-        """Every extension point by its name in the configuration, `multiPoint` left out."""
+        """Every extension point that exists here, by its name in the configuration; `multiPoint` is left out."""
         for field, info in type(self).model_fields.items():
             name = info.alias or field
-            if name != MULTI_POINT:
+            if name != MULTI_POINT and field not in _UNSUPPORTED:
                 yield name, getattr(self, field)
 
 
@@ -91,20 +94,7 @@ class ProfileConfiguration(ConfigPart):
     """One profile."""
 
     scheduler_name: str = ""
+    percentage_of_nodes_to_score: Percentage | None = None
+    """None = what the whole file says."""
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
-
-
-class SchedulerConfiguration(ConfigPart):
-    """The whole file."""
-
-    api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION  # type: ignore[assignment]
-    kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
-    profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
-
-    @field_validator("profiles")
-    @classmethod
-    def _at_least_one(cls, profiles: tuple[ProfileConfiguration, ...]) -> tuple[ProfileConfiguration, ...]:
-        if not profiles:
-            raise ValueError("at least one profile is needed")
-        return profiles

@@ -1,0 +1,236 @@
+"""Everything that is wrong with a configuration, at once, each with the path of its field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from tests.config.conftest import completed, paths, problems, profile, with_args
+from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.plugins.builtin import catalog
+
+
+class TestAllAtOnce:
+    def test_arguments_and_names(self) -> None:
+        args = {"scoringStrategy": {"resources": [{"name": "cpu", "weight": 101}]}, "oops": 1}
+        found = problems(profile(pluginConfig=[{"name": "NodeResourcesFit", "args": args}, {"name": "Nobody"}]))
+        assert paths(found) == [
+            "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].weight",
+            "profiles[0].pluginConfig[0].args.oops",
+            "profiles[0].pluginConfig[1].name",
+        ]
+
+    def test_a_malformed_part_does_not_hide_what_else_is_wrong(self) -> None:
+        config = {
+            "oops": 1,
+            "parallelism": 0,
+            "profiles": [
+                {
+                    "schedulerName": "a",
+                    "percentageOfNodesToScore": 101,
+                    "plugins": {
+                        "score": {"enabled": [{"name": "Nobody"}, {"name": "NodeAffinity", "weight": -1}]},
+                        "filter": {"enabled": [{"weight": 1}]},
+                        "queueSort": {"disabled": [{"name": "*"}]},
+                    },
+                    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"oops": 1}}],
+                },
+                {"schedulerName": "a", "oops": 1},
+                7,
+            ],
+        }
+        assert sorted(paths(problems(config))) == sorted(
+            [
+                "oops",
+                "parallelism",
+                "profiles[0].percentageOfNodesToScore",
+                "profiles[0].plugins.score.enabled[0].name",
+                "profiles[0].plugins.score.enabled[1].weight",
+                "profiles[0].plugins.filter.enabled[0].name",
+                "profiles[0].plugins.queueSort",
+                "profiles[0].pluginConfig[0].args.oops",
+                "profiles[1].schedulerName",
+                "profiles[1].oops",
+                "profiles[2]",
+            ]
+        )
+
+    def test_what_is_missing_at_the_points_is_told_with_the_rest(self) -> None:
+        plugins = {"bind": {"disabled": [{"name": "*"}]}, "filter": {"enabled": [{"name": "PrioritySort"}]}}
+        found = problems({"podInitialBackoffSeconds": 0, **profile(plugins, pluginConfig=[{"name": "Nobody"}])})
+        assert paths(found) == [
+            "podInitialBackoffSeconds",
+            "profiles[0].pluginConfig[0].name",
+            "profiles[0].plugins.filter.enabled[0].name",
+            "profiles[0].plugins.bind",
+        ]
+
+    @pytest.mark.parametrize("config", [{"profiles": 3}, {"profiles": {"a": 1}}, {3: 4}, {"profiles": [[]]}], ids=str)
+    def test_whatever_is_written_comes_to_an_end(self, config: dict[str, Any]) -> None:
+        assert problems(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "apiVersion: Input should be 'kubescheduler"),
+        ({"kind": "Pod"}, "kind: "),
+        ({"profile": []}, "profile: unknown field"),
+        ({"parallelism": 0}, "parallelism: "),
+        ({"parallelism": "16"}, 'parallelism: Input should be a valid integer, not "16"'),
+        ({"enableProfiling": "yes"}, "enableProfiling: "),
+        ({"percentageOfNodesToScore": 101}, "percentageOfNodesToScore: "),
+        ({"percentageOfNodesToScore": -1}, "percentageOfNodesToScore: "),
+        (profile(percentageOfNodesToScore=101), "profiles[0].percentageOfNodesToScore: "),
+        ({"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: "),
+        ({"podInitialBackoffSeconds": 11}, "podMaxBackoffSeconds: must be at least podInitialBackoffSeconds (11)"),
+        ({"podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 4}, "podMaxBackoffSeconds: must be at least"),
+        ({"clientConnection": {"burst": -1}}, "clientConnection.burst: "),
+        ({"leaderElection": {"leaseDuration": "10s"}}, "leaderElection.leaseDuration: must be greater than renew"),
+        ({"leaderElection": {"renewDeadline": "2400ms"}}, "leaderElection.renewDeadline: must be greater than 1.2 x"),
+        ({"leaderElection": {"retryPeriod": "10s"}}, "leaderElection.renewDeadline: must be greater than 1.2 x"),
+        ({"leaderElection": {"retryPeriod": "-1s"}}, "leaderElection.retryPeriod: must be greater than zero"),
+        ({"leaderElection": {"leaseDuration": 15}}, "leaderElection.leaseDuration: is no duration, such as 15s"),
+        ({"leaderElection": {"resourceLock": "endpoints"}}, "leaderElection.resourceLock: must be leases"),
+        ({"extenders": [{"urlPrefix": "http://x"}]}, "extenders: extenders are not supported"),
+        (
+            profile({"placementScore": {"enabled": [{"name": "NodeResourcesFit"}]}}),
+            "profiles[0].plugins.placementScore: placement of pod groups is not supported",
+        ),
+        ({"profiles": [{"schedulerName": "a"}, {"schedulerName": "a"}]}, "profiles[1].schedulerName: a is the name"),
+        ({"profiles": [{"schedulerName": "a"}, {}]}, "profiles[1].schedulerName: is needed"),
+        (profile({"filter": {"enabled": [{"name": "X"}]}}), "profiles[0].plugins.filter.enabled[0].name: there is no"),
+        (
+            profile({"multiPoint": {"enabled": [{"name": "CinderLimits"}]}}),
+            "profiles[0].plugins.multiPoint.enabled[0].name: plugin CinderLimits was removed",
+        ),
+        (
+            profile({"multiPoint": {"enabled": [{"name": "VolumeBinding"}]}}),
+            "profiles[0].plugins.multiPoint.enabled[0].name: plugin VolumeBinding of kube-scheduler does not exist",
+        ),
+        (with_args("DynamicResources", {}), "profiles[0].pluginConfig[0].name: plugin DynamicResources of kube"),
+        (
+            profile({"filter": {"enabled": [{"name": "NodeName"}] * 2}}),
+            "profiles[0].plugins.filter.enabled: named more than once: NodeName",
+        ),
+        (
+            profile({"score": {"enabled": [{"name": "NodeAffinity", "weight": 2**31}]}}),
+            "profiles[0].plugins.score.enabled[0].weight: ",
+        ),
+        (with_args("NodeName", {"a": 1}), "profiles[0].pluginConfig[0].args: plugin NodeName takes no arguments"),
+        (profile(pluginConfig=[{"name": "NodeAffinity"}] * 2), "profiles[0].pluginConfig[1].name: arguments of"),
+        (
+            with_args("NodeAffinity", {"kind": "NodeResourcesFitArgs"}),
+            "profiles[0].pluginConfig[0].args.kind: must be NodeAffinityArgs",
+        ),
+    ],
+    ids=str,
+)
+def test_each_has_a_path_and_a_reason(config: dict[str, Any], expected: str) -> None:
+    (found,) = problems(config)
+    assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"clientConnection": {"qps": -1, "kubeconfig": "/etc/kubernetes/scheduler.conf", "burst": 0}},
+        {"leaderElection": {"leaderElect": False, "leaseDuration": "1s", "resourceLock": "endpoints"}},
+        {"leaderElection": {"leaseDuration": "0s", "resourceName": ""}},
+        {"podInitialBackoffSeconds": 86_400, "podMaxBackoffSeconds": 86_400},
+        {"delayCacheUntilActive": True, "enableContentionProfiling": False, "enableProfiling": False},
+        profile({"bind": {"disabled": [{"name": "A"}, {"name": "A"}]}}),
+    ],
+    ids=str,
+)
+def test_what_kube_scheduler_takes_is_taken(config: dict[str, Any]) -> None:
+    assert completed(config).digest() == completed({}).digest() or "profiles" in config
+
+
+class TestArguments:
+    SHAPE = "requestedToCapacityRatio"
+    STRATEGY = "profiles[0].pluginConfig[0].args.scoringStrategy"
+    AFFINITY = "profiles[0].pluginConfig[0].args.addedAffinity"
+
+    @pytest.mark.parametrize(
+        ("strategy", "path", "reason"),
+        [
+            ({"type": "Fullest"}, ".type", "Input should be"),
+            ({"type": "RequestedToCapacityRatio"}, "", "shape is required"),
+            ({SHAPE: {"shape": []}}, f".{SHAPE}.shape", "at least 1"),
+            ({SHAPE: {"shape": [{"utilization": 101, "score": 1}]}}, f".{SHAPE}.shape[0].utilization", "100"),
+            ({SHAPE: {"shape": [{"utilization": 1, "score": 11}]}}, f".{SHAPE}.shape[0].score", "10"),
+            ({SHAPE: {"shape": [{"utilization": 5, "score": 1}] * 2}}, f".{SHAPE}.shape", "strictly increasing"),
+            ({"resources": [{"name": "cpu", "weight": 101}]}, ".resources[0].weight", "100"),
+            ({"resources": [{"name": "cpu", "weight": -1}]}, ".resources[0].weight", "1"),
+        ],
+        ids=str,
+    )
+    def test_of_the_scoring_strategy(self, strategy: dict[str, Any], path: str, reason: str) -> None:
+        (found,) = problems(with_args("NodeResourcesFit", {"scoringStrategy": strategy}))
+        where, _, said = found.partition(": ")
+        assert where == self.STRATEGY + path
+        assert reason in said
+
+    @pytest.mark.parametrize(
+        ("plugin", "args", "path"),
+        [
+            ("NodeResourcesFit", {"ignoredResourceGroups": ["fine.io", "a/b"]}, "ignoredResourceGroups[1]"),
+            ("NodeResourcesFit", {"ignoredResources": ["no name"]}, "ignoredResources[0]"),
+            ("NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu", "weight": 2}]}, "resources"),
+            ("NodeResourcesBalancedAllocation", {"resources": [{"name": "cpu"}] * 2}, "resources"),
+            ("DefaultPreemption", {"minCandidateNodesPercentage": 101}, "minCandidateNodesPercentage"),
+            ("DefaultPreemption", {"minCandidateNodesAbsolute": -1}, "minCandidateNodesAbsolute"),
+            ("PodTopologySpread", {"defaultingType": "Other"}, "defaultingType"),
+        ],
+        ids=str,
+    )
+    def test_of_other_plugins(self, plugin: str, args: dict[str, Any], path: str) -> None:
+        assert paths(problems(with_args(plugin, args))) == [f"profiles[0].pluginConfig[0].args.{path}"]
+
+    @pytest.mark.parametrize(
+        ("term", "reason"),
+        [
+            ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "operator In needs values"),
+            ({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["x"]}]}, "needs exactly one whole"),
+            ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}, "takes no values"),
+            ({"matchExpressions": [{"key": "a b", "operator": "Exists"}]}, "'a b' is no label key"),
+            ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["-"]}]}, "no label has the value '-'"),
+            ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]}, "exactly one"),
+            ({"matchFields": [{"key": "metadata.uid", "operator": "In", "values": ["a"]}]}, "metadata.name"),
+        ],
+        ids=str,
+    )
+    def test_of_the_added_affinity(self, term: dict[str, Any], reason: str) -> None:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        (found,) = problems(with_args("NodeAffinity", {"addedAffinity": required}))
+        assert found.startswith(f"{self.AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]")
+        assert reason in found
+
+    def test_without_defaults_are_asked_for(self) -> None:
+        class Args(BaseModel):
+            rack: str
+
+        demanding = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
+        assert problems({}, demanding) == ["profiles[0].pluginConfig.rack: Racks: Field required"]
+
+    def test_of_plugins_that_are_not_enabled_are_checked_and_dropped(self) -> None:
+        off = {"multiPoint": {"disabled": [{"name": "NodeAffinity"}]}}
+        assert "NodeAffinity" not in completed(profile(off, pluginConfig=[{"name": "NodeAffinity", "args": {}}])).args
+        assert problems(profile(off, pluginConfig=[{"name": "NodeAffinity", "args": {"oops": 1}}]))
+
+    def test_an_object_of_another_group_may_stand_beside_those_of_a_foreign_plugin(self) -> None:
+        class Args(BaseModel):
+            kind: str = "of wood"
+
+        class Racks:
+            name = "Racks"
+
+            def __init__(self, args: Args) -> None:
+                self.args = args
+
+        foreign = Catalog([*catalog(), Entry("Racks", Racks, Args, origin="racks")])
+        found = completed(with_args("Racks", {"apiVersion": "example.com/v1", "kind": "of steel"}), foreign)
+        assert found.args["Racks"] == Args(kind="of steel")
