@@ -30,8 +30,6 @@ PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSe
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: spreads the bits of what it multiplies (Knuth's multiplicative hashing)."""
-_MANY = 4
-"""From one tied node in so many on, all nodes are mixed instead of the tied ones picked out."""
 
 
 @dataclass(slots=True)
@@ -143,6 +141,4 @@ def _first(among: BoolColumn, scores: Scores, snapshot: Snapshot, pod: Pod) -> i
     hashes = snapshot.node_columns.names.hashes
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
     mine = np.uint64(name_hash(pod.uid))
-    if len(places) * _MANY > len(hashes) and isinstance(scores.rows, slice):
-        return int((((hashes ^ mine) * _MIX) * among).argmax())  # quicker than to pick out most of them
     return int(places[((hashes[rows] ^ mine) * _MIX).argmax()])
