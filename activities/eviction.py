@@ -12,8 +12,6 @@ that has vanished, is bound, or has decided otherwise; and what was done already
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -29,8 +27,6 @@ from wharfinger.manifests.edit import clear_nomination, evict_pod
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
-
-log = logging.getLogger(__name__)
 
 IMMEDIATE = "immediate"
 GRACEFUL = "graceful"
@@ -136,9 +132,11 @@ class Evictions:
             if operation is None:
                 saga.leaving = max(saga.leaving, preemption.until_overdue(pod.deletion_timestamp, self._utc_now()))
                 return
-            kv = await self._step(saga, kv, operation)
-            if victim.pod not in saga.evicted:
+            done, kv = await self._step(saga, kv, operation)
+            if done and victim.pod not in saga.evicted:
                 saga.evicted.append(victim.pod)
+            if done and kv is None:
+                return
 
     def _decode(self, kv: KeyValue, namespace: str, name: str) -> Pod | None:
         try:
@@ -181,8 +179,11 @@ class Evictions:
             deletion=None if ends is None else (rfc3339(ends), grace),
         )
 
-    async def _step(self, saga: Saga, kv: KeyValue, operation: Operation) -> KeyValue | None:
-        """One transaction on a pod that is not the preemptor; the pod as it is afterwards. Raises `Superseded`."""
+    async def _step(self, saga: Saga, kv: KeyValue, operation: Operation) -> tuple[bool, KeyValue | None]:
+        """One transaction on a pod that is not the preemptor: whether it was done, and the pod as it is now.
+
+        Raises `Superseded`.
+        """
         while True:
             pod = saga.preemptor.pod
             preemptor_key = keys.pod(*pod.key)
@@ -200,7 +201,7 @@ class Evictions:
                 operation = Delete(kv.key)  # no room for the mark in a pod of this size
                 continue
             if answer.succeeded:
-                return answer.reads[0]
+                return True, answer.reads[0]
             current, preemptor, record = answer.reads
             found = self._standings.of_stored(saga.life, preemptor)
             if isinstance(found, Gone):
@@ -209,7 +210,7 @@ class Evictions:
                 raise Superseded(saga.outcome().model_copy(update={"complete": False}))
             saga.preemptor = found
             if current is None or current.mod_revision != kv.mod_revision:
-                return current
+                return False, current
 
     async def _clear_lower_nominations(self, saga: Saga) -> None:
         """Pods of lower priority lose their nominations to this node: its room is promised to a more important pod."""
@@ -222,8 +223,7 @@ class Evictions:
                 cleared = clear_nomination(kv.value, saga.request.node)
                 if cleared is None:
                     break
-                kv = await self._step(saga, kv, Put(kv.key, cleared))
-                await asyncio.sleep(0)
+                _, kv = await self._step(saga, kv, Put(kv.key, cleared))
 
 
 def rfc3339(time: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -149,6 +149,8 @@ class World:
         profiles: Mapping[str, Profile] = PROFILES,
         tenant: str = "common",
         cluster: str = CLUSTER,
+        eviction: str = "graceful",
+        utc_now: Callable[[], datetime] = lambda: NOW,
     ) -> Hand:
         """One more worker, synced."""
         clock = [0.0]
@@ -165,7 +167,8 @@ class World:
             identity=name,
             settings=settings,
             metrics=metrics,
-            utc_now=lambda: NOW,
+            utc_now=utc_now,
+            eviction=eviction,
         )
         hand = Hand(name, store, cache, activities, metrics, clock, asyncio.create_task(feed(store, cache)))
         self.hands.append(hand)

@@ -198,9 +198,10 @@ class Waker:
         )
 
     def _node_for(self, entry: Entry, snapshot: Snapshot) -> str | None:
-        """The node where the pod fits now, None for none; empty: only its next attempt can tell."""
+        """The node where the pod fits now, None for none; empty: its next attempt can tell, or make room for it."""
         try:
-            node = self._profiles[entry.pod.scheduler_name].evaluate(entry.pod, snapshot).decision.node
+            evaluation = self._profiles[entry.pod.scheduler_name].evaluate(entry.pod, snapshot)
+            node = evaluation.node if evaluation.nominated_node is None else ""
         except PluginError as error:
             log.warning("waking undecided pod=%s error=%r", entry.key, str(error))
             node = ""
