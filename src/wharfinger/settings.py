@@ -111,6 +111,9 @@ class WorkerSettings:
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     dispatching: DispatchSettings = field(default_factory=DispatchSettings)
     binding: BindSettings = field(default_factory=BindSettings)
+    eviction: str = "graceful"
+    """How preempted pods leave. `graceful`: marked as terminating, whoever runs them deletes them; `immediate`: deleted
+    at once, for clusters where nobody runs pods."""
     drain_timeout: float = 10.0
     """Seconds that running activities get after the first SIGTERM."""
     max_cached_workflows: int = 2000

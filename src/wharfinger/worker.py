@@ -81,6 +81,7 @@ class Worker:
             settings=settings.binding,
             metrics=self.metrics,
             utc_now=utc_now,
+            eviction=settings.eviction,
         )
         completing = Completing(clock)
         polling = worker_factory(

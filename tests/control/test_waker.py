@@ -245,3 +245,29 @@ async def test_a_pod_refused_when_there_were_no_nodes_is_woken_by_the_first() ->
         await stage.waiting("p", cpu="2", plugins=())
         await stage.put_node("n", cpu="4")
         await stage.until(lambda: stage.attempts.woken_names == ["p"])
+
+
+async def test_the_end_of_a_victim_wakes_its_preemptor() -> None:
+    async with Stage() as stage:
+        await stage.put_node("n", cpu="4")
+        await stage.bind("low", "n", cpu="4")
+        await stage.waiting("high", cpu="4", priority=10)
+        await stage.caught_up()
+        await stage.store.delete(keys.pod("default", "low"))
+        await stage.until(lambda: stage.attempts.woken)
+
+        [(name, wake)] = stage.attempts.woken
+        assert (name, wake.event, wake.object) == ("high", "AssignedPodDelete", "default/low")
+
+
+async def test_a_pod_is_woken_when_room_can_be_made_for_it() -> None:
+    """Steps: a node appears, full of less important pods that were there before: nothing fits, but evicting helps."""
+    async with Stage() as stage:
+        await stage.bind("low", "n", cpu="4")
+        await stage.waiting("high", cpu="4", priority=10)
+        await stage.waiting("equal", cpu="4", priority=0)
+        await stage.put_node("n", cpu="4")
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+
+        assert stage.attempts.woken_names == ["high"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, LeaseTtl, variable
+from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, Eviction, EvictionMode, LeaseTtl, variable
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
@@ -72,6 +72,7 @@ def dev(
         str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
     ] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    eviction: EvictionMode = Eviction.IMMEDIATE,
 ) -> None:
     """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
 
@@ -94,6 +95,7 @@ def dev(
         bind_address=bind_address,
         cluster=check_cluster(cluster),
         lease_ttl=lease_ttl,
+        eviction=eviction.value,
     )
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up

@@ -29,6 +29,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import urlsplit
@@ -86,6 +87,26 @@ LeaseTtl = Annotated[
         max=60,
         metavar="SECONDS",
         help="How long after a worker's death its pods go to the others. Short ones are lost to a busy disk.",
+    ),
+]
+"""The option of commands that run workers."""
+
+
+class Eviction(StrEnum):
+    """How a pod leaves that is preempted."""
+
+    IMMEDIATE = "immediate"
+    GRACEFUL = "graceful"
+
+
+EvictionMode = Annotated[
+    Eviction,
+    typer.Option(
+        "--eviction",
+        envvar=variable("eviction"),
+        show_envvar=False,
+        help="Preempted pods are deleted at once (`immediate`: nobody runs them), or marked as terminating and deleted "
+        "by whoever runs them (`graceful`).",
     ),
 ]
 """The option of commands that run workers."""

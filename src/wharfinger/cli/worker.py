@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, Connection, LeaseTtl, connected, variable
+from wharfinger.cli.options import (
+    DEFAULT_LEASE_TTL,
+    RUN,
+    Connection,
+    Eviction,
+    EvictionMode,
+    LeaseTtl,
+    connected,
+    variable,
+)
 from wharfinger.settings import LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
@@ -68,6 +77,7 @@ def worker(
         ),
     ] = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    eviction: EvictionMode = Eviction.GRACEFUL,
     log_level: Annotated[
         Level,
         typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
@@ -95,6 +105,7 @@ def worker(
         bind_address=bind_address,
         health_port=health_port,
         lease=LeaseSettings(ttl=lease_ttl),
+        eviction=eviction.value,
     )
     code = uvloop.run(run_worker(settings))
     if code:

@@ -57,6 +57,8 @@ class DevSettings:
     cluster: str = DEFAULT_CLUSTER
     lease_ttl: float = LeaseSettings().ttl
     """Seconds from a worker's death until its pods go to the others."""
+    eviction: str = "immediate"
+    """How preempted pods leave: nobody runs pods here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,7 @@ class DevTree:
                 f"--bind-address={self.settings.bind_address}",
                 f"--health-port={self.health_ports[index]}",
                 f"--lease-ttl={self.settings.lease_ttl:g}",
+                f"--eviction={self.settings.eviction}",
             )
 
         name = f"worker-{index}"
