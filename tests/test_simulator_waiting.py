@@ -119,6 +119,75 @@ def test_a_decision_with_a_node_parks_too_and_anything_wakes_it(simulator: Simul
     assert simulator.add(node("tiny", cpu="0")) == [WEB]
 
 
+def test_any_change_of_its_own_wakes_a_pod_that_nobody_refused(simulator: Simulator) -> None:
+    simulator.add(pod("web"))
+    simulator.park(WEB, simulator.decide(WEB))
+    assert simulator.update(pod("web", status={"phase": "Pending"})) == [WEB]
+
+
+class TestTermsAboutOtherPods:
+    """As kube-scheduler has it, and no more than that."""
+
+    @staticmethod
+    def about(kind: str, **labels: str) -> dict[str, Any]:
+        term = {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}}
+        return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    @pytest.fixture
+    def simulator(self) -> Simulator:
+        """One node in a zone, with a pod on it."""
+        simulator = Simulator()
+        simulator.add(node("n1", labels={"zone": "a"}))
+        simulator.add(self.old(app="db"))
+        return simulator
+
+    @staticmethod
+    def old(**labels: str) -> dict[str, Any]:
+        return pod("old", nodeName="n1", metadata={"labels": labels})
+
+    def test_whom_it_is_drawn_to_wakes_a_pod_when_it_is_bound(self, simulator: Simulator) -> None:
+        web = refused(simulator, pod("web", affinity=self.about("podAffinity", app="cache")))
+        assert simulator.add(pod("other", nodeName="n1")) == []
+        simulator.add(pod("cache", metadata={"labels": {"app": "cache"}}))
+        assert simulator.bind(("default", "cache"), "n1") == [web]
+
+    def test_whom_it_is_kept_from_wakes_a_pod_when_it_ends(self, simulator: Simulator) -> None:
+        web = refused(simulator, pod("web", affinity=self.about("podAntiAffinity", app="db")))
+        assert simulator.add(pod("other", nodeName="n1")) == []
+        assert simulator.delete("Pod", "old") == [web]
+
+    def test_who_keeps_it_away_wakes_a_pod_when_it_ends_and_no_new_node_does(self, simulator: Simulator) -> None:
+        simulator.add(pod("lonely", nodeName="n1", affinity=self.about("podAntiAffinity", app="web")))
+        web = refused(simulator, pod("web", metadata={"labels": {"app": "web"}}))
+        assert simulator.add(node("n2", labels={"zone": "b"})) == []
+        assert simulator.delete("Pod", "lonely") == [web]
+
+    def test_another_label_of_whom_it_is_kept_from_is_not_shown_to_it(self, simulator: Simulator) -> None:
+        refused(simulator, pod("web", affinity=self.about("podAntiAffinity", app="db")))
+        assert simulator.update(self.old(app="other")) == []
+
+    def test_another_label_wakes_whom_spread_constraints_refused(self, simulator: Simulator) -> None:
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "db"}},
+            "minDomains": 2,
+        }
+        labels = {"labels": {"app": "db"}}
+        db = refused(simulator, pod("db", metadata=labels, topologySpreadConstraints=[constraint]))
+        refused(simulator, pod("far", metadata={"namespace": "default"}, affinity=self.about("podAffinity", app="x")))
+        assert simulator.update(self.old(app="other")) == [db]
+
+    def test_the_end_of_a_series_does_not_wake_who_would_begin_another(self, simulator: Simulator) -> None:
+        affinity = self.about("podAffinity", app="db")
+        simulator.update(node("n1", labels={"zone": "a"}, unschedulable=True))
+        simulator.add(node("n2", labels={"zone": "b"}))
+        refused(simulator, pod("db", metadata={"labels": {"app": "db"}}, affinity=affinity))
+        assert simulator.delete("Pod", "old") == []
+        assert simulator.decide(("default", "db")).node == "n2"
+
+
 class TestGates:
     GATES = ({"name": "quota"}, {"name": "budget"})
 

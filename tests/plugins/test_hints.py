@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.framework.objects import node, pod
+from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.events import (
     Action,
     ClusterEvent,
@@ -18,7 +19,7 @@ from wharfinger.model.events import (
 )
 from wharfinger.model.node import Node
 from wharfinger.model.pod import HostPort, Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
+from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement, Taint, Toleration
 from wharfinger.plugins import names
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
@@ -208,3 +209,23 @@ def test_room_promised_to_a_nominated_pod_helps_only_those_it_was_kept_from() ->
     assert helps(names.NODE_RESOURCES_FIT, BIG, ends(promised))
     assert not helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=6), ends(promised))
     assert helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=6), ends(promised.on("n1")))
+
+
+class TestInterPodAffinityBeyondKubeScheduler:
+    """What its hints forget, ours do not; but who asks what it would do is not told."""
+
+    SELF = PodAffinityTerm("zone", LabelSelector((Requirement("app", Operator.IN, ("db",)),)), frozenset({"default"}))
+    FIRST = pod(labels={"app": "db"}, required_affinity=(SELF,))
+
+    @pytest.mark.parametrize(
+        ("waiting", "event"),
+        [
+            (pod(), appears(node())),
+            (pod(), changes(node(labels={"zone": "a"}), node(labels={"zone": "b"}))),
+            (FIRST, ends(pod("last", labels={"app": "db"}).on("n1"))),
+        ],
+        ids=["repelled, new node", "repelled, relabelled node", "first of a series"],
+    )
+    def test_helps_only_beyond(self, waiting: Pod, event: ClusterEvent) -> None:
+        assert helps(names.INTER_POD_AFFINITY, waiting, event)
+        assert PROFILE.may_help(event, waiting, (names.INTER_POD_AFFINITY,), beyond=False) is None

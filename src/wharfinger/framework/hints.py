@@ -26,8 +26,10 @@ class HintTable:
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         self._hints: Mapping[str, tuple[EventHint, ...]] = {plugin.name: _hints_of(plugin) for plugin in plugins}
 
-    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str]) -> str | None:
+    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str], *, beyond: bool = True) -> str | None:
         """The first of the rejecting plugins whose hint says to try again, None when none does.
+
+        `beyond`: with what kube-scheduler forgets.
 
         A pod refused by nobody in particular (there was no node) is helped by every event that any plugin cares
         for. An update of a waiting pod concerns that pod alone, and a changed specification always counts. Room that
@@ -43,6 +45,8 @@ class HintTable:
             if rejectors and name not in rejectors:
                 continue
             for hint in hints:
+                if hint.beyond and not beyond:
+                    continue
                 if _matches(hint, event) and (not rejectors or _helps(name, hint, pod, event)):
                     return name
         return self._unknown(rejectors)

@@ -302,6 +302,8 @@ class EventHint:
     actions: Action
     helps: Hint | None = None
     """None = every such event."""
+    beyond: bool = False
+    """A case that kube-scheduler forgets; left out where the question is what it would do."""
 
 
 @runtime_checkable

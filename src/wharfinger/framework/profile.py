@@ -163,9 +163,12 @@ class Profile:
         name, queue_key = self._queue_key
         return call(name, "QueueSort", queue_key, pod, arrival)
 
-    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str]) -> str | None:
-        """The plugin whose queueing hint says that the event may help the refused pod; None when none does."""
-        return self._hints.may_help(event, pod, rejectors)
+    def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str], *, beyond: bool = True) -> str | None:
+        """The plugin whose queueing hint says that the event may help the refused pod; None when none does.
+
+        `beyond`: with cases that kube-scheduler forgets.
+        """
+        return self._hints.may_help(event, pod, rejectors, beyond=beyond)
 
     def concerns(self, event: ClusterEvent, rejectors: Sequence[str]) -> bool:
         """Whether an event of this kind may help pods that these plugins refused at all: cheaper than `may_help`."""

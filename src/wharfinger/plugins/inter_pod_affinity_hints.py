@@ -1,7 +1,7 @@
 """Which events may help a pod that InterPodAffinity refused.
 
-kube-scheduler's hints, and what these forget: a pod without terms of its own, refused because placed pods repel it,
-hears of nodes that appear or change their labels; the first pod of a series hears of the end of the last one.
+kube-scheduler's hints, and `beyond` them what these forget: a pod without terms of its own, refused because placed pods
+repel it, hears of nodes that appear or change their labels; the first pod of a series of the end of the last one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ def hints() -> Sequence[EventHint]:
         EventHint(Resource.ASSIGNED_POD, pods, _pod_helps),
         EventHint(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
         EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, _node_helps),
+        EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, _may_not_repel, beyond=True),
+        EventHint(Resource.ASSIGNED_POD, Action.DELETE, _was_last_of_series, beyond=True),
     )
 
 
@@ -31,7 +33,7 @@ def _pod_helps(pod: Pod, event: ClusterEvent) -> bool:
     if not isinstance(old, Pod):
         return isinstance(new, Pod) and _satisfies(pod.required_affinity, new, around)
     if not isinstance(new, Pod):
-        return _offended(pod, old, around) or _was_last_of_series(pod, old, around)
+        return _offended(pod, old, around)
     if _satisfies(pod.required_affinity, new, around) and not _satisfies(pod.required_affinity, old, around):
         return True
     terms = pod.required_anti_affinity
@@ -45,10 +47,15 @@ def _offended(pod: Pod, gone: Pod, around: Surroundings) -> bool:
     )
 
 
-def _was_last_of_series(pod: Pod, gone: Pod, around: Surroundings) -> bool:
+def _was_last_of_series(pod: Pod, event: ClusterEvent) -> bool:
     """Whether the pod may be the first of a series that the gone one belonged to."""
-    terms = pod.required_affinity
-    return _satisfies(terms, gone, around) and _satisfies(terms, pod, around)
+    terms, around = pod.required_affinity, event.surroundings
+    return isinstance(event.old, Pod) and _satisfies(terms, event.old, around) and _satisfies(terms, pod, around)
+
+
+def _may_not_repel(pod: Pod, event: ClusterEvent) -> bool:  # noqa: ARG001
+    """Whom placed pods repel does not know their topologies: any node may lie outside them now."""
+    return not pod.required_affinity and not pod.required_anti_affinity
 
 
 def _node_helps(pod: Pod, event: ClusterEvent) -> bool:
@@ -57,10 +64,7 @@ def _node_helps(pod: Pod, event: ClusterEvent) -> bool:
         return False
     if not isinstance(old, Node):
         affinity = pod.required_affinity
-        repels = bool(pod.required_anti_affinity) or not affinity
-        return repels or any(term.topology_key in new.labels for term in affinity)
-    if not pod.required_affinity and not pod.required_anti_affinity:
-        return True  # whom placed pods repel does not know their topologies
+        return bool(pod.required_anti_affinity) or any(term.topology_key in new.labels for term in affinity)
     for term in pod.required_affinity:
         value = new.labels.get(term.topology_key)
         if value is not None and value != old.labels.get(term.topology_key):

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import SUCCESS, Status
-from wharfinger.model.events import ClusterEvent, Resource
+from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.plugins.names import POD_TOPOLOGY_SPREAD
 
 Rejectors: TypeAlias = "tuple[str, ...]"
 
@@ -43,7 +44,9 @@ class WaitingPods:
         pod = None if key is None else self._pods.get(key)
         if key in self._waits and (pod is None or not pod.pending or pod.identity != self._waits[key][0]):
             self._discard(key)
-        found = {key for event in events for key in self._concerned(event) if self._wakes(event, key)}
+        found = {other for event in events for other in self._concerned(event) if self._wakes(event, other)}
+        if key in self._waits and not self._waits[key][1]:
+            found.add(key)  # refused by nobody: whatever changes of it may be what was wrong
         for woken in found:
             self._discard(woken)
         if pod is not None and pod.pending:
@@ -80,8 +83,27 @@ class WaitingPods:
         if profile is None:
             return False
         _, rejectors = self._waits[key]
-        return profile.may_help(event, pod, rejectors) is not None and self._gate(pod).ok
+        if not offered(event, pod, rejectors):
+            return False
+        return profile.may_help(event, pod, rejectors, beyond=False) is not None and self._gate(pod).ok
 
     def _gate(self, pod: Pod) -> Status:
         profile = self._profiles.get(pod.scheduler_name)
         return SUCCESS if profile is None else profile.gate(pod)
+
+
+def offered(event: ClusterEvent, waiting: Pod, rejectors: Rejectors) -> bool:
+    """Whether kube-scheduler shows such an event to the pod's plugins at all.
+
+    A bound pod that appears or changes, unless it gives room back, it shows only to pods that it may attract and to
+    those that PodTopologySpread refused (1.36, `getUnschedulablePodsWithCrossTopologyTerm`).
+    """
+    new = event.new
+    if event.resource is not Resource.ASSIGNED_POD or not isinstance(new, Pod):
+        return True
+    if Action.UPDATE_POD_SCALE_DOWN in event.action:
+        return True
+    if POD_TOPOLOGY_SPREAD in rejectors and new.namespace == waiting.namespace:
+        return True
+    labels = event.surroundings.namespace_labels(new.namespace)
+    return any(term.selects(new.namespace, labels, new.labels) for term in waiting.required_affinity)
