@@ -21,7 +21,7 @@ from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
 from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
 from wharfinger.framework.local_table import LocalFilter, LocalScore
 from wharfinger.framework.scoring import Scorer
-from wharfinger.framework.search import Searcher
+from wharfinger.framework.searcher import Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
 from wharfinger.framework.trial import FailedSearch

@@ -7,7 +7,8 @@ import numpy as np
 from wharfinger.framework.columns import RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Search, Searcher, verify_alone
+from wharfinger.framework.search import Search
+from wharfinger.framework.searcher import Searcher, verify_alone
 from wharfinger.framework.status import Code, Status
 from wharfinger.model.pod import Pod
 

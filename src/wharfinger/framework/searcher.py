@@ -1,0 +1,232 @@
+"""Which nodes are feasible: PreFilter, then Filter, over all nodes of a snapshot.
+
+Filters are looked at in profile order and a node counts under the plugin that refused it first. What later filters
+say of a node already refused is computed when somebody asks (`evaluation`), not here. Nodes where preemption has made
+room for other pods must do twice: with those pods, and without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from wharfinger.errors import PluginError
+from wharfinger.framework import message, sampling
+from wharfinger.framework.adapters import FilterStep
+from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.interface import PreFilter
+from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, pre_filtered
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.search import Said, Search, outside
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status, unresolvable
+from wharfinger.model.pod import Pod
+
+PreFilterStep: TypeAlias = "tuple[str, PreFilter]"
+"""A plugin that has a PreFilter, and its name."""
+
+
+class PreFiltered(NamedTuple):
+    """What the PreFilters said together."""
+
+    rejection: Status | None
+    possible: frozenset[str] | None
+    restricting: tuple[str, ...]
+
+
+class Searcher:
+    """Searches for one profile."""
+
+    def __init__(
+        self,
+        local: LocalPlugins,
+        *,
+        pre_filters: Sequence[PreFilterStep],
+        others: Sequence[tuple[int, FilterStep]],
+        percentage: int | None,
+        scored: bool,
+    ) -> None:
+        """What a profile searches with.
+
+        Args:
+            local: The Local plugins.
+            pre_filters: Of all plugins, in order.
+            others: Filters that are not Local, with their place among all filters, in order.
+            percentage: Of nodes to look for, see `sampling`; None = look at every node.
+            scored: Whether the profile scores at all; if not, one feasible node will do for a sampling search.
+        """
+        self._local = local
+        self._pre_filters = pre_filters
+        self._others = others
+        self._percentage = percentage
+        self._scored = scored
+
+    def search(self, state: CycleState, pod: Pod, snapshot: Snapshot, start: int = 0) -> Search:
+        """Run PreFilter and Filter plugins over the snapshot. Raises PluginError."""
+        search = self._begin(state, pod, snapshot)
+        search.next_start = start
+        if search.rejection is not None:
+            return search
+        self._filter(search, state, pod)
+        if snapshot.nominated:
+            self._press(search, pod)
+        self._choose_from(search, pod, start)
+        return search
+
+    def verify(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo | None = None) -> Status:
+        """Every filter's answer for one row, perhaps as if it were `info`: the first refusal, or success."""
+        here = snapshot.rows[row] if info is None else info
+        others = nominated_before(pod, snapshot, here.node.name)
+        if others:
+            status = self._one(pod, snapshot, row, with_pods(here, others))
+            if not status.ok:
+                return status
+        return self._one(pod, snapshot, row, here)
+
+    def looks_at_one_node(self, state: CycleState) -> bool:
+        """Whether, in the decision of this state, every filter looked at one node at a time."""
+        return all(step.name in state.skipped_filters for _, step in self._others)
+
+    # --- one after the other ------------------------------------------------------------------
+
+    def _begin(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Search:
+        local = self._local.of(pod, snapshot)
+        table = local.table
+        search = Search(snapshot, local, table.codes, table.statuses, table.positions, alive=table.alive)
+        said = self._pre_filter(local, state, pod, snapshot)
+        search.rejection, search.restricting = said.rejection, said.restricting
+        if said.possible is not None and said.rejection is None:
+            search.among = np.zeros(len(snapshot), dtype=np.bool_)
+            search.among[[snapshot.index[name] for name in said.possible if name in snapshot.index]] = True
+            search.alive = search.among if search.alive is None else search.alive & search.among
+        return search
+
+    def _pre_filter(self, local: LocalClass, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFiltered:
+        """Run the PreFilters: those of Local plugins have answered already."""
+        rejection: Status | None = None
+        possible: frozenset[str] | None = None
+        restricting: tuple[str, ...] = ()
+        for name, plugin in self._pre_filters:
+            answer = local.pre_filtered.get(name)
+            if answer is None:
+                answer = pre_filtered(name, plugin, state, pod, snapshot)
+            status = answer.status
+            if status.code is Code.SKIP:
+                state.skipped_filters.add(name)
+            elif status.rejected:
+                rejection = status.by(name)
+                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    break
+            if answer.nodes is not None:
+                possible = _common(name, possible, answer.nodes)
+                restricting = tuple(sorted((*restricting, name)))
+                if not possible:
+                    rejection = unresolvable(message.contradiction(restricting)).by(restricting[0])
+                    break
+        return PreFiltered(rejection, possible, restricting)
+
+    def _filter(self, search: Search, state: CycleState, pod: Pod) -> None:
+        """Run the filters that are not Local, for as long as a node is left."""
+        left = search.alive
+        for position, step in self._others:
+            if step.name in state.skipped_filters:
+                continue
+            before_local = position < self._local.last_filter  # then it may be the first to refuse anywhere
+            if left is not None and not before_local and not left.any():
+                break
+            verdicts = step.verdicts(state, pod, search.snapshot, None if before_local else left)
+            if verdicts is None:
+                continue
+            refused: BoolColumn = verdicts.codes != 0
+            if refused.any():
+                search.said.append(Said(position, step.name, verdicts))
+                left = ~refused if left is None else left & ~refused
+        search.alive = left
+
+    def _press(self, search: Search, pod: Pod) -> None:
+        """Nodes with nominated pods must do with those pods too."""
+        snapshot = search.snapshot
+        for name in snapshot.nominated:
+            row = snapshot.index.get(name)
+            others = nominated_before(pod, snapshot, name) if row is not None else ()
+            if row is None or not others or (search.among is not None and not search.among[row]):
+                continue
+            status = self._one(pod, snapshot, row, with_pods(snapshot.rows[row], others))
+            if not status.ok:
+                search.pressed[row] = status
+        if search.pressed:
+            alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive.copy()
+            alive[list(search.pressed)] = False
+            search.alive = alive
+
+    def _choose_from(self, search: Search, pod: Pod, start: int) -> None:
+        """The node nominated for the pod alone, if it does; else a sample, if the profile wants one; else all."""
+        snapshot = search.snapshot
+        if pod.nominated_node_name:
+            row = snapshot.index.get(pod.nominated_node_name)
+            if row is not None and (search.alive is None or search.alive[row]):
+                search.alive = np.zeros(len(snapshot), dtype=np.bool_)
+                search.alive[row] = True
+                search.examined = search.alive
+                return
+        if self._percentage is not None:
+            alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive
+            searched = len(snapshot) if search.among is None else int(search.among.sum())
+            most = sampling.wanted(searched, self._percentage) if self._scored else 1
+            sample = sampling.take(snapshot, alive, search.among, most, start)
+            search.examined, search.alive, search.next_start = sample.examined, sample.feasible, sample.next_start
+
+    def _one(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo) -> Status:
+        """One pass over one row."""
+        if info is not snapshot.rows[row]:
+            snapshot = snapshot.with_pods_changed({row: info})
+        state = CycleState()
+        local = self._local.known(pod, snapshot)
+        said = self._pre_filter(local, state, pod, snapshot)
+        if said.rejection is not None:
+            return said.rejection
+        if said.possible is not None and info.node.name not in said.possible:
+            return outside(said.restricting)
+        status, place = local.table.judge(info)
+        for position, step in self._others:
+            if position > place:
+                break
+            if step.name not in state.skipped_filters:
+                answer = step.one(state, pod, snapshot, row)
+                if not answer.ok:
+                    return answer
+        return status
+
+
+def verify_alone(pod: Pod, search: Search, info: NodeInfo) -> Status:
+    """The same as `Searcher.verify`, where every filter looks at one node at a time."""
+    table = search.local.table
+    others = nominated_before(pod, search.snapshot, info.node.name)
+    if others:
+        status, _ = table.judge(with_pods(info, others))
+        if not status.ok:
+            return status
+    return table.judge(info)[0]
+
+
+def nominated_before(pod: Pod, snapshot: Snapshot, node_name: str) -> tuple[Pod, ...]:
+    """Pods nominated to the node that go first: of the same or a higher priority."""
+    there = snapshot.nominated.get(node_name, ())
+    return tuple(other for other in there if other.priority >= pod.priority and other.key != pod.key)
+
+
+def with_pods(info: NodeInfo, pods: Sequence[Pod]) -> NodeInfo:
+    """The node with more pods on it."""
+    for pod in pods:
+        info = info.with_pod(pod)
+    return info
+
+
+def _common(plugin: str, possible: frozenset[str] | None, named: object) -> frozenset[str]:
+    """The nodes that are possible still, now that a plugin named its own."""
+    if not isinstance(named, Set):
+        raise PluginError(plugin, "PreFilter", f"named the nodes {named!r}, not a set of names")
+    return frozenset(named) if possible is None else possible & named
