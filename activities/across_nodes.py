@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from wharfinger.cache.cache import Cache
@@ -36,10 +37,10 @@ NOWHERE: frozenset[str] = frozenset()
 
 
 @runtime_checkable
-class SpreadsByDefault(Protocol):
-    """A plugin that may hold pods to hard spread constraints which they do not name themselves."""
+class SpreadsHard(Protocol):
+    """A plugin that holds pods to hard spread constraints, their own or a profile's."""
 
-    def spreads_hard(self, pod: Pod) -> bool:
+    def spreads_hard(self, pod: Pod, surroundings: Surroundings) -> bool:
         """Whether it does with this pod."""
         ...
 
@@ -53,8 +54,11 @@ class AcrossNodes:
     keeps_away: frozenset[str] = NOWHERE
     """Whose pods the pod's rules may keep from nodes once it is bound."""
 
+    leans: bool = False
+    """Whether other pods' being where they are may be what lets the pod in: affinity, or spreading evenly."""
+
     def __bool__(self) -> bool:
-        return bool(self.looks_at)
+        return self.leans or bool(self.looks_at)
 
 
 NONE = AcrossNodes()
@@ -66,9 +70,11 @@ def rules_of(pod: Pod, profile: Profile, surroundings: Surroundings) -> AcrossNo
     looks_at = keeps_away
     if _may_be_first(pod, surroundings):
         looks_at = looks_at | _selected(pod.required_affinity)
-    if _spreads_hard(pod, profile):
+    spreads = any(plugin.spreads_hard(pod, surroundings) for plugin in _spreading(profile))
+    if spreads:
         looks_at = looks_at | {pod.namespace}
-    return AcrossNodes(_bounded(looks_at), _bounded(keeps_away)) if looks_at else NONE
+    leans = spreads or bool(pod.required_affinity)
+    return AcrossNodes(_bounded(looks_at), _bounded(keeps_away), leans) if looks_at or leans else NONE
 
 
 def conditions(pod: Pod, rules: AcrossNodes, cache: Cache) -> list[Condition]:
@@ -110,7 +116,6 @@ def _may_be_first(pod: Pod, surroundings: Surroundings) -> bool:
     return bool(terms) and all(term.selects(pod.namespace, labels, pod.labels) for term in terms)
 
 
-def _spreads_hard(pod: Pod, profile: Profile) -> bool:
-    if pod.spread_constraints:
-        return any(constraint.hard for constraint in pod.spread_constraints)
-    return any(isinstance(plugin, SpreadsByDefault) and plugin.spreads_hard(pod) for plugin in profile.plugins)
+@lru_cache(maxsize=64)
+def _spreading(profile: Profile) -> tuple[SpreadsHard, ...]:
+    return tuple(plugin for plugin in profile.plugins if isinstance(plugin, SpreadsHard))

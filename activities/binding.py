@@ -31,7 +31,7 @@ from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.activities.commit import Commit, Moved, prepare, read_failure
 from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
-from wharfinger.activities.verification import Verification
+from wharfinger.activities.verification import LEANS, Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge, Unavailable
@@ -48,6 +48,10 @@ from wharfinger.telemetry import Metrics
 log = logging.getLogger(__name__)
 
 BINDER = "DefaultBinder"
+TURNS = 5
+"""Tries of a bind that relies on pods which are being bound themselves, the last one without regard for that."""
+TURN = 0.1
+"""Seconds at most between them; anything that happens begins the next one."""
 TOO_LARGE = "pod is too large for etcd to hold it bound: it has {size:,} bytes, and etcd takes 1.5 MiB a request"
 
 
@@ -64,9 +68,16 @@ class Effort:
     rules: AcrossNodes
     began: float
     tries: int = 0
+    may_wait: bool = False
+    """Whether there is time for pods that the placement relies on to be bound first."""
     lost: str = ""
     """Why the last node was given up."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def waits(self) -> bool:
+        """Whether others are to be bound first."""
+        return self.may_wait and self.lost.startswith(LEANS)
 
     @property
     def placed(self) -> Placed:
@@ -127,13 +138,21 @@ class Bindings:
             return Gone(reason="not-ours", detail=f"this worker has no profile {found.pod.scheduler_name}")
         rules = across_nodes.rules_of(found.pod, profile, self._cache.surroundings)
         effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
-        async with contextlib.AsyncExitStack() as stack:
-            for namespace in sorted(rules.looks_at):  # each compares what the former one rewrote
-                await stack.enter_async_context(self._lock(keys.bound(namespace)))
-            return await self._on_nodes(effort)
+        for turn in range(TURNS if rules.leans else 1):
+            effort.may_wait = rules.leans and turn < TURNS - 1
+            async with contextlib.AsyncExitStack() as stack:
+                for namespace in sorted(rules.looks_at):  # each compares what the former one rewrote
+                    await stack.enter_async_context(self._lock(keys.bound(namespace)))
+                outcome = await self._on_nodes(effort)
+            if outcome is not None:
+                return outcome
+            if not effort.waits:
+                break
+            await self._cache.progress.wait_for(self._cache.progress.revision + 1, TURN)
+        return await self._give_up(effort)
 
-    async def _on_nodes(self, effort: Effort) -> BindOutcome:
-        """Try the chosen node, then the runners-up."""
+    async def _on_nodes(self, effort: Effort) -> BindOutcome | None:
+        """Try the chosen node, then the runners-up; None when none is left, or to let others be bound first."""
         for node_name in candidates(effort.placed):
             async with self._lock(node_name):
                 outcome = await self._on_node(effort, node_name)
@@ -141,8 +160,10 @@ class Bindings:
                 effort.profile.unreserve(effort.state, effort.found.pod, effort.placed.node)
             if outcome is not None:
                 return outcome
+            if effort.waits:
+                break
             effort.note(f"{node_name}: {effort.lost}")
-        return await self._give_up(effort)
+        return None
 
     async def _on_node(self, effort: Effort, node_name: str) -> BindOutcome | None:
         """Try one node a few times; None when it is to be given up, with the reason in `effort.lost`."""
@@ -236,8 +257,7 @@ class Bindings:
         pod, node_name = commit.found.pod, commit.node.name
         if self._cache.progress.revision < answer.revision:  # else the watch has told both already, and what came then
             self._cache.assume(pod, node_name)
-            self._cache.mark_sent(pod.identity)
-            self._cache.settle(pod.identity, answer.revision)
+            self._cache.confirm(pod.identity, answer.revision)
             self._cache.bindings.set(node_name, answer.revision)
             across_nodes.advance(pod, commit.rules, self._cache, answer.revision)
         self._count(effort)

@@ -6,7 +6,9 @@ room are, and rules across nodes: another worker's rules are not ours to overrul
 happened to the pod and the node since this worker decided, the answer is known.
 
 One node is looked at, unless rules across nodes are involved: the pod's own, or the anti-affinity of pods that are
-placed. A plain pod's answer is not kept beyond the next pod with anti-affinity that is placed anywhere.
+placed. A rule that other pods help to keep (affinity, even spreading) must hold without those of which nobody knows
+yet whether they will be bound. A plain pod's answer is not kept beyond the next pod with anti-affinity that is placed
+anywhere.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPo
 """Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
 REMEMBERED = 1024
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
+
+
+LEANS = "it relies on pods that are not bound yet"
+"""Begins the refusal of a placement whose rules hold only if other pods are bound where this worker expects them."""
 
 
 class Seen(NamedTuple):
@@ -68,11 +74,15 @@ class Verification:
         only = None if self._looks_beyond(pod, rules) else node_name
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
+        if status.ok and rules.leans and self._cache.assumed():
+            status = profile.verify(pod, self._cache.snapshot(confirmed=True), node_name)
+            if not status.ok:
+                return f"{LEANS}: {status.message}"
         return "" if status.ok else f"{status.plugin}: {status.message}"
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
-        if rules or pod.required_affinity:
+        if rules:
             return True
         labels = self._cache.surroundings.namespace_labels(pod.namespace)
         return self._cache.anti_affinity.concerns(pod, labels)
@@ -83,7 +93,7 @@ class Verification:
         Asked once a decision. Rules across nodes depend on more than these two.
         """
         seen = self._decided.pop(pod.identity, None)
-        if seen is None or rules or pod.required_affinity:
+        if seen is None or rules:
             return False
         now = self._seen(pod, node_name)
         return (

@@ -59,13 +59,15 @@ def test_anti_affinity_looks_at_the_namespaces_it_names_and_keeps_their_pods_awa
 
 
 def test_hard_spread_looks_at_its_own_namespace_and_keeps_nobody_away() -> None:
-    assert rules(spread_constraints=(SpreadConstraint(1, "zone", True, WEB),)) == AcrossNodes(frozenset({"shop"}))
+    assert rules(spread_constraints=(SpreadConstraint(1, "zone", True, WEB),)) == AcrossNodes(
+        frozenset({"shop"}), leans=True
+    )
     assert rules(spread_constraints=(SpreadConstraint(1, "zone", False, WEB),)) == NONE
 
 
 def test_affinity_matters_to_the_transaction_only_where_the_pod_may_be_the_first_of_its_kind() -> None:
-    assert rules(required_affinity=(term(WEB),)) == AcrossNodes(frozenset({"shop"}))
-    assert rules(required_affinity=(term(DB),)) == NONE
+    assert rules(required_affinity=(term(WEB),)) == AcrossNodes(frozenset({"shop"}), leans=True)
+    assert rules(required_affinity=(term(DB),)) == AcrossNodes(leans=True)
 
 
 def test_preferences_hold_nobody_up() -> None:

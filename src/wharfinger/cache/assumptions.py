@@ -2,7 +2,7 @@
 
 ::
 
-    assume ──► unsent ──mark_sent──► sent ──settle(revision)──► settling
+    assume ──► unsent ──mark_sent──► sent ──settle(revision)──► settling ; confirmed when it surely happened
                  │ expire, forget     │ forget                    │ the watch reached the revision
                  ▼                    ▼                           ▼
                ended ◄────── the watch shows the pod bound, finished or deleted
@@ -36,6 +36,7 @@ class _Held:
     since: float
     sent: bool = False
     settles_at: int | None = None
+    confirmed: bool = False
 
 
 class Assumptions:
@@ -73,6 +74,16 @@ class Assumptions:
         held = self._held.get(identity)
         if held is not None:
             held.sent = True
+
+    def confirm(self, identity: PodIdentity) -> None:
+        """The transaction happened; the watch will say so too."""
+        held = self._held.get(identity)
+        if held is not None:
+            held.sent = held.confirmed = True
+
+    def unconfirmed(self) -> tuple[PodIdentity, ...]:
+        """Those of which nobody knows yet whether they will be bound."""
+        return tuple(identity for identity, held in self._held.items() if not held.confirmed)
 
     def settle_at(self, identity: PodIdentity, revision: int) -> None:
         """Nobody knows what became of the transaction; at `revision` the watch has told."""

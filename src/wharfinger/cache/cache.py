@@ -122,6 +122,11 @@ class Cache:
         self._settle()
         return self._assumptions.is_sent(identity)
 
+    def confirm(self, identity: PodIdentity, revision: int) -> None:
+        """The transaction happened at that revision: the assumption is as good as what the watch will show."""
+        self._assumptions.confirm(identity)
+        self.settle(identity, revision)
+
     def forget(self, identity: PodIdentity) -> None:
         """The transaction surely did not happen: the assumption ends."""
         self._drop(identity)
@@ -155,19 +160,27 @@ class Cache:
     # --- reading ------------------------------------------------------------------------------
 
     def snapshot(
-        self, *, excluding: PodIdentity | None = None, without_assumed: bool = False, only: str | None = None
+        self,
+        *,
+        excluding: PodIdentity | None = None,
+        without_assumed: bool = False,
+        confirmed: bool = False,
+        only: str | None = None,
     ) -> Snapshot:
         """The state at `progress.revision`.
 
         Args:
             excluding: As if this pod were not assumed.
             without_assumed: As if no pod were assumed.
+            confirmed: With no other assumed pods than those whose transactions have happened.
             only: That one node alone (empty when it is not there); cheap, for verifying a placement.
         """
         self._settle()
         gone: tuple[PodIdentity, ...] = ()
         if without_assumed:
             gone = tuple(assumption.identity for assumption in self._assumptions)
+        elif confirmed:
+            gone = self._assumptions.unconfirmed()
         elif excluding is not None and self._assumptions.get(excluding) is not None:
             gone = (excluding,)
         if only is not None:

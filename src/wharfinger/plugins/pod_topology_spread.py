@@ -25,6 +25,7 @@ from wharfinger.framework.status import SKIP, SUCCESS, Status
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.events import ClusterEvent, Resource
 from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import Surroundings
 from wharfinger.plugins import names
 from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from wharfinger.plugins.spread_constraints import PodSpreads, Spread
@@ -54,6 +55,10 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score, QueueingHints):
         spreads = self._spreads.of(pod, snapshot.surroundings, hard=True)
         state.write(_HARD, spreads)
         return _PASS if spreads else _SKIP
+
+    def spreads_hard(self, pod: Pod, surroundings: Surroundings) -> bool:
+        """Whether hard constraints hold for the pod: its bind then has to look at its whole namespace."""
+        return bool(self._spreads.of(pod, surroundings, hard=True))
 
     def filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
         """Refuses domains that would have too many pods, and nodes without a topology key."""

@@ -1,0 +1,277 @@
+"""Rules across nodes hold whoever binds: several workers on one store, each with a cache that may be behind.
+
+Each interleaving is played twice: as it is, where the rule holds, and on a store that forgets to compare the keys
+of rules across nodes, where it breaks. So every one of these keys is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.activities.conftest import Hand, World
+from wharfinger.contracts.scheduling import Placed
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Condition, Operation, TxnResult, Unmoved
+from wharfinger.settings import BindSettings
+
+CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Forgetful(MemoryStore):
+    """A store that is never asked about rules across nodes."""
+
+    async def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> TxnResult:
+        kept = [one for one in compares if not _across_nodes(one)]
+        result = await super().txn(kept, success, failure if len(kept) == len(compares) else ())
+        if not result.succeeded:
+            reads = (await super().txn([], failure)).reads
+            return TxnResult(False, result.revision, reads)
+        return result
+
+
+def _across_nodes(condition: Condition) -> bool:
+    key = condition.prefix if isinstance(condition, Unmoved) else condition.key
+    return key.startswith((keys.BOUND, keys.TERMS))
+
+
+@pytest.fixture(params=[MemoryStore, Forgetful], ids=["compared", "forgotten"])
+async def either(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """The world as it is, and the one where nothing across nodes is compared."""
+    world = World(request.param())
+    await world.store.put(keys.INSTALLATION, b"{}")
+    for zone, names in {"a": "12", "b": "34"}.items():
+        for name in names:
+            await world.put_node(f"node-{name}", labels={ZONE: zone})
+    yield world
+    await world.close()
+
+
+def holds(world: World) -> bool:
+    return not isinstance(world.store, Forgetful)
+
+
+def term(app: str, **more: Any) -> dict[str, Any]:
+    return {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}, **more}
+
+
+def affinity(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+def apart(app: str, **more: Any) -> dict[str, Any]:
+    return affinity("podAntiAffinity", term(app, **more))
+
+
+def together(app: str) -> dict[str, Any]:
+    return affinity("podAffinity", term(app))
+
+
+def spread(app: str) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": app}}
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+def moved_to(placed: Placed, node: str) -> Placed:
+    """The placement as the worker would have made it on that node; there are no runners-up."""
+    return placed.model_copy(update={"node": node, "ranking": ()})
+
+
+async def bound(world: World) -> dict[str, str]:
+    """Pods and the zones they are in."""
+    zones: dict[str, str] = {}
+    async for page in world.store.list(keys.PODS):
+        for kv in page.items:
+            pod = json.loads(kv.value)
+            node = pod["spec"].get("nodeName", "")
+            if node:
+                zones[pod["metadata"]["name"]] = "a" if node in {"node-1", "node-2"} else "b"
+    return zones
+
+
+async def race(world: World, first: str, second: str, *nodes: str) -> dict[str, str]:
+    """Two workers place a pod each, neither knowing of the other's, and bind at the same time."""
+    one, two = await world.hand(settings=CALM), await world.hand(settings=CALM)
+    placements = [moved_to(await one.placed(first), nodes[0]), moved_to(await two.placed(second), nodes[1])]
+    await asyncio.gather(one.bind(first, placements[0]), two.bind(second, placements[1]))
+    return await bound(world)
+
+
+async def test_two_pods_that_keep_apart_never_share_a_zone(either: World) -> None:
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name, labels={"app": "web"}, spec=apart("web"))
+
+    zones = await race(either, "web-1", "web-2", "node-1", "node-2")
+
+    assert (len(zones) == 1) == holds(either)
+
+
+@pytest.mark.parametrize("loner_first", [True, False])
+async def test_a_plain_pod_never_joins_a_pod_that_keeps_away_from_it(either: World, loner_first: bool) -> None:
+    """Anti-affinity is symmetric: whichever of the two is bound first, the other's bind must see it."""
+    await either.put_pod("loner", labels={"app": "loner"}, spec=apart("web"))
+    await either.put_pod("web", labels={"app": "web"})
+    names = ("loner", "web") if loner_first else ("web", "loner")
+
+    zones = await race(either, *names, "node-1", "node-2")
+
+    assert (len(zones) == 1) == holds(either)
+
+
+async def test_a_placement_nothing_has_touched_is_looked_at_again_when_a_pod_that_keeps_apart_appears(
+    either: World,
+) -> None:
+    """Steps: a plain pod is placed; the watch then shows a loner on another node of the zone. The pod, its node and
+    its node's pods are still the very same, and the terms' version is known: only looking again tells.
+    """
+    await either.put_pod("loner", labels={"app": "loner"}, spec=apart("web"))
+    await either.put_pod("web", labels={"app": "web"})
+    one, two = await either.hand(settings=CALM), await either.hand(settings=CALM)
+    placed = moved_to(await two.placed("web"), "node-1")
+    two.cache.assume(two.cache.pods["default", "web"], "node-1")  # type: ignore[index]
+    assert (await one.bind("loner", moved_to(await one.placed("loner"), "node-2"))).kind == "bound"
+    await either.seen()
+
+    outcome = await two.bind("web", placed)
+
+    assert outcome.kind == "contended"
+
+
+async def test_pods_that_spread_hard_never_pile_up_in_a_zone(either: World) -> None:
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name, labels={"app": "web"}, spec=spread("web"))
+
+    zones = await race(either, "web-1", "web-2", "node-1", "node-2")
+
+    assert (len(zones) == 1) == holds(either)
+
+
+async def test_only_one_pod_is_the_first_of_its_kind(either: World) -> None:
+    """Required affinity to itself: the first pod may go anywhere, the second must follow it."""
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name, labels={"app": "web"}, spec=together("web"))
+
+    zones = await race(either, "web-1", "web-2", "node-1", "node-3")
+
+    assert (len(zones) == 1) == holds(either)
+
+
+@pytest.mark.parametrize("loner_first", [True, False])
+async def test_a_namespace_selector_reaches_namespaces_that_nobody_has_bound_in(
+    either: World, loner_first: bool
+) -> None:
+    await either.put_pod("loner", labels={"app": "loner"}, spec=apart("web", namespaceSelector={}))
+    await either.put_pod("web", labels={"app": "web"})
+    names = ("loner", "web") if loner_first else ("web", "loner")
+
+    zones = await race(either, *names, "node-1", "node-2")
+
+    assert (len(zones) == 1) == holds(either)
+
+
+async def test_binds_without_rules_never_wait_for_each_other(either: World) -> None:
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name)
+
+    zones = await race(either, "web-1", "web-2", "node-1", "node-2")
+
+    assert len(zones) == 2
+    assert [hand.conflicts(what) for hand in either.hands for what in ("bound", "terms")] == [0, 0, 0, 0]
+
+
+async def test_binds_with_rules_of_one_worker_follow_each_other_without_conflict(either: World) -> None:
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name, labels={"app": "web"}, spec=apart("web"))
+    hand = await either.hand(settings=CALM)
+    placements = {name: await hand.placed(name) for name in ("web-1", "web-2")}
+    hand.store.pause_watches()
+
+    outcomes = await asyncio.gather(*(hand.bind(name, placed) for name, placed in placements.items()))
+
+    assert [outcome.kind for outcome in outcomes] == ["bound", "bound"]
+    assert hand.conflicts("bound") == hand.conflicts("terms") == 0
+
+
+# --- many pods, many turns ------------------------------------------------------------------------
+
+
+RULES = {
+    "apart": lambda: apart("web"),
+    "spread": lambda: spread("web"),
+    "together": lambda: together("web"),
+}
+
+
+def broken(rule: str, zones: list[str]) -> bool:
+    """Whether pods in these zones break the rule."""
+    per_zone = Counter(zones)
+    counts = [per_zone[zone] for zone in "abc"]
+    match rule:
+        case "apart":
+            return max(counts) > 1
+        case "spread":
+            return max(counts) - min(counts) > 1
+        case _:
+            return sum(count > 0 for count in counts) > 1
+
+
+async def settle(hand: Hand, name: str, chance: random.Random) -> None:
+    """What a chain does: place, bind, and again; a worker's watch may stand still for a while."""
+    for _ in range(6):
+        for _ in range(chance.randrange(6)):
+            await asyncio.sleep(0)
+        outcome = await hand.place(name)
+        if not isinstance(outcome, Placed):
+            await asyncio.sleep(0.005)
+            continue
+        if chance.random() < 0.5:
+            hand.store.pause_watches()
+            asyncio.get_running_loop().call_later(chance.random() / 50, hand.store.resume_watches)
+        if (await hand.bind(name, outcome)).kind == "bound":
+            return
+
+
+async def history(world: World) -> AsyncIterator[list[str]]:
+    """The zones of the bound pods, at every revision that bound one."""
+    zones: dict[str, str] = {}
+    async with world.store.watch(keys.PODS, 1) as batches:
+        async for batch in batches:
+            for event in batch.events:
+                node = json.loads(event.kv.value)["spec"].get("nodeName", "")
+                if node:
+                    zones[event.kv.key] = node.rpartition("-")[0][-1]
+                    yield list(zones.values())
+            if batch.revision >= world.store.revision:
+                return
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rule", RULES)
+async def test_three_workers_that_bind_at_once_break_no_rule_at_any_revision(rule: str, seed: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    for zone in "abc":
+        for number in range(3):
+            await world.put_node(f"zone-{zone}-{number}", cpu="20", labels={ZONE: zone})
+    names = [f"web-{number}" for number in range(9)]
+    for name in names:
+        await world.put_pod(name, labels={"app": "web"}, spec=RULES[rule]())
+    hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2)) for _ in range(3)]
+
+    await asyncio.gather(*(settle(chance.choice(hands), name, chance) for name in names))
+
+    states = [state async for state in history(world)]
+    assert not [state for state in states if broken(rule, state)]
+    assert len(states) >= (3 if rule == "apart" else 6), "so few were bound that nothing was tried"
+    await world.close()
