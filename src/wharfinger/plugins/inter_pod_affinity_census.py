@@ -83,15 +83,23 @@ class Census:
         if counts is not None:
             self._counts.move_to_end(selections)
             return counts
-        counts = self._counts[selections] = Counts()
-        for name, pods in self._pods.held():
-            number = sum(_means(selections, pod) for pod in pods)
-            if number:
-                counts.nodes[name] = number
-        self._index.add(selections, [selection.selector for selection in selections])
+        place = self._index.add(selections, [selection.selector for selection in selections])
+        counts = self._counts[selections] = self._count_all(selections, place)
         if len(self._counts) > _SELECTIONS:
             oldest, _ = self._counts.popitem(last=False)
             self._index.remove(oldest)
+        return counts
+
+    def _count_all(self, selections: Selections, place: tuple[str, tuple[str, ...]] | None) -> Counts:
+        """Look at every pod there is; at its one telling label first, for few pass that."""
+        counts = Counts()
+        for name, pods in self._pods.held():
+            if place is not None:
+                label, values = place
+                pods = [pod for pod in pods if pod.labels.get(label) in values]  # noqa: PLW2901 - those left
+            number = sum(_means(selections, pod) for pod in pods) if pods else 0
+            if number:
+                counts.nodes[name] = number
         return counts
 
     def _follow_terms(self, snapshot: Snapshot) -> None:
@@ -112,6 +120,8 @@ class Census:
         if renumbered:
             for counts in self._counts.values():
                 counts.renumber()
+        if not self._counts:
+            return
         for name, row, pod, number in changes:
             for selections in self._index.candidates(pod.labels):
                 if _means(selections, pod):

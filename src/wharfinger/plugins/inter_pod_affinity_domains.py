@@ -33,13 +33,13 @@ class MarkedDomains:
             np.maximum(there, (sums[1:] <= 0).view(np.int8) * np.int8(code), out=there)
 
     def codes(self) -> Marks | None:
-        """By row; None when no domain is marked."""
+        """By row; None when no node lies in a marked domain."""
         codes: Marks | None = None
         for key, marks in self._marks.items():
             if marks.any():
                 found = marks.take(self._snapshot.label(key).codes)
                 codes = found if codes is None else np.maximum(codes, found)
-        return codes
+        return codes if codes is not None and codes.any() else None
 
     def _of(self, topology_key: str) -> Marks:
         marks = self._marks.get(topology_key)
