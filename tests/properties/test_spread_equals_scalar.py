@@ -1,0 +1,180 @@
+"""PodTopologySpread says what a plain reading says, whatever it was asked before, and in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties import spread_scalar
+from tests.properties.clusters import taints, terms, tolerations
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.affinity import SpreadConstraint
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
+from wharfinger.plugins.pod_topology_spread import PodTopologySpread
+from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+
+LISTED = [
+    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2},
+    {"maxSkew": 2, "topologyKey": spread_scalar.HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"},
+]
+SYSTEM = PodTopologySpreadArgs()
+LIST = PodTopologySpreadArgs.model_validate({"defaultingType": "List", "defaultConstraints": LISTED})
+DEFAULTS = {
+    SYSTEM: spread_scalar.SYSTEM,
+    LIST: (
+        SpreadConstraint(1, "zone", True, min_domains=2),
+        SpreadConstraint(2, spread_scalar.HOSTNAME, False),
+    ),
+}
+APPS = st.sampled_from(["web", "db", ""])
+labels = st.dictionaries(st.sampled_from(["app", "tier"]), APPS, max_size=2)
+requirements = st.builds(
+    Requirement,
+    st.sampled_from(["app", "tier"]),
+    st.sampled_from([Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST, Operator.GT]),
+    st.lists(APPS, min_size=1, max_size=2).map(tuple),
+)
+selectors = st.builds(LabelSelector, st.lists(requirements, max_size=2).map(tuple))
+namespaces = st.sampled_from(["default", "default", "other"])
+keys = st.sampled_from(["zone", "disk", spread_scalar.HOSTNAME])
+own_constraints = st.lists(
+    st.builds(
+        SpreadConstraint,
+        st.integers(1, 3),
+        keys,
+        st.booleans(),
+        st.none() | selectors,
+        min_domains=st.integers(1, 3),
+        honor_node_affinity=st.booleans(),
+        honor_node_taints=st.booleans(),
+        match_label_keys=st.lists(st.sampled_from(["app", "rev"]), max_size=2, unique=True).map(tuple),
+    ),
+    max_size=3,
+    unique_by=lambda each: (each.topology_key, each.hard),
+).map(tuple)
+
+
+@st.composite
+def bound(draw: st.DrawFn, name: str) -> Pod:
+    ends = draw(st.sampled_from(["", "", "", "2026-01-01T00:00:00Z"]))
+    return Pod(draw(namespaces), name, f"uid-{name}", 1, labels=draw(labels), deletion_timestamp=ends)
+
+
+@st.composite
+def subjects(draw: st.DrawFn) -> Pod:
+    return Pod(
+        draw(namespaces),
+        "subject",
+        "uid-subject",
+        labels=draw(labels),
+        node_selector=draw(st.dictionaries(st.just("disk"), st.sampled_from(["a", "b"]), max_size=1)),
+        required_node_terms=draw(st.none() | st.lists(terms, max_size=2).map(tuple)),
+        tolerations=draw(st.lists(tolerations, max_size=2).map(tuple)),
+        spread_constraints=draw(own_constraints),
+    )
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> Node:
+    values = {
+        "zone": st.sampled_from(["a", "b", "c", ""]),
+        spread_scalar.ZONE: st.sampled_from(["a", "b", ""]),
+        "disk": st.sampled_from(["a", "b"]),
+        spread_scalar.HOSTNAME: st.sampled_from([name, name, name, "shared"]),
+    }
+    return Node(
+        name,
+        labels=draw(st.fixed_dictionaries({}, optional=values)),
+        taints=draw(st.lists(taints, max_size=1).map(tuple)),
+    )
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> list[NodeInfo]:
+    infos = []
+    for row in range(draw(st.integers(1, 6))):
+        pods = [draw(bound(f"b{row}-{number}")) for number in range(draw(st.integers(0, 3)))]
+        infos.append(NodeInfo.of(draw(nodes(f"n{row}")), pods))
+    return infos
+
+
+@st.composite
+def surroundings(draw: st.DrawFn) -> Surroundings:
+    around = NOTHING_AROUND
+    for name in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(["Service", "ReplicaSet"]))
+        selector = draw(selectors.filter(lambda each: each.requirements))
+        around = around.with_object(PodCollection(kind, draw(namespaces), f"o{name}", selector))
+    return around
+
+
+def check(plugin: PodTopologySpread, args: PodTopologySpreadArgs, snapshot: Snapshot, pod: Pod) -> None:
+    """The plugin's answers on this snapshot are those of the plain reading."""
+    infos = list(snapshot.rows)
+    collections = snapshot.surroundings.collections.get(pod.namespace, ())
+    hard = spread_scalar.constraints(pod, collections, DEFAULTS[args], hard=True)
+    soft = spread_scalar.constraints(pod, collections, DEFAULTS[args], hard=False)
+    state = CycleState()
+    assert plugin.pre_filter(state, pod, snapshot).status.ok is bool(hard)
+    verdicts = plugin.filter(state, pod, snapshot)
+    reasons = [spread_scalar.refusal(hard, info, infos) for info in infos]
+    found = ["" if verdicts is None else verdicts.at(row).message for row in range(len(infos))]
+    assert found == reasons
+    for chosen in ([row for row, reason in enumerate(reasons) if not reason], list(range(len(infos)))):
+        rows = slice(None) if len(chosen) == len(infos) else np.array(chosen, dtype=np.intp)
+        state = CycleState()
+        assert plugin.pre_score(state, pod, snapshot, rows).ok is bool(soft)
+        if soft:
+            every_key = bool(pod.spread_constraints) or args is LIST
+            expected = spread_scalar.scores(soft, [infos[row] for row in chosen], infos, every_key=every_key)
+            column = plugin.score(state, pod, snapshot, rows)
+            assert column.dtype == np.int64
+            assert column.tolist() == expected
+
+
+@given(clusters(), surroundings(), subjects(), st.sampled_from([SYSTEM, LIST]))
+@settings(max_examples=300, deadline=None)
+def test_refusals_and_scores_are_those_of_the_plain_reading(
+    infos: list[NodeInfo], around: Surroundings, pod: Pod, args: PodTopologySpreadArgs
+) -> None:
+    check(PodTopologySpread(args), args, Snapshot.of(infos, surroundings=around), pod)
+
+
+@given(clusters(), clusters(), surroundings(), st.lists(subjects(), min_size=1, max_size=3), st.data())
+@settings(max_examples=150, deadline=None)
+def test_snapshots_may_be_asked_for_in_any_order(
+    infos: list[NodeInfo], others: list[NodeInfo], around: Surroundings, pods: list[Pod], data: st.DataObject
+) -> None:
+    """Branches with other pods, with other states of the nodes, with other nodes, and one node alone."""
+    args = data.draw(st.sampled_from([SYSTEM, LIST]))
+    plugin = PodTopologySpread(args)
+    snapshots = [Snapshot.of(infos, surroundings=around), Snapshot.of(others)]
+    for step in range(8):
+        base = data.draw(st.sampled_from(snapshots))
+        what = data.draw(st.sampled_from(["place", "evict", "change", "resize", "only", "around", "again"]))
+        row = data.draw(st.integers(0, len(base) - 1))
+        info = base.rows[row]
+        if what == "place":
+            base = base.place(data.draw(bound(f"s{step}")), info.node.name)
+        elif what == "evict":
+            base = base.with_pods_changed({row: info.without_pods(list(info.pods)[:1])})
+        elif what == "change":
+            base = base.with_nodes_changed({row: info.with_node(data.draw(nodes(info.node.name)))})
+        elif what == "resize" and len(base) > 1:
+            added = NodeInfo.of(data.draw(nodes(f"x{step}")), [data.draw(bound(f"x{step}"))])
+            base = base.resized([row], [added])
+        elif what == "only":
+            base = base.only(info.node.name)
+        elif what == "around":
+            base = base.at(step, surroundings=data.draw(surroundings()))
+        snapshots.append(base)
+        pod = data.draw(st.sampled_from(pods))
+        check(plugin, args, base, data.draw(st.sampled_from([pod, replace(pod, labels=data.draw(labels))])))
