@@ -179,6 +179,7 @@ def test_describe_tells_what_scheduling_knows(shell: Shell, url: str) -> None:
         "attempt": 3,
         "plugins": ["NodeResourcesFit"],
         "create_revision": create_revision,
+        "victims": ["default/low"],
         "time": "2026-01-01T00:00:00Z",
     }
     put(url, keys.attempt(shell.namespace, "waits"), json.dumps(record).encode())
@@ -187,6 +188,7 @@ def test_describe_tells_what_scheduling_knows(shell: Shell, url: str) -> None:
     assert "cpu: 100m" in pod
     assert "Last attempt:     3 (Unschedulable, 2026-01-01T00:00:00Z" in pod
     assert "Refused by:       NodeResourcesFit" in pod
+    assert "Preempts:         default/low" in pod
     about_node = shell("describe", "node", node).out
     assert ["cpu", "100m", "4", "3900m"] in [line.split() for line in about_node.splitlines()]
     assert [shell.namespace, "here", "100m", "0"] in [line.split()[:4] for line in about_node.splitlines()]
@@ -208,6 +210,21 @@ def test_pending_groups_pods_by_reason(shell: Shell, url: str) -> None:
     ]
     assert groups[0]["pods"] == [f"{shell.namespace}/a", f"{shell.namespace}/b"]
     assert shell("pending", "-n", shell.namespace).out.startswith("2 Unschedulable\n  0/1 nodes\n")
+
+
+def test_pending_tells_for_whom_room_is_being_made(shell: Shell, url: str) -> None:
+    put(
+        url,
+        keys.pod(shell.namespace, "a"),
+        json.dumps({**shell.pod("a"), "status": {"nominatedNodeName": "n"}}).encode(),
+    )
+    create_revision = int(stored(shell, "a")["metadata"]["resourceVersion"])
+    record = {"attempt": 1, "create_revision": create_revision, "victims": ["default/low", "default/lower"]}
+    put(url, keys.attempt(shell.namespace, "a"), json.dumps(record).encode())
+
+    sentence = f"{shell.namespace}/a: preempts default/low, default/lower on n, its nominated node"
+    assert shell("pending", "-n", shell.namespace, "-o", "json").json[0]["preemptions"] == [sentence]
+    assert f"  {sentence}\n" in shell("pending", "-n", shell.namespace).out
 
 
 def test_workflow_id_is_made_of_the_stored_uid_or_of_the_create_revision(shell: Shell, url: str) -> None:

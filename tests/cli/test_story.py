@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
+from wharfinger.cli.rows import preemption
 from wharfinger.cli.story import tell
 
 
@@ -34,6 +35,20 @@ def test_a_waiting_pods_story_begins_with_what_it_waits_for() -> None:
         "Waits since attempt 1 (2026-03-01T12:00:00Z): 0/3 nodes are available.",
         "An event that may help NodeResourcesFit wakes it.",
     ]
+
+
+def test_the_story_of_a_preemption_names_node_and_victims() -> None:
+    story = tell(explained(attempts=[read("preempted")]))
+
+    assert "  The pod preempts default/low, default/lower on node-1, its nominated node." in story.splitlines()
+    assert "→ evicted " in story
+
+
+def test_many_victims_are_counted_rather_than_named() -> None:
+    assert preemption("n", [f"default/{number}" for number in range(7)]).startswith(
+        "preempts default/0, default/1, default/2, default/3, default/4 and 2 more on n"
+    )
+    assert preemption("n", ()) == "waits for room on n, its nominated node"
 
 
 def test_a_pod_without_attempts_says_so() -> None:

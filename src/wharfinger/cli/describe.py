@@ -11,7 +11,7 @@ import typer
 from wharfinger.cli import rows
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.stored import Stored, every, one, pod_key
+from wharfinger.cli.stored import Stored, every, one, pod_key, record_of
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, UsageError
@@ -21,8 +21,6 @@ from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.quantities import format_bytes, format_cpu
 from wharfinger.model.selectors import NodeSelectorTerm, Toleration
-from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 
 _INDENT = 18
 
@@ -58,23 +56,11 @@ async def _describe(connection: Connection, is_pod: bool, name: str, namespace: 
         if is_pod:
             key = pod_key(name, namespace)
             found = await one(store, POD, key.namespace, key.name)
-            return describe_pod(found, await _record(store, found), connection.cluster, datetime.now(UTC))
+            return describe_pod(found, await record_of(store, found), connection.cluster, datetime.now(UTC))
         found = await one(store, NODE, "", name)
         _, pods = await every(store, POD)
         here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
         return describe_node(found, here, datetime.now(UTC))
-
-
-async def _record(store: Store, found: Stored) -> AttemptRecord | None:
-    """The record of the pod's last refused attempt, when it is about this life of the pod."""
-    kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
-    if kv is None:
-        return None
-    try:
-        record = AttemptRecord.model_validate_json(kv.value)
-    except ValueError:
-        return None
-    return record if record.create_revision == found.kv.create_revision else None
 
 
 def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now: datetime) -> str:
@@ -143,6 +129,7 @@ def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: date
     if record is not None and not pod.bound:
         refused = f"{record.attempt} ({record.reason}, {_when(record.time, now)})"
         lines += _fields(("Last attempt", refused), ("Refused by", ", ".join(record.plugins)))
+        lines += _block("Preempts", record.victims)
     lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
     return lines
 

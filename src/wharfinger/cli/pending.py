@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated
@@ -12,9 +12,10 @@ import typer
 from wharfinger.cli import rows
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
-from wharfinger.cli.stored import every
+from wharfinger.cli.stored import every, record_of
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 
 EXAMPLES = 3
 """Names shown of each group."""
@@ -29,6 +30,8 @@ class Group:
     reason: str
     message: str
     pods: list[Pod] = field(default_factory=list)
+    preemptions: list[str] = field(default_factory=list)
+    """Sentences about those for which room is being made."""
 
     def oldest(self, now: datetime) -> float | None:
         """Seconds since the first of them was created; None when none tells."""
@@ -53,7 +56,8 @@ def pending(
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    groups = group(connect.run(_pods(connection, namespace)))
+    pods, records = connect.run(_found(connection, namespace))
+    groups = group(pods, records)
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
@@ -63,21 +67,30 @@ def pending(
         typer.echo("no pod waits for a node", err=True)
 
 
-async def _pods(connection: Connection, namespace: str) -> list[Pod]:
+async def _found(connection: Connection, namespace: str) -> tuple[list[Pod], dict[PodKey, AttemptRecord]]:
+    """The pods, and the records of those for which room is being made."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
         _, found = await every(store, POD, namespace)
-    return [entry.pod for entry in found if entry.pod is not None]
+        nominated = [entry for entry in found if entry.pod is not None and entry.pod.nominated_node_name]
+        read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
+    records = {PodKey(*key): record for key, record in read.items() if record is not None}
+    return [entry.pod for entry in found if entry.pod is not None], records
 
 
-def group(pods: Iterable[Pod]) -> list[Group]:
+def group(pods: Iterable[Pod], records: Mapping[PodKey, AttemptRecord]) -> list[Group]:
     """The pending ones of these pods by reason and message, the largest group first."""
     groups: dict[tuple[str, str], Group] = {}
     for pod in pods:
         if pod.pending:
             why = _why(pod)
-            groups.setdefault(why, Group(*why)).pods.append(pod)
+            entry = groups.setdefault(why, Group(*why))
+            entry.pods.append(pod)
+            if pod.nominated_node_name:
+                record = records.get(pod.key)
+                victims = record.victims if record is not None else ()
+                entry.preemptions.append(f"{pod.key}: {rows.preemption(pod.nominated_node_name, victims)}")
     return sorted(groups.values(), key=lambda entry: (-len(entry.pods), entry.reason, entry.message))
 
 
@@ -100,6 +113,7 @@ def _text(entry: Group, now: datetime) -> str:
             f"{len(entry.pods)} {plain(entry.reason)}{since}",
             f"  {plain(entry.message)}",
             f"  {names}" + (f" and {more} more" if more > 0 else ""),
+            *(f"  {sentence}" for sentence in entry.preemptions[:EXAMPLES]),
         ]
     )
 
@@ -112,4 +126,5 @@ def _mapping(entry: Group, now: datetime) -> dict[str, object]:
         "count": len(entry.pods),
         "oldestSeconds": None if age is None else round(age, 3),
         "pods": [str(pod.key) for pod in entry.pods],
+        "preemptions": entry.preemptions,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,6 +14,8 @@ from wharfinger.model.quantities import format_bytes, format_cpu
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
 OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
+VICTIMS = 5
+"""Victims named in one line."""
 _UNKNOWN = "<unknown>"
 _NONE = "<none>"
 
@@ -82,6 +84,14 @@ def pod_status(pod: Pod) -> str:
     if pod.bound:
         return "Bound"
     return "Gated" if pod.scheduling_gates else "Pending"
+
+
+def preemption(node: str, victims: Sequence[str]) -> str:
+    """Who has to leave, as a sentence without its end."""
+    if not victims:
+        return f"waits for room on {node}, its nominated node"
+    more = f" and {len(victims) - VICTIMS} more" if len(victims) > VICTIMS else ""
+    return f"preempts {', '.join(victims[:VICTIMS])}{more} on {node}, its nominated node"
 
 
 def pod_reason(pod: Pod) -> str:

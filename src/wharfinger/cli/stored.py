@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_node, decode_pod
@@ -88,3 +89,15 @@ def pod_key(text: str, namespace: str) -> PodKey:
     if not all(parts) or len(parts) > 2:
         raise UsageError(f"{text!r} is no name: NAMESPACE/NAME is meant, or NAME with -n NAMESPACE")
     return PodKey(*parts) if len(parts) == 2 else PodKey(namespace, text)
+
+
+async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
+    """The record of the pod's last refused attempt, when it is about this life of the pod."""
+    kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
+    if kv is None:
+        return None
+    try:
+        record = AttemptRecord.model_validate_json(kv.value)
+    except ValueError:
+        return None
+    return record if record.create_revision == found.kv.create_revision else None

@@ -8,12 +8,13 @@ from datetime import datetime
 import typer
 
 from wharfinger.cli.output import Columns, plain
+from wharfinger.cli.rows import preemption
 from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt, Step
 
 _INDENT = "  "
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
-_STEP_NAMES = {"record_refusal": "recorded"}
+_STEP_NAMES = {"record_refusal": "recorded", "evict": "evicted"}
 
 
 def tell(explanation: Explanation) -> str:
@@ -39,6 +40,8 @@ def _headline(explanation: Explanation) -> Iterator[str]:
         yield f"Waits since attempt {record.attempt} ({record.time}): {plain(record.message)}"
         if record.plugins:
             yield f"An event that may help {plain(', '.join(record.plugins))} wakes it."
+        if record.nominated_node:
+            yield f"It {plain(preemption(record.nominated_node, record.victims))}."
     for sentence in explanation.missing:
         yield f"Not shown: {plain(sentence)}."
 
@@ -65,6 +68,8 @@ def _decision(attempt: Attempt) -> Iterator[str]:
         yield f"{_INDENT}{plain(attempt.node)}, " + (
             "the only node that fits." if fitting == 1 else f"one of {fitting:,} that fit."
         )
+    if attempt.nominated_node:
+        yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims))}."
     if computation:
         micros = computation.get("micros", 0)
         yield (

@@ -114,6 +114,8 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "runId": attempt.run_id,
         "node": attempt.node,
         "message": attempt.message,
+        "nominatedNode": attempt.nominated_node,
+        "victims": attempt.victims,
         "nodes": computation.get("nodes", 0),
         "feasible": computation.get("feasible", 0),
         "refusals": attempt.refusals,

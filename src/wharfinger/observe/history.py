@@ -33,7 +33,7 @@ class Step:
     """Something that an attempt did, and how long it took."""
 
     name: str
-    """`backed off`, `place`, `bind`, `record_refusal` or `waited`."""
+    """`backed off`, `place`, `bind`, `record_refusal`, `evict` or `waited`."""
     started: datetime
     seconds: float | None
     """None while it goes on."""
@@ -72,6 +72,16 @@ class Attempt:
     def ranking(self) -> list[dict[str, Any]]:
         """The best nodes with their scores, the chosen one first; empty when scoring was skipped."""
         return list(self.placement.get("ranking", ()))
+
+    @property
+    def nominated_node(self) -> str:
+        """Where the pod was to fit once its victims were gone; empty when nobody could be preempted."""
+        return str(self.placement.get("nominated_node", ""))
+
+    @property
+    def victims(self) -> list[str]:
+        """Who had to leave for it, `namespace/name`, most important first."""
+        return [one["pod"] for one in self.placement.get("victims", ())]
 
     @property
     def computation(self) -> dict[str, Any]:
