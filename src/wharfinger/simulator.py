@@ -83,11 +83,11 @@ class Simulator:
 
     # --- deciding -----------------------------------------------------------------------------
 
-    def decide(self, pod: Mapping[str, Any] | tuple[str, str]) -> SimulatedDecision:
+    def decide(self, pod: Mapping[str, Any] | tuple[str, str], *, preempt: bool = True) -> SimulatedDecision:
         """Decide for a pod given as a mapping, or one that was added, by (namespace, name).
 
         Changes nothing but, in a sampling profile, where the next search begins. A pod held back by PreEnqueue (its
-        scheduling gates) is not placed.
+        scheduling gates) is not placed. `preempt`: whether preemption is considered when no node fits.
 
         Raises InvalidObject, UsageError (no such pod or profile), PluginError.
         """
@@ -95,10 +95,22 @@ class Simulator:
         profile = self._profile(subject)
         gate = profile.gate(subject)
         snapshot = self._cluster.snapshot() if gate.ok else Snapshot.of(())
-        evaluation = profile.evaluate(subject, snapshot, start=self._start)
+        evaluation = profile.evaluate(subject, snapshot, start=self._start, preempt=preempt)
         if gate.ok:
             self._start = evaluation.next_start
         return SimulatedDecision(evaluation, gate)
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now: its nodes, and the pods on each."""
+        return self._cluster.snapshot()
+
+    def queue_key(self, pod: tuple[str, str], arrival: float) -> Any:
+        """What an added pod is sorted by in the queue, smallest first, had it come at this time.
+
+        UsageError when there is no such pod or profile.
+        """
+        subject = self._cluster.pod(pod)
+        return self._profile(subject).queue_key(subject, arrival)
 
     # --- what becomes of a refused pod --------------------------------------------------------
 

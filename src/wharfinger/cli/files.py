@@ -48,13 +48,19 @@ def load(sources: Iterable[str], namespace: str) -> list[Manifest]:
     What cannot be read stays as an entry with a `problem`, so the rest goes on. Raises `UsageError` when
     a source does not exist.
     """
-    found = [manifest for source in sources for manifest in _source(source, namespace)]
+    found = [
+        manifest
+        for source in sources
+        for name, content in contents(source)
+        for manifest in _content(name, content, namespace)
+    ]
     return sorted(found, key=lambda manifest: manifest.rank)
 
 
-def _source(source: str, namespace: str) -> Iterator[Manifest]:
+def contents(source: str) -> Iterator[tuple[str, bytes]]:
+    """The files that a source stands for, by name, with what is in them. Raises `UsageError` when it does not exist."""
     if source == STANDARD_INPUT:
-        yield from _content("standard input", sys.stdin.buffer.read(), namespace)
+        yield "standard input", sys.stdin.buffer.read()
         return
     path = Path(source)
     if path.is_dir():
@@ -66,7 +72,7 @@ def _source(source: str, namespace: str) -> Iterator[Manifest]:
     else:
         raise UsageError(f"there is no file {path}")
     for file in files:
-        yield from _content(str(file), file.read_bytes(), namespace)
+        yield str(file), file.read_bytes()
 
 
 def _content(source: str, content: bytes, namespace: str) -> Iterator[Manifest]:

@@ -25,7 +25,20 @@ INTERRUPTED = 130
 DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
 
-COMMANDS = ("worker", "dev", "demo", "apply", "get", "delete", "describe", "pending", "explain", "workflow_id")
+COMMANDS = (
+    "worker",
+    "dev",
+    "demo",
+    "apply",
+    "get",
+    "delete",
+    "describe",
+    "pending",
+    "explain",
+    "simulate",
+    "capacity",
+    "workflow_id",
+)
 """Modules of this package with a `register(app)`, in the order in which help lists their commands."""
 
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]

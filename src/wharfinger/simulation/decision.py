@@ -57,6 +57,18 @@ class SimulatedDecision:
         return list(self._evaluation.rejectors) if self._gate.ok else [self._gate.plugin]
 
     @property
+    def first_refusals(self) -> dict[str, dict[str, int]]:
+        """Plugin that refused first -> reason -> number of nodes, in profile order; a gated pod's gate on no node."""
+        if not self._gate.ok:
+            return {self._gate.plugin: {self._gate.message: 0}}
+        return {plugin: dict(reasons) for plugin, reasons in self._evaluation.refusals.items()}
+
+    @property
+    def gated(self) -> bool:
+        """Whether PreEnqueue holds the pod back."""
+        return not self._gate.ok
+
+    @property
     def refusals(self) -> dict[str, dict[str, list[str]]]:
         """Node -> plugin -> reasons, of every plugin that refuses, in profile order."""
         return {

@@ -1,0 +1,158 @@
+"""Answers of `simulate` and `capacity` as text for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import typer
+
+from wharfinger.cli.output import Columns, plain
+from wharfinger.model.node import CPU
+from wharfinger.model.pod import PodKey
+from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.whatif.capacity import Capacity
+from wharfinger.whatif.outcome import Answer, Cause, PodOutcome
+from wharfinger.whatif.use import Amount, Use
+
+LISTED = 50
+"""Pods that are listed one by one; more are grouped, unless all are asked for."""
+NAMED = 3
+"""Pods that stand for a group."""
+NODES_LISTED = 20
+MANY_CORES = 100
+"""From so many on, cores are shown with one decimal."""
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_CAUSES = {
+    Cause.GIVEN: "",
+    Cause.WAITING: "waits already",
+    Cause.DRAINED: "from drained {}",
+    Cause.EVICTED: "evicted from {}",
+}
+
+
+def tell(answer: Answer, revision: int | None, *, every: bool = False) -> str:
+    """The whole answer, without the last line's end."""
+    parts = [_headline(answer, revision)]
+    if every or len(answer.pods) <= LISTED:
+        parts.append(_pods(answer.pods))
+    else:
+        parts += [_groups(answer), _reasons(answer)]
+    parts += [_evictions(answer), _use(answer.before, answer.after), _notes(answer.notes)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def tell_capacity(found: Capacity, revision: int | None) -> str:
+    """How many fit, where, and why not more."""
+    where = f" on {_number(len(found.nodes), 'node')}" if found.fits else ""
+    at = f", on the state of revision {revision}" if revision is not None else ""
+    least = "at least " if found.limited else ""
+    head = typer.style(f"{least}{found.fits:,} more of {found.pod} fit{where}", bold=True) + at
+    parts = [head]
+    if found.nodes:
+        shown = list(found.nodes.items())[:NODES_LISTED]
+        rest = len(found.nodes) - len(shown)
+        table = Columns("NODE", "PODS").render([(node, f"{count:,}") for node, count in shown])
+        parts.append(table + (f"\n... and {_number(rest, 'more node')}" if rest else ""))
+    if not found.limited:
+        rows = [
+            (plugin, f"{count:,}", reason)
+            for plugin, reasons in found.refusals.items()
+            for reason, count in reasons.items()
+        ]
+        table = Columns("REFUSED BY", "NODES", "REASON").render(rows) if rows else ""
+        parts.append("\n".join(filter(None, (plain(f"The next one: {found.message}"), table))))
+    parts += [_use(found.before, found.after), _notes(found.notes)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _headline(answer: Answer, revision: int | None) -> str:
+    placed = sum(pod.placed for pod in answer.pods)
+    pods = _number(len(answer.pods), "pod")
+    said = f"{placed:,} of {pods} would be placed" if answer.pods else "no pod is to be placed"
+    evicted = f", {_number(len(answer.evictions), 'pod')} evicted for others" if answer.evictions else ""
+    at = f", on the state of revision {revision}" if revision is not None else ""
+    return typer.style(said, bold=True) + evicted + at
+
+
+def _pods(pods: Sequence[PodOutcome]) -> str:
+    if not pods:
+        return ""
+    rows = [(str(one.pod), one.result.value, one.node or "<none>", "; ".join(_remarks(one))) for one in pods]
+    return Columns("POD", "RESULT", "NODE", "WHY").render(rows)
+
+
+def _remarks(one: PodOutcome) -> Iterator[str]:
+    cause = _CAUSES[one.cause].format(one.left)
+    if cause:
+        yield cause + ("" if one.workload or one.cause is Cause.WAITING else ", and nothing makes it again")
+    if one.victims:
+        yield f"nominated to {one.nominated_node}, evicting {', '.join(map(str, one.victims))}"
+    if one.message:
+        yield one.message
+
+
+def _groups(answer: Answer) -> str:
+    """Pods that are placed, by workload, or else by namespace."""
+    totals: Counter[tuple[str, str]] = Counter()
+    placed: Counter[tuple[str, str]] = Counter()
+    for one in answer.pods:
+        group = (one.pod.namespace, one.workload or "<none>")
+        totals[group] += 1
+        placed[group] += one.placed
+    rows = [
+        (namespace, workload, f"{placed[namespace, workload]:,}", f"{count:,}")
+        for (namespace, workload), count in totals.most_common(LISTED)
+    ]
+    rest = len(totals) - len(rows)
+    table = Columns("NAMESPACE", "WORKLOAD", "PLACED", "PODS").render(rows)
+    return table + (f"\n... and {_number(rest, 'more workload')}" if rest else "")
+
+
+def _reasons(answer: Answer) -> str:
+    reasons = answer.reasons
+    if not reasons:
+        return ""
+    rows = [(f"{len(pods):,}", "; ".join(why), _some(pods)) for why, pods in list(reasons.items())[:LISTED]]
+    rest = len(reasons) - len(rows)
+    table = Columns("PODS", "REASON", "SUCH AS").render(rows)
+    return table + (f"\n... and {_number(rest, 'more reason')}" if rest else "")
+
+
+def _evictions(answer: Answer) -> str:
+    listed = len(answer.pods) <= LISTED
+    if not answer.evictions or listed:
+        return ""
+    by = Counter(one.preemptor for one in answer.evictions)
+    rows = [(str(preemptor), f"{count:,}") for preemptor, count in by.most_common(NODES_LISTED)]
+    return Columns("PREEMPTOR", "EVICTS").render(rows)
+
+
+def _use(before: Use, after: Use) -> str:
+    rows = [("nodes", f"{before.nodes:,}", "", f"{after.nodes:,}", "")]
+    for name in dict.fromkeys((*before.resources, *after.resources)):
+        cells = [_cells(name, use.resources.get(name, Amount(0, 0))) for use in (before, after)]
+        rows.append((name, *cells[0], *cells[1]))
+    return Columns("USE", "BEFORE", "%", "AFTER", "%").render(rows)
+
+
+def _cells(name: str, amount: Amount) -> tuple[str, str]:
+    return f"{_amount(name, amount.requested)}/{_amount(name, amount.allocatable)}", f"{amount.percent:.1f}"
+
+
+def _amount(name: str, amount: int) -> str:
+    if name == CPU:
+        return format_cpu(amount) if amount < MANY_CORES * 1000 else f"{amount / 1000:,.1f}"
+    return format_bytes(amount) if name.startswith(_BYTES) else f"{amount:,}"
+
+
+def _notes(notes: Sequence[str]) -> str:
+    return "\n".join(plain(f"Note: {note}.") for note in notes)
+
+
+def _some(pods: Sequence[PodKey]) -> str:
+    return ", ".join(map(str, pods[:NAMED])) + (", ..." if len(pods) > NAMED else "")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

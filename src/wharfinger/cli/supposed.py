@@ -1,0 +1,184 @@
+"""What a what-if command works on: the objects given with `-f`, and with `--live` those of etcd at one revision.
+
+Etcd is only read. Kinds that mean nothing to placing pods are passed over.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wharfinger.cli.files import contents
+from wharfinger.cli.options import Connection
+from wharfinger.errors import ConfigurationError, InvalidObject, UsageError
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
+    from wharfinger.whatif.inventory import Inventory, Ref
+    from wharfinger.whatif.scene import Scene
+
+FILE_LIMIT = 256 * 1024 * 1024
+"""Bytes of one file."""
+OBJECT_LIMIT = 500_000
+"""Objects, given and live together."""
+PROGRESS_FROM = 2000
+"""Pods from which on a terminal is shown a progress bar."""
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="KubeSchedulerConfiguration to decide with, else the defaults.", metavar="FILE", exists=False
+    ),
+]
+LiveOption = Annotated[
+    bool, typer.Option("--live", help="On a copy of the live state, read from etcd at one revision.")
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.", metavar="NAME")
+]
+
+
+@dataclass(slots=True)
+class Supposed:
+    """The objects, and where they come from."""
+
+    inventory: Inventory
+    given: list[Ref] = field(default_factory=list)
+    """Those that were given by hand."""
+    revision: int | None = None
+    """Of the live state, None without one."""
+    notes: list[str] = field(default_factory=list)
+
+
+def supposed(
+    files: Sequence[str], namespace: str, connection: Connection, *, live: bool, live_without_nodes: bool = False
+) -> Supposed:
+    """Read everything. `live_without_nodes`: take the live state too when no node is given.
+
+    Raises `UsageError` naming what of the given objects cannot be read; `StoreError`.
+    """
+    from wharfinger.whatif.inventory import Inventory
+
+    objects = [(source, obj) for given in files for source, obj in _objects(given)]
+    if live_without_nodes and not any(isinstance(obj, Mapping) and obj.get("kind") == "Node" for _, obj in objects):
+        live = True
+    found = Supposed(Inventory(namespace))
+    if live:
+        from wharfinger.cli import connect
+
+        connect.run(_take_live(connection, found))
+    _take_given(objects, found)
+    return found
+
+
+def scene_of(found: Supposed, config: Path | None) -> Scene:
+    """The objects on the stage, decided on with the configuration; `UsageError` when that is not valid."""
+    from wharfinger.whatif.scene import Scene
+
+    try:
+        scene = Scene(found.inventory, found.given, config)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+    scene.notes += found.notes
+    return scene
+
+
+@contextmanager
+def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, for long work and a terminal; yields how to tell how much is done, of how much."""
+    if (total and total < PROGRESS_FROM) or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total or None)
+        yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
+
+
+def _objects(given: str) -> Iterator[tuple[str, Any]]:
+    from wharfinger.manifests import documents
+
+    for source, content in contents(given):
+        if len(content) > FILE_LIMIT:
+            raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
+        try:
+            for obj in documents.objects(content.decode("utf-8-sig")):
+                yield source, obj
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
+        except InvalidObject as error:
+            raise UsageError(f"{source}: {error}") from None
+
+
+def _take_given(objects: Sequence[tuple[str, Any]], found: Supposed) -> None:
+    if len(objects) > OBJECT_LIMIT:
+        raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
+    unknown: dict[str, int] = {}
+    for source, obj in objects:
+        kind = _kind(source, obj)
+        if kind is None:
+            name = str(obj.get("kind"))[:40]
+            unknown[name] = unknown.get(name, 0) + 1
+            continue
+        try:
+            found.given.append(found.inventory.put(obj, applied=True))
+        except InvalidObject as error:
+            raise UsageError(f"{source}: {error}") from None
+    if unknown:
+        found.notes.append(f"objects of unknown kinds are passed over: {', '.join(sorted(unknown))}")
+
+
+def _kind(source: str, obj: Any) -> str | None:
+    """The object's kind; None for one that nobody here knows."""
+    from wharfinger.manifests.kinds import KINDS
+
+    if not isinstance(obj, Mapping):
+        raise UsageError(f"{source}: one of its documents is no object")
+    kind = obj.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise UsageError(f"{source}: one of its objects has no kind")
+    return kind if any(kind == known.name for known in KINDS) else None
+
+
+async def _take_live(connection: Connection, found: Supposed) -> None:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        await read_live(store, found)
+
+
+async def read_live(store: Store, found: Supposed) -> None:
+    """Everything that etcd holds of known kinds, at one revision; what cannot be read is counted in a note.
+
+    Raises `UsageError` beyond the `OBJECT_LIMIT`, `StoreError`.
+    """
+    from wharfinger.manifests import documents
+    from wharfinger.registry import keys
+
+    unreadable = count = 0
+    with progress("reading etcd", 0) as advance:
+        async for page in store.list(keys.ROOT):
+            found.revision = page.revision
+            for kv in page.items:
+                if kv.key.startswith(keys.OURS):
+                    continue
+                count += 1
+                if count > OBJECT_LIMIT:
+                    raise UsageError(f"etcd holds more than {OBJECT_LIMIT:,} objects")
+                try:
+                    obj = documents.parse(kv.value)
+                    if isinstance(obj, Mapping) and _kind(kv.key, obj) is not None:
+                        found.inventory.put(obj)
+                except (InvalidObject, UsageError):
+                    unreadable += 1
+                advance(count, 0)
+    if unreadable:
+        found.notes.append(f"{unreadable} objects in etcd cannot be read and do not count")

@@ -1,0 +1,105 @@
+"""How many more pods like one fit: copies are placed until the next one is refused.
+
+Nobody is evicted for them, and other pods that wait do not take part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests.fields import mapping
+from wharfinger.model.pod import PodKey
+from wharfinger.whatif import daemons
+from wharfinger.whatif.inventory import Obj, Ref, ended, node_of
+from wharfinger.whatif.scene import Scene
+from wharfinger.whatif.use import Use, use_of
+from wharfinger.whatif.workloads import KINDS, pod_from, template_of
+
+MOST = 100_000
+"""Copies that are tried unless somebody says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many fit, where, and why not more."""
+
+    pod: PodKey
+    fits: int
+    nodes: Mapping[str, int]
+    """Node -> copies, the most first."""
+    limited: bool
+    """Whether the counting ended because enough were counted; then nothing stops the next one."""
+    message: str
+    """What stops the next one, in kube-scheduler's words."""
+    refusals: Mapping[str, Mapping[str, int]]
+    """Plugin that refused the next one first -> reason -> number of nodes."""
+    before: Use
+    after: Use
+    notes: tuple[str, ...]
+
+
+def subject(scene: Scene, given: list[Ref]) -> Obj:
+    """The pod that is meant: the given one without a node, or the one workload's. Raises `UsageError`.
+
+    Raises `InvalidObject` for a workload without a template.
+    """
+    candidates = [(ref, obj) for ref in given if (obj := scene.inventory.get(ref)) is not None and _is_meant(ref, obj)]
+    pods = [ref for ref, _ in candidates]
+    if len(candidates) != 1:
+        named = ", ".join(map(str, pods[:5])) or "none"
+        raise UsageError(f"one pod without a node, or one workload, is to be given, not {len(pods)} ({named})")
+    ref, obj = candidates[0]
+    if ref.kind == daemons.KIND:
+        raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate tells which of them fit")
+    return obj if ref.kind == "Pod" else pod_from(ref, template_of(ref, obj), ref.name)
+
+
+def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None) -> Capacity:
+    """Place copies of the pod on the loaded scene until one is refused, or `most` are placed."""
+    metadata = mapping(pod, "metadata")
+    key = PodKey(str(metadata.get("namespace") or "default"), str(metadata.get("name")))
+    scene.withdraw(key)
+    simulator = scene.simulator
+    nodes: Counter[str] = Counter()
+    message, refusals = "", {}
+    while (placed := nodes.total()) < most:
+        copy = scene.admitted(_copy(pod, key, placed + 1))
+        try:
+            simulator.add(copy)
+        except InvalidObject as error:
+            raise InvalidObject(f"Pod {key}: {error}") from None
+        decision = simulator.decide((key.namespace, copy["metadata"]["name"]), preempt=False)
+        if decision.node is None:
+            message, refusals = decision.message, decision.first_refusals
+            simulator.delete("Pod", copy["metadata"]["name"], key.namespace)
+            break
+        simulator.bind((key.namespace, copy["metadata"]["name"]), decision.node)
+        nodes[decision.node] += 1
+        progress(placed + 1)
+    assert scene.before is not None
+    return Capacity(
+        pod=key,
+        fits=nodes.total(),
+        nodes=dict(sorted(nodes.items(), key=lambda entry: (-entry[1], entry[0]))),
+        limited=nodes.total() >= most,
+        message=message,
+        refusals=refusals,
+        before=scene.before,
+        after=use_of(simulator.snapshot()),
+        notes=(*scene.notes, *scene.unknown_classes()),
+    )
+
+
+def _is_meant(ref: Ref, obj: Obj) -> bool:
+    if ref.kind == "Pod":
+        return not node_of(obj) and not ended(obj)
+    return ref.kind in KINDS or ref.kind == daemons.KIND
+
+
+def _copy(pod: Obj, key: PodKey, number: int) -> Obj:
+    metadata = {**mapping(pod, "metadata"), "namespace": key.namespace, "name": f"{key.name[:240]}-{number}"}
+    metadata.pop("uid", None)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": mapping(pod, "spec")}

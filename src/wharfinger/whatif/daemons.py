@@ -1,0 +1,128 @@
+"""DaemonSets as their pods: one a node, on the nodes that its controller chooses by node affinity and taints.
+
+As in Kubernetes (`pkg/controller/daemon`, NodeShouldRunDaemonPod and CreatePodTemplate): the controller looks at the
+node's name, selector, affinity, and the taints that repel; whether the pod also fits there is the scheduler's to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping
+from wharfinger.manifests.fields import mapping, mappings
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.plugins.node_matching import node_matches
+from wharfinger.plugins.taint_toleration import tolerated
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, ended, node_of
+from wharfinger.whatif.workloads import pod_from, template_of
+
+KIND = "DaemonSet"
+_NAME_LIMIT = 253
+_EVERYWHERE = tuple(
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+_ON_HOST_NETWORK = {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
+    """What the controller of the given DaemonSets would make. Raises `InvalidObject`."""
+    asked = [ref for ref in given if ref.kind == KIND]
+    if not asked:
+        return
+    nodes = [node_from_mapping(obj) for _, obj in inventory.of_kind("Node")]
+    served = {
+        (owner, pinned_to(pod))
+        for ref, pod in inventory.of_kind("Pod")
+        if (owner := controller(ref, pod)) is not None and owner.kind == KIND and not ended(pod)
+    }
+    for ref in asked:
+        obj = inventory.get(ref)
+        try:
+            yield from (
+                () if obj is None else _made(ref, obj, [node for node in nodes if (ref, node.name) not in served])
+            )
+        except InvalidObject as error:
+            raise InvalidObject(f"{ref}: {error}") from None
+
+
+def pinned_to(pod: Obj) -> str:
+    """The node that a DaemonSet's pod is for, whether it is bound or not."""
+    bound = node_of(pod)
+    if bound:
+        return bound
+    required = _required(mapping(pod, "spec"))
+    for term in mappings(required, "nodeSelectorTerms"):
+        for field in mappings(term, "matchFields"):
+            values = field.get("values")
+            if field.get("key") == "metadata.name" and isinstance(values, list) and len(values) == 1:
+                return str(values[0])
+    return ""
+
+
+def joined(name: str, node: str) -> str:
+    """A pod's name of its own on the node, whatever the lengths of both."""
+    whole = f"{name}-{node}"
+    if len(whole) <= _NAME_LIMIT:
+        return whole
+    return f"{whole[: _NAME_LIMIT - 11]}-{hashlib.sha256(whole.encode()).hexdigest()[:10]}"
+
+
+def is_daemon(ref: Ref, pod: Obj) -> bool:
+    """Whether a pod belongs to its node: a DaemonSet's, or one that the node runs by itself."""
+    owner = controller(ref, pod)
+    return owner is not None and owner.kind in (KIND, "Node")
+
+
+def _made(ref: Ref, obj: Obj, nodes: Iterable[Node]) -> Iterator[Obj]:
+    template = template_of(ref, obj)
+    wanted = _tolerant(pod_from(ref, template, ref.name[:200]))
+    pod = pod_from_mapping(wanted)
+    for node in nodes:
+        if _should_run(pod, node):
+            yield _pinned(wanted, joined(ref.name, node.name), node.name)
+
+
+def _should_run(pod: Pod, node: Node) -> bool:
+    here = not pod.node_name or pod.node_name == node.name
+    return here and node_matches(pod, node) and tolerated(pod.tolerations, node.taints)
+
+
+def _tolerant(pod: dict[str, Any]) -> dict[str, Any]:
+    """With the tolerations that every daemon gets."""
+    spec = pod["spec"]
+    extra = [*_EVERYWHERE, *([_ON_HOST_NETWORK] if spec.get("hostNetwork") is True else [])]
+    return {**pod, "spec": {**spec, "tolerations": [*mappings(spec, "tolerations", "spec."), *extra]}}
+
+
+def _pinned(pod: dict[str, Any], name: str, node: str) -> Obj:
+    """For that node alone: its required node affinity is replaced, as the controller does."""
+    spec = pod["spec"]
+    affinity = mapping(spec, "affinity", "spec.")
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    here = {
+        **mapping(affinity, "nodeAffinity", "spec.affinity."),
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+    }
+    return {
+        **pod,
+        "metadata": {**pod["metadata"], "name": name},
+        "spec": {**spec, "affinity": {**affinity, "nodeAffinity": here}},
+    }
+
+
+def _required(spec: Obj) -> Obj:
+    affinity = mapping(mapping(spec, "affinity", "spec."), "nodeAffinity", "spec.affinity.")
+    return mapping(affinity, "requiredDuringSchedulingIgnoredDuringExecution", "spec.affinity.nodeAffinity.")

@@ -1,0 +1,108 @@
+"""What a what-if question is answered with; `plain` makes JSON of it, the command line tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from wharfinger.model.pod import PodKey
+from wharfinger.whatif.use import Use
+
+
+class Cause(StrEnum):
+    """Why a pod is decided for."""
+
+    GIVEN = "given"
+    """It stands in the objects given, or a workload there stands for it."""
+    WAITING = "waiting"
+    """It waits in the live state."""
+    DRAINED = "drained"
+    """Its node is drained."""
+    EVICTED = "evicted"
+    """It had to leave for another pod."""
+
+
+class Result(StrEnum):
+    """What becomes of a pod."""
+
+    PLACED = "placed"
+    PREEMPTING = "preempting"
+    """It is placed after others were evicted for it."""
+    REFUSED = "refused"
+    GATED = "gated"
+    """Its scheduling gates hold it back."""
+    FAILED = "failed"
+    """It could not be decided for: a plugin failed, or no profile serves its scheduler's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodOutcome:
+    """What becomes of one pod."""
+
+    pod: PodKey
+    cause: Cause
+    result: Result
+    workload: str = ""
+    """What controls it: `<kind>/<name>`, empty for a pod that nobody makes again."""
+    left: str = ""
+    """The node it was on before; empty for a pod that had none."""
+    node: str | None = None
+    nominated_node: str | None = None
+    """Where others had to be evicted for it."""
+    victims: tuple[PodKey, ...] = ()
+    message: str = ""
+    """Why it is not placed, in kube-scheduler's words; empty when it is."""
+    refusals: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Plugin that refused first -> reason -> number of nodes; empty when placed."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether it ends up on a node."""
+        return self.node is not None
+
+    def uprooted(self, node: str) -> PodOutcome:
+        """The same pod, evicted from the node that it was on or had just got: not decided for again yet."""
+        return replace(
+            self, cause=Cause.EVICTED, left=node, node=None, nominated_node=None, victims=(), result=Result.REFUSED
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that had to leave its node for another one."""
+
+    pod: PodKey
+    node: str
+    preemptor: PodKey
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What would happen."""
+
+    pods: tuple[PodOutcome, ...]
+    """In the order in which they were given; displaced ones behind."""
+    evictions: tuple[Eviction, ...]
+    before: Use
+    after: Use
+    notes: tuple[str, ...] = ()
+    """What was left out or supposed, in sentences."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pod ends up on a node."""
+        return all(pod.placed for pod in self.pods)
+
+    @property
+    def reasons(self) -> dict[tuple[str, ...], list[PodKey]]:
+        """What stands in the way, sorted -> the pods that are not placed because of just that, the most first.
+
+        Where nothing stands in the way on any node, the message stands for it.
+        """
+        found: dict[tuple[str, ...], list[PodKey]] = {}
+        for outcome in self.pods:
+            if not outcome.placed:
+                reasons = sorted({reason for counts in outcome.refusals.values() for reason in counts})
+                found.setdefault(tuple(reasons) or (outcome.message,), []).append(outcome.pod)
+        return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))

@@ -1,0 +1,141 @@
+"""Playing a what-if question to its end: pods are decided for in the order of the queue until nothing changes any more.
+
+Rounds stand for back-off: a refused pod that an event may help is tried again in the next one. A pod that preempts gets
+its room at once, as nobody of lower priority may take it; its victims queue again in the same round, made again by
+their controllers, or, when nothing makes them again, to see where they would go.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from wharfinger.errors import PluginError, UsageError
+from wharfinger.model.pod import PodKey
+from wharfinger.simulator import SimulatedDecision
+from wharfinger.whatif.changes import Changes, made_again
+from wharfinger.whatif.outcome import Answer, Cause, Eviction, PodOutcome, Result
+from wharfinger.whatif.scene import Progress, Scene, Subject
+from wharfinger.whatif.use import use_of
+
+
+def simulate(
+    scene: Scene, changes: Changes, *, waiting: bool = False, progress: Progress = lambda _done, _total: None
+) -> Answer:
+    """What would happen. The scene is loaded already.
+
+    `waiting`: whether the pods that wait in the live state are placed too. Raises `InvalidObject`, `UsageError`.
+    """
+    displaced = scene.change(changes)
+    drained = {subject.key for subject in displaced}
+    subjects = [subject for subject in scene.given_pods(waiting=waiting) if subject.key not in drained] + displaced
+    game = _Game(scene, subjects, progress)
+    game.play()
+    assert scene.before is not None
+    return Answer(
+        pods=tuple(game.outcomes.values()),
+        evictions=tuple(game.evictions),
+        before=scene.before,
+        after=use_of(scene.simulator.snapshot()),
+        notes=(*scene.notes, *game.notes),
+    )
+
+
+class _Game:
+    """The pods that are placed, one after the other."""
+
+    def __init__(self, scene: Scene, subjects: Sequence[Subject], progress: Progress) -> None:
+        self._scene = scene
+        self._simulator = scene.simulator
+        self._progress = progress
+        self.outcomes: dict[PodKey, PodOutcome] = {
+            one.key: PodOutcome(one.key, one.cause, Result.REFUSED, one.workload, one.left) for one in subjects
+        }
+        self.evictions: list[Eviction] = []
+        self.notes: list[str] = []
+        self._places = {key: place for place, key in enumerate(self.outcomes)}
+        self._again: set[PodKey] = set()
+        self._queue: list[tuple[int, Any, int, PodKey]] = []
+        self._tries = 0
+
+    def play(self) -> None:
+        """Decide until nothing changes any more."""
+        limit = 20 * len(self.outcomes) + 1000
+        waiting = list(self.outcomes)
+        while waiting:
+            self._enqueue(waiting)
+            while self._queue:
+                if self._tries >= limit:
+                    self.notes.append(f"stopped after {limit:,} decisions: pods went on waking each other")
+                    return
+                self._try(heapq.heappop(self._queue)[-1])
+            waiting = [key for key in self.outcomes if key in self._again and not self.outcomes[key].placed]
+            self._again.clear()
+
+    def _enqueue(self, keys: Iterable[PodKey]) -> None:
+        for key in keys:
+            place = self._places[key]
+            try:
+                entry = (0, self._simulator.queue_key(key, float(place)), place, key)
+            except UsageError:  # no profile serves it: it is told when its turn comes
+                entry = (1, None, place, key)
+            heapq.heappush(self._queue, entry)
+
+    def _try(self, key: PodKey) -> None:
+        self._tries += 1
+        try:
+            decision = self._simulator.decide(key)
+        except (UsageError, PluginError) as error:
+            self._note(key, Result.FAILED, message=str(error))
+            return
+        if decision.node is not None:
+            self._bind(key, decision.node)
+        elif decision.nominated_node is not None:
+            self._preempt(key, decision)
+        else:
+            self._refuse(key, decision)
+
+    def _bind(self, key: PodKey, node: str) -> None:
+        self._wake(self._simulator.bind(key, node))
+        self._note(key, Result.PLACED, node=node)
+
+    def _refuse(self, key: PodKey, decision: SimulatedDecision) -> None:
+        self._wake(self._simulator.park(key, decision))
+        result = Result.GATED if decision.gated else Result.REFUSED
+        self._note(key, result, message=decision.message, refusals=decision.first_refusals)
+
+    def _preempt(self, key: PodKey, refused: SimulatedDecision) -> None:
+        """Nominate, evict, and place: the room is for this pod now."""
+        node, victims = refused.nominated_node, tuple(refused.victims)
+        assert node is not None
+        self._wake(self._simulator.park(key, refused))
+        for victim in victims:
+            self._evict(victim, node, key)
+        decision = self._simulator.decide(key)
+        if decision.node is None:  # what promised the room does not keep its word: a plugin's mistake
+            self._refuse(key, decision)
+            return
+        self._wake(self._simulator.bind(key, decision.node))
+        self._note(key, Result.PREEMPTING, node=decision.node, nominated_node=node, victims=victims)
+        self._enqueue(victims)
+
+    def _evict(self, victim: PodKey, node: str, preemptor: PodKey) -> None:
+        scene = self._scene
+        again = made_again(scene.objects[victim])
+        self.evictions.append(Eviction(victim, node, preemptor))
+        self._wake(self._simulator.evict(victim))
+        scene.make_again(victim, again)
+        known = self.outcomes.get(victim)
+        if known is None:
+            known = PodOutcome(victim, Cause.EVICTED, Result.REFUSED, scene.workload_of(victim))
+            self._places[victim] = len(self._places)
+        self.outcomes[victim] = known.uprooted(node)
+
+    def _note(self, key: PodKey, result: Result, **fields: Any) -> None:
+        known = self.outcomes[key]
+        self.outcomes[key] = PodOutcome(key, known.cause, result, known.workload, known.left, **fields)
+        self._progress(self._tries, max(self._tries, len(self.outcomes)))
+
+    def _wake(self, keys: Iterable[PodKey]) -> None:
+        self._again.update(key for key in keys if key in self.outcomes)

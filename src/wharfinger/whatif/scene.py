@@ -1,0 +1,180 @@
+"""Where a what-if question is played: a simulated cluster with the objects, the changes made, the pods to place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.model.pod import PodKey
+from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
+from wharfinger.simulator import Simulator
+from wharfinger.whatif import daemons, workloads
+from wharfinger.whatif.admission import PriorityClasses
+from wharfinger.whatif.changes import Changes, added_nodes, cordoned, displaced_pods
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
+from wharfinger.whatif.outcome import Cause
+from wharfinger.whatif.use import Use, use_of
+
+_POD = "Pod"
+_NODE = "Node"
+Config = Mapping[str, Any] | Path | str | None
+Progress = Callable[[int, int], None]
+"""Told how much is done, of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A pod to be placed."""
+
+    key: PodKey
+    cause: Cause
+    workload: str = ""
+    left: str = ""
+
+
+class Scene:
+    """A simulated cluster, and what is supposed to happen in it."""
+
+    def __init__(self, inventory: Inventory, given: Iterable[Ref], config: Config = None) -> None:
+        """`given`: which objects of the inventory were given by hand; the others were read from a live state."""
+        self.inventory = inventory
+        self.simulator = Simulator(config)
+        self.notes: list[str] = []
+        self.objects: dict[PodKey, Obj] = {}
+        """Of the pods that may be evicted or placed, as they were put there."""
+        self._given = list(dict.fromkeys(given))
+        self._by_hand = frozenset(self._given)
+        self._classes = PriorityClasses(inventory)
+        self.before: Use | None = None
+        """The cluster's use before anything changed."""
+
+    def load(self, progress: Progress = lambda _done, _total: None) -> None:
+        """Put every object where it is now; pods of the live state that cannot be read are left out, and said.
+
+        Raises `InvalidObject` for what was given.
+        """
+        unreadable = 0
+        everything = list(self.inventory)
+        for done, (ref, obj) in enumerate(everything, start=1):
+            if ref.kind in SIMULATED_KINDS:
+                try:
+                    self._put(ref, obj)
+                except InvalidObject as error:
+                    if ref in self._by_hand:
+                        raise InvalidObject(f"{ref}: {error}") from None
+                    unreadable += 1
+            progress(done, len(everything))
+        if unreadable:
+            self.notes.append(f"{unreadable} objects of the live state cannot be read and do not count")
+        self._note_strays()
+        self.before = use_of(self.simulator.snapshot())
+
+    def change(self, changes: Changes) -> list[Subject]:
+        """Make the changes; answers the pods that have to go elsewhere. Raises `UsageError`."""
+        changes.check(self.inventory)
+        for more in changes.more:
+            for node, own in list(added_nodes(self.inventory, more)):
+                for obj in (node, *own):
+                    self._put(self.inventory.put(obj), obj)
+        for name in dict.fromkeys((*changes.cordoned, *changes.drained)):
+            known = self.inventory.get(Ref(_NODE, "", name))
+            assert known is not None
+            self._put(self.inventory.put(cordoned(known)), cordoned(known))
+        return [
+            self._displaced(ref, pod, name)
+            for name in dict.fromkeys(changes.drained)
+            for ref, pod in list(displaced_pods(self.inventory, name))
+        ]
+
+    def given_pods(self, *, waiting: bool = False) -> list[Subject]:
+        """The given pods that have no node, and those of the given workloads; with `waiting`, of the live state too.
+
+        In the order in which they were given. Raises `InvalidObject`, `UsageError`.
+        """
+        found = [self._subject(ref, Cause.GIVEN) for ref in self._given if self._to_place(ref)]
+        for obj in (
+            *workloads.missing_pods(self.inventory, self._given),
+            *daemons.missing_pods(self.inventory, self._given),
+        ):
+            ref = self.inventory.put(obj)
+            self._put(ref, obj)
+            if ref.kind == _POD:
+                found.append(self._subject(ref, Cause.GIVEN))
+        if waiting:
+            live = [ref for ref, _ in self.inventory.of_kind(_POD) if ref not in self._by_hand]
+            known = {subject.key for subject in found}
+            others = [ref for ref in live if PodKey(ref.namespace, ref.name) not in known and self._to_place(ref)]
+            found += [self._subject(ref, Cause.WAITING) for ref in others]
+        self.notes += self.unknown_classes()
+        return found
+
+    def admitted(self, pod: Obj) -> Obj:
+        """The pod with its priority. Raises `InvalidObject`."""
+        metadata = pod["metadata"]
+        return self._classes.admit(Ref(_POD, metadata["namespace"], metadata["name"]), pod)
+
+    def unknown_classes(self) -> list[str]:
+        """Sentences about priority classes that pods name and nobody gave."""
+        return [
+            f"priority class {name}, which {ref} names, is not given: priority 0 is supposed"
+            for name, ref in self._classes.unknown.items()
+        ]
+
+    def withdraw(self, key: PodKey) -> None:
+        """Take a pod that has no node out again, if it is there."""
+        if self.objects.pop(key, None) is not None:
+            self.simulator.delete(_POD, key.name, key.namespace)
+
+    def make_again(self, key: PodKey, obj: Obj) -> None:
+        """Put a pod that had to leave there again, without a node."""
+        self.simulator.add(obj)
+        self.objects[key] = obj
+
+    def workload_of(self, key: PodKey) -> str:
+        """What makes the pod again when it goes, as `<kind>/<name>`; empty for nothing."""
+        ref = Ref(_POD, key.namespace, key.name)
+        obj = self.objects[key]
+        owners = list(self.inventory.controllers(ref, obj))
+        if not owners:
+            return ""
+        return f"{owners[-1].kind}/{owners[-1].name}"
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _put(self, ref: Ref, obj: Obj) -> None:
+        if ref.kind == _POD:
+            obj = self._classes.admit(ref, obj)
+            self.objects[PodKey(ref.namespace, ref.name)] = obj
+        self.simulator.add(obj)
+
+    def _to_place(self, ref: Ref) -> bool:
+        obj = self.inventory.get(ref)
+        key = PodKey(ref.namespace, ref.name)
+        return ref.kind == _POD and obj is not None and key in self.objects and not node_of(obj) and not ended(obj)
+
+    def _subject(self, ref: Ref, cause: Cause, left: str = "") -> Subject:
+        key = PodKey(ref.namespace, ref.name)
+        return Subject(key, cause, self.workload_of(key), left)
+
+    def _displaced(self, ref: Ref, pod: Obj, node: str) -> Subject:
+        key = PodKey(ref.namespace, ref.name)
+        admitted = self._classes.admit(ref, pod)
+        self.simulator.delete(_POD, ref.name, ref.namespace)
+        self.inventory.put(admitted)
+        self.make_again(key, admitted)
+        return self._subject(ref, Cause.DRAINED, node)
+
+    def _note_strays(self) -> None:
+        """Pods on nodes that are not there count nowhere."""
+        nodes = {ref.name for ref, _ in self.inventory.of_kind(_NODE)}
+        if not nodes:
+            raise UsageError("there is no node: give some with -f, or take the live state's with --live")
+        strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for pod in self._pods())
+        if strays:
+            self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
+
+    def _pods(self) -> Iterator[Obj]:
+        return (pod for _, pod in self.inventory.of_kind(_POD))

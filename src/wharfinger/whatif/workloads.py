@@ -1,0 +1,222 @@
+"""Workloads as the pods that their controllers would make: of a template, as many as are missing.
+
+Counted as there already are the pods that a workload controls, over its ReplicaSets or Jobs too; ReplicaSets and
+ReplicationControllers also adopt pods without a controller that they select. A Deployment's roll-out is not played:
+pods of an older template count like others. DaemonSets depend on nodes: see `daemons`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests.fields import mapping, mappings, text, text_map
+from wharfinger.manifests.surroundings import pod_collection
+from wharfinger.whatif.inventory import HASH_LABEL, Inventory, Obj, Ref, controller, ended, labels_of, positive
+
+KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "ReplicationController", "Job", "CronJob")
+"""Workloads that count as their pods, whatever the nodes."""
+LIMIT = 200_000
+"""Pods that all workloads together may stand for."""
+_NAME_LIMIT = 230
+"""Characters of a workload's name that go into its pods' names; a name has 253."""
+_REVISION = "deployment.kubernetes.io/revision"
+_FIELDS = {"CronJob": "spec.jobTemplate.spec.template"}
+
+
+def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
+    """What the controllers of the given workloads would make, in their order; and, first, a Deployment's ReplicaSet.
+
+    Raises `InvalidObject`, naming the workload, and `UsageError` beyond the `LIMIT`.
+    """
+    asked = [ref for ref in given if ref.kind in KINDS]
+    census = _Census(inventory, asked) if asked else None
+    made = 0
+    for ref in asked:
+        obj = inventory.get(ref)
+        if obj is None or census is None or _belongs_to_another(inventory, ref, obj):
+            continue
+        try:
+            for pod in _made(inventory, census, ref, obj):
+                made += 1
+                if made > LIMIT:
+                    raise UsageError(f"the workloads stand for more than {LIMIT:,} pods")
+                yield pod
+        except InvalidObject as error:
+            raise InvalidObject(f"{ref}: {error}") from None
+
+
+def template_of(ref: Ref, obj: Obj) -> Mapping[str, Any]:
+    """The pod template of a workload or DaemonSet. Raises `InvalidObject` when there is none."""
+    template = mapping(_job_spec(ref, obj), "template", "spec.")
+    if not mapping(template, "spec"):
+        raise InvalidObject(f"{_FIELDS.get(ref.kind, 'spec.template')}.spec is missing")
+    return template
+
+
+def pod_from(ref: Ref, template: Obj, name: str, *, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A pod as the workload's controller makes it. `labels`: beside the template's own."""
+    metadata = mapping(template, "metadata")
+    about = {
+        "namespace": ref.namespace,
+        "name": name,
+        "labels": {**text_map(metadata, "labels", "spec.template.metadata."), **(labels or {})},
+        "ownerReferences": [{"kind": ref.kind, "name": ref.name, "controller": True}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": dict(mapping(template, "spec"))}
+
+
+class _Census:
+    """Which pods the workloads have already."""
+
+    def __init__(self, inventory: Inventory, workloads: list[Ref]) -> None:
+        self._asked = set(workloads)
+        self.alive: Counter[Ref] = Counter()
+        self.succeeded: Counter[Ref] = Counter()
+        orphans: list[tuple[Ref, Obj]] = []
+        for ref, pod in inventory.of_kind("Pod"):
+            if controller(ref, pod) is None:
+                orphans.append((ref, pod))
+                continue
+            count = self.succeeded if mapping(pod, "status").get("phase") == "Succeeded" else self.alive
+            if count is self.succeeded or not ended(pod):
+                count.update(self._asked.intersection(inventory.controllers(ref, pod)))
+        self._adopt(inventory, orphans)
+
+    def _adopt(self, inventory: Inventory, orphans: list[tuple[Ref, Obj]]) -> None:
+        for workload in self._asked:
+            obj = inventory.get(workload)
+            if obj is None or workload.kind not in ("ReplicaSet", "ReplicationController"):
+                continue
+            selects = pod_collection(obj, workload.kind, workload.namespace)
+            for ref, pod in orphans if selects is not None else ():
+                here = ref.namespace == workload.namespace and not ended(pod)
+                if here and selects is not None and selects.selector.matches(labels_of(pod)):
+                    self.alive[workload] += 1
+
+
+def _belongs_to_another(inventory: Inventory, ref: Ref, obj: Obj) -> bool:
+    """Whether a known workload makes pods through this one: then that one is counted."""
+    owner = controller(ref, obj)
+    return owner is not None and owner in inventory and owner.kind in KINDS
+
+
+def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator[Obj]:
+    template = template_of(ref, obj)
+    wanted = _wanted(ref, obj, census)
+    if ref.kind == "StatefulSet":
+        yield from _stateful(inventory, ref, obj, template, wanted)
+        return
+    count = max(0, wanted - census.alive[ref])
+    labels: Mapping[str, str] = {}
+    if ref.kind == "Deployment" and count:
+        replica_set, is_new = _replica_set(inventory, ref, obj, template)
+        labels = {HASH_LABEL: labels_of(replica_set)[HASH_LABEL]}
+        if is_new:
+            yield replica_set
+    elif ref.kind in ("Job", "CronJob"):
+        labels = {"job-name": ref.name, "batch.kubernetes.io/job-name": ref.name}
+    names = _free_names(inventory, ref)
+    for _ in range(count):
+        yield pod_from(ref, template, next(names), labels=labels)
+
+
+def _wanted(ref: Ref, obj: Obj, census: _Census) -> int:
+    if ref.kind in ("Job", "CronJob"):
+        return _wanted_of_job(ref, obj, census)
+    return _count(mapping(obj, "spec"), "replicas", 1)
+
+
+def _wanted_of_job(ref: Ref, obj: Obj, census: _Census) -> int:
+    """Pods that run at a time; of a CronJob, those of one run."""
+    spec = _job_spec(ref, obj)
+    if spec.get("suspend") is True or mapping(obj, "spec").get("suspend") is True:
+        return 0
+    status = mapping(obj, "status")
+    for condition in mappings(status, "conditions", "status."):
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            return 0
+    at_a_time = _count(spec, "parallelism", 1)
+    if spec.get("completions") is None:
+        return at_a_time
+    done = max(_count(status, "succeeded", 0), census.succeeded[ref])
+    return max(0, min(at_a_time, _count(spec, "completions", 1) - done))
+
+
+def _job_spec(ref: Ref, obj: Obj) -> Obj:
+    spec = mapping(obj, "spec")
+    return (
+        mapping(mapping(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.") if ref.kind == "CronJob" else spec
+    )
+
+
+def _count(spec: Obj, key: str, default: int) -> int:
+    value = spec.get(key)
+    return default if value is None else positive(value, key)
+
+
+def _stateful(inventory: Inventory, ref: Ref, obj: Obj, template: Obj, wanted: int) -> Iterator[Obj]:
+    """Its pods have numbers; those whose names are free are missing. Each brings its own volume claims."""
+    spec = mapping(obj, "spec")
+    first = _count(mapping(spec, "ordinals", "spec."), "start", 0)
+    claims = [
+        text(mapping(claim, "metadata"), "name", f"spec.volumeClaimTemplates[{index}].metadata.")
+        for index, claim in enumerate(mappings(spec, "volumeClaimTemplates", "spec."))
+    ]
+    for number in range(first, first + wanted):
+        name = f"{ref.name}-{number}"
+        if Ref("Pod", ref.namespace, name) in inventory:
+            continue
+        labels = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
+        pod = pod_from(ref, template, name, labels=labels)
+        own = [{"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}} for claim in claims]
+        if own:
+            others = [
+                volume for volume in mappings(pod["spec"], "volumes", "spec.") if volume.get("name") not in claims
+            ]
+            pod["spec"]["volumes"] = [*others, *own]
+        yield pod
+
+
+def _replica_set(inventory: Inventory, ref: Ref, obj: Obj, template: Obj) -> tuple[Obj, bool]:
+    """The ReplicaSet that a Deployment makes pods through: the newest, if it is of this template, else a new one."""
+    owned = [found for of, found in inventory.of_kind("ReplicaSet") if controller(of, found) == ref]
+    labels = dict(text_map(mapping(template, "metadata"), "labels", "spec.template.metadata."))
+    for found in sorted(owned, key=_revision, reverse=True)[:1]:
+        theirs = mapping(mapping(found, "spec"), "template", "spec.")
+        made_for = dict(text_map(mapping(theirs, "metadata"), "labels", "spec.template.metadata."))
+        has_hash = made_for.pop(HASH_LABEL, None) is not None and HASH_LABEL in labels_of(found)
+        if has_hash and made_for == labels and mapping(theirs, "spec") == mapping(template, "spec"):
+            return found, False
+    digest = hashlib.sha256(json.dumps(template, sort_keys=True, default=str).encode()).hexdigest()[:10]
+    selector = mapping(mapping(obj, "spec"), "selector", "spec.")
+    matched = {**(mapping(selector, "matchLabels", "spec.selector.") or labels), HASH_LABEL: digest}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "namespace": ref.namespace,
+            "name": f"{ref.name[:_NAME_LIMIT]}-{digest}",
+            "labels": {**labels, HASH_LABEL: digest},
+            "ownerReferences": [{"kind": ref.kind, "name": ref.name, "controller": True}],
+        },
+        "spec": {"selector": {**selector, "matchLabels": matched}},
+    }, True
+
+
+def _revision(replica_set: Obj) -> int:
+    noted = mapping(mapping(replica_set, "metadata"), "annotations").get(_REVISION, "")
+    return int(noted) if isinstance(noted, str) and noted.isascii() and noted.isdigit() and len(noted) < 19 else 0
+
+
+def _free_names(inventory: Inventory, ref: Ref) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        name = f"{ref.name[:_NAME_LIMIT]}-{number}"
+        if Ref("Pod", ref.namespace, name) not in inventory:
+            yield name

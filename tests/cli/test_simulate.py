@@ -1,0 +1,186 @@
+"""`wharfinger simulate` and `wharfinger capacity` as people run them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.whatif.objects import node, pod, workload
+from wharfinger.cli.main import run
+
+NODE = node("n1", cpu="2")
+
+
+def test_everything_placed_is_exit_code_0(outside: Shell) -> None:
+    answer = outside("simulate", "-f", outside.file([NODE, pod("a"), workload("Job", "sum")]))
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "2 of 2 pods would be placed" in answer.out
+    assert [line.split() for line in answer.out.splitlines() if line.startswith("default/")] == [
+        ["default/a", "placed", "n1"],
+        ["default/sum-1", "placed", "n1"],
+    ]
+    assert any(line.split() == ["cpu", "0/2", "0.0", "2/2", "100.0"] for line in answer.out.splitlines())
+
+
+def test_a_pod_that_does_not_fit_is_exit_code_1_and_programs_get_the_reason(outside: Shell) -> None:
+    answer = outside("simulate", "-f", outside.file([NODE, pod("a", cpu="3")]), "-o", "json")
+
+    assert answer.code == 1
+    told = answer.json
+    assert told["summary"] == {"pods": 1, "placed": 0, "preempting": 0, "notPlaced": 1, "evictions": 0}
+    [one] = told["pods"]
+    assert one == {
+        "pod": "default/a",
+        "cause": "given",
+        "workload": None,
+        "from": None,
+        "result": "refused",
+        "node": None,
+        "nominatedNode": None,
+        "victims": [],
+        "message": one["message"],
+        "refusals": {"NodeResourcesFit": {"Insufficient cpu": 1}},
+    }
+    assert one["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert told["reasons"] == [{"reasons": ["Insufficient cpu"], "pods": 1}]
+    assert told["before"] == told["after"]
+    assert told["after"]["resources"]["cpu"] == {"requested": 0, "allocatable": 2000, "percent": 0.0}
+    assert told["revision"] is None
+
+
+def test_changes_are_combined_in_one_question(outside: Shell) -> None:
+    objects = [NODE, node("n2"), pod("a", nodeName="n1"), pod("b", nodeName="n2")]
+
+    answer = outside(
+        "simulate", "-f", outside.file(objects), "--drain", "n1", "--drain", "n2", "--add-nodes", "1", "--like", "n1",
+        "-o", "json",
+    )  # fmt: skip
+
+    assert answer.code == 0
+    assert {one["pod"]: (one["cause"], one["from"], one["node"]) for one in answer.json["pods"]} == {
+        "default/a": ("drained", "n1", "n1-new-1"),
+        "default/b": ("drained", "n2", "n1-new-1"),
+    }
+
+
+def test_many_pods_are_grouped_unless_all_are_asked_for(outside: Shell) -> None:
+    file = outside.file([NODE, workload("Deployment", "web", replicas=60)])
+
+    grouped, listed = outside("simulate", "-f", file), outside("simulate", "-f", file, "--all")
+
+    assert any(line.split() == ["default", "Deployment/web", "2", "60"] for line in grouped.out.splitlines()), (
+        grouped.out
+    )
+    assert any(line.split()[:3] == ["58", "Insufficient", "cpu"] for line in grouped.out.splitlines())
+    assert len([line for line in listed.out.splitlines() if line.startswith("default/web-")]) == 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "what is to be simulated"),
+        (("--drain", "nobody"), "there is no node nobody"),
+        (("--add-nodes", "2"), "needs its --like"),
+        (("--add-nodes", "0", "--like", "n1"), "--add-nodes"),
+        (("--pending",), "--pending goes with --live"),
+        (("-o", "xml"), "xml"),
+        (("--config", "/nowhere.yaml"), "/nowhere.yaml"),
+    ],
+)
+def test_wrong_use_is_exit_code_2(outside: Shell, arguments: tuple[str, ...], said: str) -> None:
+    given = ("-f", outside.file([NODE])) if arguments else ()
+
+    answer = outside("simulate", *given, *arguments)
+
+    assert answer.code == 2, answer
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a: [", "is no YAML"),
+        ("just text", "is no object"),
+        ("metadata: {name: x}", "has no kind"),
+        ([{**pod("a"), "metadata": {"generateName": "a-"}}], "metadata.name is missing"),
+        ([NODE, pod("a", cpu="lots")], "Pod default/a"),
+    ],
+)
+def test_files_that_cannot_be_read_are_exit_code_2(outside: Shell, content: Any, said: str) -> None:
+    answer = outside("simulate", "-f", outside.file(content))
+
+    assert answer.code == 2
+    assert said in answer.err
+
+
+def test_kinds_that_place_no_pods_are_passed_over(outside: Shell) -> None:
+    objects = [
+        NODE,
+        pod("a"),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},
+        {"apiVersion": "example.com/v1", "kind": "Rocket", "metadata": {"name": "r"}},
+    ]
+
+    answer = outside("simulate", "-f", outside.file(objects))
+
+    assert answer.code == 0
+    assert "Note: objects of unknown kinds are passed over: Rocket." in answer.out
+
+
+def test_the_live_state_is_read_at_one_revision_and_stays_as_it_is(shell: Shell) -> None:
+    own = shell.node()
+    name = own["metadata"]["name"]
+    here = {"kubernetes.io/hostname": name}
+    own["metadata"]["labels"] = here
+    shell("apply", "-f", shell.file([own, shell.pod("waits", nodeSelector=here)]))
+    before = shell("get", "pods", "-n", shell.namespace, "-o", "json").json["items"]
+
+    answer = shell(
+        "simulate", "--live", "--pending", "-n", shell.namespace, "-o", "json",
+        "-f", shell.file([shell.pod("new", nodeSelector=here)], "new.yaml"),
+    )  # fmt: skip
+
+    causes = {one["pod"]: (one["cause"], one["node"]) for one in answer.json["pods"]}
+    assert causes[f"{shell.namespace}/new"] == ("given", name)
+    assert causes[f"{shell.namespace}/waits"] == ("waiting", name)
+    assert answer.json["revision"] > 0
+    assert shell("get", "pods", "-n", shell.namespace, "-o", "json").json["items"] == before
+
+
+def test_capacity_counts_on_the_given_nodes(outside: Shell) -> None:
+    answer = outside("capacity", "-f", outside.file([NODE, pod("web")]))
+    as_json = outside("capacity", "-f", outside.file([NODE, pod("web")]), "-o", "json").json
+
+    assert answer.code == 0
+    assert "2 more of default/web fit on 1 node" in answer.out
+    assert "The next one: 0/1 nodes are available: 1 Insufficient cpu." in answer.out
+    assert (as_json["fits"], as_json["nodes"]) == (2, {"n1": 2})
+    assert as_json["refusals"] == {"NodeResourcesFit": {"Insufficient cpu": 1}}
+
+
+def test_capacity_takes_the_live_state_when_no_node_is_given(shell: Shell) -> None:
+    own = shell.node()
+    own["metadata"]["labels"] = {"only": shell.namespace}
+    shell("apply", "-f", shell.file([own]))
+
+    answer = shell(
+        "capacity", "-f", shell.file([shell.pod("web", nodeSelector={"only": shell.namespace})]), "-o", "json"
+    )
+
+    assert answer.code == 0
+    assert answer.json["nodes"] == {own["metadata"]["name"]: 10}
+
+
+def test_capacity_of_a_pod_that_fits_nowhere_is_exit_code_1(outside: Shell) -> None:
+    assert outside("capacity", "-f", outside.file([NODE, pod("web", cpu="9")])).code == 1
+    assert outside("capacity", "-f", outside.file([NODE])).code == 2
+
+
+def test_both_tell_in_their_help_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("simulate", "capacity"):
+        assert run([command, "--help"]) == 0
+        assert "Exit codes: 0" in capsys.readouterr().out

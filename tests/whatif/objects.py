@@ -1,0 +1,74 @@
+"""Builders of objects, and one way to ask what would happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wharfinger.whatif.changes import Changes
+from wharfinger.whatif.inventory import Inventory
+from wharfinger.whatif.outcome import Answer
+from wharfinger.whatif.play import simulate
+from wharfinger.whatif.scene import Scene
+
+NO_CHANGES = Changes()
+SMALL = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+def node(name: str, cpu: str = "4", labels: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"}},
+    }
+
+
+def pod(name: str, cpu: str = "1", owner: tuple[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default"}
+    labels = spec.pop("labels", None)
+    if labels:
+        metadata["labels"] = labels
+    if owner is not None:
+        metadata["ownerReferences"] = [{"kind": owner[0], "name": owner[1], "controller": True}]
+    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def workload(kind: str, name: str, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    group = {"ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind, "apps/v1")
+    labels = {"app": name}
+    body = {"template": {"metadata": {"labels": labels}, "spec": dict(template or SMALL)}, **spec}
+    if kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        body["selector"] = {"matchLabels": labels}
+    if kind == "ReplicationController":
+        body["selector"] = labels
+    metadata = {"name": name, "namespace": "default"}
+    if kind == "CronJob":
+        job = {key: body.pop(key) for key in ("template", "parallelism", "completions") if key in body}
+        body["jobTemplate"] = {"spec": job}
+    return {"apiVersion": group, "kind": kind, "metadata": metadata, "spec": body}
+
+
+def scene(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]] = (), config: Any = None) -> Scene:
+    inventory = Inventory()
+    for obj in live:
+        inventory.put(obj)
+    made = Scene(inventory, [inventory.put(obj, applied=True) for obj in objects], config)
+    made.load()
+    return made
+
+
+def ask(
+    *objects: Mapping[str, Any],
+    live: Iterable[Mapping[str, Any]] = (),
+    changes: Changes = NO_CHANGES,
+    waiting: bool = False,
+    config: Any = None,
+) -> Answer:
+    return simulate(scene(objects, live, config), changes, waiting=waiting)
+
+
+def nodes_of(answer: Answer) -> dict[str, str | None]:
+    return {outcome.pod.name: outcome.node for outcome in answer.pods}
