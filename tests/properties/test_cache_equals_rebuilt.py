@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,10 +15,25 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
 
 NODES = st.sampled_from(["n0", "n1", "n2", "n3"])
 NAMES = st.sampled_from(["p0", "p1", "p2", "p3"])
 EXPIRY = 30.0
+SELECTORS = st.sampled_from([LabelSelector(), LabelSelector((Requirement("app", Operator.EXISTS),))])
+SPACES = st.sampled_from(["default", "team"])
+SURROUNDINGS = (
+    st.builds(Namespace, SPACES, st.dictionaries(st.just("tier"), st.sampled_from(["gold", "tin"])))
+    | st.builds(PodCollection, st.sampled_from(["Service", "ReplicaSet"]), SPACES, st.sampled_from("ab"), SELECTORS)
+    | st.builds(DisruptionBudget, SPACES, st.sampled_from("ab"), SELECTORS, st.integers(0, 2))
+)
+Identity = tuple[type[Surrounding], str, str, str]
+
+
+def identity_of(thing: Surrounding) -> Identity:
+    namespace = "" if isinstance(thing, Namespace) else thing.namespace
+    return type(thing), namespace, thing.name, getattr(thing, "kind", "")
 
 
 def same(snapshot: Snapshot, expected: Snapshot) -> None:
@@ -38,6 +54,8 @@ def same(snapshot: Snapshot, expected: Snapshot) -> None:
     assert snapshot.any_unschedulable == expected.any_unschedulable
     assert [dict(info.pods) for info in snapshot.rows] == [dict(info.pods) for info in expected.rows]
     assert [info.node for info in snapshot.rows] == [info.node for info in expected.rows]
+    assert dict(snapshot.nominated) == dict(expected.nominated)
+    assert snapshot.surroundings == expected.surroundings
 
 
 def decoded(column) -> list[object]:  # type: ignore[no-untyped-def]
@@ -58,6 +76,7 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         self.nodes: dict[str, Node] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.assumed: dict[PodIdentity, tuple[Pod, str, float, bool]] = {}
+        self.surroundings: dict[Identity, Surrounding] = {}
         for name in ("n0", "n1"):
             self.put_node(name, data)
         for name in ("p0", "p1"):
@@ -104,11 +123,27 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
             node = known.node_name
         if known is not None and not again:
             self.assumed.pop(known.identity, None)
-        pod = replace(data.draw(pods(name)), node_name=node, phase=phase, create_revision=created)
+        nominated = data.draw(st.just("") | NODES)
+        pod = replace(
+            data.draw(pods(name)), node_name=node, phase=phase, create_revision=created, nominated_node_name=nominated
+        )
         self.pods[key] = pod
         if pod.bound or pod.finished:
             self.assumed.pop(pod.identity, None)
         self.cache.set_pod(pod, b"raw")
+
+    @rule(thing=SURROUNDINGS)
+    def surrounding_is_put(self, thing: Surrounding) -> None:
+        self.surroundings[identity_of(thing)] = thing
+        self.cache.set_surrounding(thing)
+        self.advance()
+
+    @rule(thing=SURROUNDINGS)
+    def remove_surrounding(self, thing: Surrounding) -> None:
+        what, namespace, name, kind = identity_of(thing)
+        self.surroundings.pop((what, namespace, name, kind), None)
+        self.cache.remove_surrounding(what, namespace, name, kind)
+        self.advance()
 
     @rule(name=NAMES)
     def remove_pod(self, name: str) -> None:
@@ -165,7 +200,26 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
         for identity, (pod, node, _, _) in self.assumed.items():
             if identity not in without:
                 on.setdefault(node, []).append(pod)
-        return Snapshot.of((NodeInfo.of(node, on[name]) for name, node in self.nodes.items()), self.revision)
+        return Snapshot.of(
+            (NodeInfo.of(node, on[name]) for name, node in self.nodes.items()),
+            self.revision,
+            surroundings=reduce(Surroundings.with_object, self.surroundings.values(), Surroundings()),
+            nominated=self.nominated(),
+        )
+
+    def nominated(self) -> dict[str, tuple[Pod, ...]]:
+        """By node: who waits for room there; an assumed pod waits no more, even where a snapshot leaves it out."""
+        waiting = [pod for pod in self.pods.values() if pod.pending and pod.identity not in self.assumed]
+        there = {pod.nominated_node_name for pod in waiting} - {""}
+        return {
+            node: tuple(
+                sorted(
+                    (pod for pod in waiting if pod.nominated_node_name == node),
+                    key=lambda pod: (-pod.priority, pod.key),
+                )
+            )
+            for node in there
+        }
 
     @rule()
     def a_snapshot_is_taken(self) -> None:

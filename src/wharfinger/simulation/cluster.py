@@ -142,7 +142,7 @@ class Cluster:
         known = self.pods.get(pod.key)
         if known is None or pod.uid not in (known.uid, f"rev-{revision}"):
             return pod, False
-        return pod_from_mapping(obj, create_revision=known.create_revision, mod_revision=revision), True
+        return replace(pod, uid=known.uid, create_revision=known.create_revision), True
 
     def _change_pod(self, new: Pod) -> Change:
         old = self.pods.get(new.key)
