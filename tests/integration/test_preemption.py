@@ -1,0 +1,88 @@
+"""Preemption on real servers: more important pods get their room, also when a worker dies in the middle of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
+from tests.integration.worker_process import total
+
+pytestmark = pytest.mark.timeout(240)
+
+NODE_COUNT = 8
+LOW = NODE_COUNT * 4
+HIGH = NODE_COUNT
+
+
+def fill(tree: DevTree) -> None:
+    """Nodes of four CPUs, each full of four pods of no priority."""
+    etcd = tree.etcd
+    for number in range(NODE_COUNT):
+        etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="4"))
+    for number in range(LOW):
+        etcd.put(f"{PODS}low/p{number:02}", pod(f"p{number:02}", cpu="1", namespace="low"))
+    wait_until(lambda: len(bound_pods(etcd, "low")) == LOW, 60, "the nodes are full")
+
+
+def put_high(tree: DevTree) -> None:
+    for number in range(HIGH):
+        name = f"p{number:02}"
+        tree.etcd.put(f"{PODS}high/{name}", pod(name, cpu="2", namespace="high", priority=1000))
+
+
+def fates(etcd: Gateway, first: int) -> dict[str, list[str]]:
+    """What etcd's history says of each pod of no priority that did not stay as it was."""
+    found: dict[str, list[str]] = {}
+    for _, key, raw in etcd.history(f"{PODS}low/", first, etcd.revision()):
+        conditions = (json.loads(raw).get("status") or {}).get("conditions", ()) if raw else ()
+        marked = any(one["type"] == "DisruptionTarget" for one in conditions)
+        found.setdefault(key, []).append("deleted" if raw is None else "marked" if marked else "changed")
+    return found
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        pytest.param(lambda _: None, id="nobody"),
+        pytest.param(lambda tree: tree.kill("workers", 0), id="one of two workers"),
+        pytest.param(lambda tree: (tree.kill("workers", 0), tree.kill("workers", 1)), id="all workers"),
+        pytest.param(lambda tree: tree.kill("etcd"), id="etcd"),
+    ],
+)
+def test_every_preemptor_is_bound_and_each_victim_left_once(
+    cluster: DevTree, strike: Callable[[DevTree], object]
+) -> None:
+    fill(cluster)
+    etcd = cluster.etcd
+    first = etcd.revision() + 1
+    put_high(cluster)
+    wait_until(lambda: len(bound_pods(etcd, "low")) < LOW, 60, "the first victim is gone", every=0.01)
+
+    strike(cluster)
+
+    wait_until(lambda: len(bound_pods(cluster.etcd, "high")) == HIGH, 60, "every preemptor bound")
+    etcd = cluster.etcd
+    assert Counter(map(tuple, fates(etcd, first).values())) == {("marked", "deleted"): 2 * HIGH}
+    verdict = audit(etcd, first)
+    assert verdict.doubled == verdict.overcommitted == []
+    for value in etcd.objects(f"{PODS}high/").values():
+        assert "nominatedNodeName" not in value["status"]
+    assert etcd.values(f"{ATTEMPTS}high/") == {}
+
+
+def test_a_preemption_is_told_while_it_goes_on_and_afterwards(cluster: DevTree) -> None:
+    fill(cluster)
+    before = total(cluster.ready["health"], "scheduler_preemption_attempts_total")
+    cluster.etcd.put(f"{PODS}high/p00", pod("p00", cpu="2", namespace="high", priority=1000))
+    wait_until(lambda: bound_pods(cluster.etcd, "high"), 60, "the preemptor is bound")
+
+    told = cluster.cli("explain", "pod", "high/p00").stdout
+    assert "The pod preempts low/p" in told
+    assert "its nominated node." in told
+    assert "→ evicted " in told
+    assert total(cluster.ready["health"], "scheduler_preemption_attempts_total") > before
