@@ -305,3 +305,14 @@ class TestPreemption:
         }
         simulator.add(budget)
         assert simulator.decide(pod("big", cpu="4", priority=5)).victims == [("default", "other")]
+
+
+def test_a_sampling_search_goes_on_where_the_last_one_ended() -> None:
+    config = {"profiles": [{"schedulerName": "default-scheduler", "percentageOfNodesToScore": 1}]}
+    simulator = Simulator(config)
+    for number in range(300):
+        simulator.add(node(f"n{number:03}"))
+    sampled = [set(simulator.decide(pod("web")).feasible) for _ in range(4)]
+    assert [len(names) for names in sampled] == [100] * 4
+    assert sampled[0].isdisjoint(sampled[1])
+    assert sampled[3] == sampled[0]

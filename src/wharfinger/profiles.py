@@ -102,6 +102,7 @@ class _Draft:
                 Enabled(tuple(self.plugins.values()), self.at, self.completed.weights),
                 digest=self.completed.digest(),
                 configuration=self.completed.canonical(),
+                percentage=self.completed.percentage,
             )
         except ConfigurationError as error:
             raise refuse([(self.completed.path, str(error))]) from error
