@@ -77,3 +77,15 @@ def test_the_epoch_moves_with_every_placement_of_such_a_pod_and_with_nothing_els
     held.remove_pod(loner("b").key)
 
     assert held.anti_affinity.epoch == 2
+
+
+def test_a_term_with_a_namespace_selector_may_concern_any_namespace_it_selects() -> None:
+    held = cache()
+    selecting = PodAffinityTerm("zone", WEB, frozenset(), LabelSelector((Requirement("team", Operator.EXISTS),)))
+    held.set_pod(Pod("shop", "a", "a", node_name="n1", required_anti_affinity=(selecting,)))
+    plain = Pod("elsewhere", "plain", "plain", labels={"app": "web"})
+
+    assert held.anti_affinity.concerns(plain, {"team": "red"})
+    assert not held.anti_affinity.concerns(plain, {})
+    held.remove_pod(Pod("shop", "a", "a").key)
+    assert not held.anti_affinity.concerns(plain, {"team": "red"})

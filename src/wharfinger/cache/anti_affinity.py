@@ -7,17 +7,19 @@ nothing beyond its own node has to be looked at.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.pod import Pod, PodIdentity
 
 
 class AntiAffinity:
-    """The distinct terms, however many pods have them."""
+    """The distinct terms, however many pods have them, by the namespaces they may concern."""
 
     def __init__(self) -> None:
-        self._terms: Counter[PodAffinityTerm] = Counter()
+        self._named: dict[str, Counter[PodAffinityTerm]] = {}
+        self._selecting: Counter[PodAffinityTerm] = Counter()
+        """Terms with a namespace selector: any namespace may be meant."""
         self._of: dict[PodIdentity, tuple[str, tuple[PodAffinityTerm, ...]]] = {}
         self.epoch = 0
         """Moves whenever a pod with such terms begins to count somewhere."""
@@ -34,16 +36,36 @@ class AntiAffinity:
             return
         if known is not None:
             del self._of[identity]
-            self._terms -= Counter(known[1])
+            self._add(known[1], -1)
         if now is not None:
             self._of[identity] = now
-            self._terms.update(terms)
+            self._add(terms, 1)
             self.epoch += 1
 
     def concerns(self, pod: Pod, namespace_labels: Mapping[str, str]) -> bool:
         """Whether some pod's anti-affinity selects this pod; `namespace_labels` are those of the pod's namespace."""
-        return any(term.selects(pod.namespace, namespace_labels, pod.labels) for term in self._terms)
+        return any(term.selects(pod.namespace, namespace_labels, pod.labels) for term in self._about(pod.namespace))
 
     def concerns_namespace(self, namespace: str) -> bool:
         """Whether some pod's anti-affinity names this namespace."""
-        return any(namespace in term.namespaces for term in self._terms)
+        return namespace in self._named
+
+    def _about(self, namespace: str) -> Iterator[PodAffinityTerm]:
+        yield from self._named.get(namespace, ())
+        yield from self._selecting
+
+    def _add(self, terms: tuple[PodAffinityTerm, ...], number: int) -> None:
+        for term in terms:
+            if term.namespace_selector is not None:
+                _change(self._selecting, term, number)
+            for namespace in term.namespaces:
+                counts = self._named.setdefault(namespace, Counter())
+                _change(counts, term, number)
+                if not counts:
+                    del self._named[namespace]
+
+
+def _change(counts: Counter[PodAffinityTerm], term: PodAffinityTerm, number: int) -> None:
+    counts[term] += number
+    if not counts[term]:
+        del counts[term]
