@@ -86,7 +86,7 @@ class TestNodeNamesInAffinity:
     def test_the_others_are_not_even_looked_at(self) -> None:
         evaluation = DEFAULT.evaluate(pod(cpu=9000, required_node_terms=(named("a"),)), self.NODES)
         assert evaluation.message.startswith(
-            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: "
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preempt"
         )
         assert evaluation.rejectors == ("NodeAffinity", "NodeResourcesFit")
 
