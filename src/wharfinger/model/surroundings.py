@@ -63,7 +63,9 @@ class Surroundings:
         return NO_LABELS if known is None else known.labels
 
     def with_object(self, thing: Surrounding) -> Surroundings:
-        """With this object, in the place of an older state of it."""
+        """With this object, in the place of an older state of it; itself when that says the same."""
+        if self._holds(thing):
+            return self
         if isinstance(thing, Namespace):
             return Surroundings({**self.namespaces, thing.name: thing}, self.collections, self.budgets)
         rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
@@ -73,6 +75,12 @@ class Surroundings:
             return Surroundings(rest.namespaces, {**rest.collections, space: tuple(held)}, rest.budgets)
         budgets = sorted((*rest.budgets.get(space, ()), thing), key=lambda one: one.name)
         return Surroundings(rest.namespaces, rest.collections, {**rest.budgets, space: tuple(budgets)})
+
+    def _holds(self, thing: Surrounding) -> bool:
+        if isinstance(thing, Namespace):
+            return self.namespaces.get(thing.name) == thing
+        held = self.collections if isinstance(thing, PodCollection) else self.budgets
+        return thing in held.get(thing.namespace, ())
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
         """Without one object; itself when there is none. `kind` tells pod collections apart."""

@@ -1,0 +1,47 @@
+"""What surrounds nodes and pods, as a value that changes only when something does."""
+
+from __future__ import annotations
+
+import pytest
+
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
+
+WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+SERVICE = PodCollection("Service", "team", "web", WEB)
+THINGS = (Namespace("team", {"a": "b"}), SERVICE, DisruptionBudget("team", "web", WEB, 1))
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
+def test_what_says_the_same_changes_nothing(thing: Surrounding) -> None:
+    around = Surroundings().with_object(thing)
+
+    assert around.with_object(thing) is around
+    assert around != Surroundings()
+
+
+def test_another_state_takes_the_place_of_the_older_one() -> None:
+    around = Surroundings()
+    for thing in (*THINGS, Namespace("team"), PodCollection("Service", "team", "web", LabelSelector())):
+        around = around.with_object(thing)
+
+    assert around.namespaces == {"team": Namespace("team")}
+    assert around.collections == {"team": (PodCollection("Service", "team", "web", LabelSelector()),)}
+    assert around.budgets == {"team": (THINGS[2],)}
+
+
+def test_collections_of_one_name_are_told_apart_by_their_kind() -> None:
+    others = PodCollection("ReplicaSet", "team", "web", WEB)
+    around = Surroundings().with_object(SERVICE).with_object(others)
+
+    assert around.collections == {"team": (others, SERVICE)}
+    assert around.without(PodCollection, "team", "web", "Service").collections == {"team": (others,)}
+    assert around.without(PodCollection, "team", "web", "StatefulSet") is around
+
+
+def test_what_is_gone_leaves_nothing_behind() -> None:
+    around = Surroundings().with_object(THINGS[0]).with_object(SERVICE).with_object(THINGS[2])
+
+    around = around.without(Namespace, "", "team").without(PodCollection, "team", "web", "Service")
+    assert around.without(DisruptionBudget, "team", "web") == Surroundings()
+    assert Surroundings().namespace_labels("team") == {}
