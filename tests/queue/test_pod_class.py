@@ -1,0 +1,58 @@
+"""Pods of one class get one answer: so whatever a decision reads tells classes apart."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from tests.framework.objects import pod
+from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
+from wharfinger.model.pod import HostPort, Pod
+from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.queue.candidates import pod_class
+
+TERM = PodAffinityTerm("zone", None)
+READ: dict[str, Any] = {
+    "namespace": "other",
+    "labels": {"a": "b"},
+    "priority": 1,
+    "preemption_policy": "Never",
+    "scheduler_name": "other",
+    "nominated_node_name": "n",
+    "requests": {"cpu": 1},
+    "scoring_cpu": 1,
+    "scoring_memory": 1,
+    "host_ports": (HostPort("TCP", "0.0.0.0", 80),),
+    "node_selector": {"a": "b"},
+    "required_node_terms": (),
+    "preferred_node_terms": (PreferredTerm(1, NodeSelectorTerm()),),
+    "tolerations": (Toleration("a"),),
+    "required_affinity": (TERM,),
+    "required_anti_affinity": (TERM,),
+    "preferred_affinity": (WeightedPodAffinityTerm(1, TERM),),
+    "preferred_anti_affinity": (WeightedPodAffinityTerm(1, TERM),),
+    "spread_constraints": (SpreadConstraint(1, "zone", True),),
+    "images": ("a",),
+    "container_count": 2,
+    "unsupported": ("a",),
+    "hard_terms_across_nodes": True,
+    "group": "a",
+}
+NOT_READ = {
+    *("name", "uid", "create_revision", "mod_revision", "creation_timestamp", "start_time", "condition"),
+    *("node_name", "phase", "deletion_timestamp", "scheduling_gates"),  # none of those that wait has them
+    *("termination_grace_seconds", "disruption_target"),  # of bound pods that are evicted
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Pod) if field.name not in NOT_READ])
+def test_what_a_decision_reads_makes_another_class(name: str) -> None:
+    one = pod()
+
+    assert pod_class(replace(one, **{name: READ[name]})) != pod_class(one)
+
+
+def test_name_and_uid_do_not() -> None:
+    assert pod_class(pod("a")) == pod_class(pod("b"))
