@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
 
 pytestmark = pytest.mark.timeout(120)
-
-TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
 
 
 def refused(etcd: Gateway, *names: str) -> Callable[[], bool]:
@@ -99,31 +96,14 @@ def test_a_waiting_pod_that_is_made_smaller_is_bound(cluster: DevTree) -> None:
     wait_until(is_bound(etcd, shrinks="n0"), 15, "bound")
 
 
-@pytest.mark.parametrize(
-    ("name", "spec"),
-    [
-        ("affine", {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}),
-        ("repelled", {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}),
-        (
-            "spread",
-            {
-                "topologySpreadConstraints": [
-                    {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}, "topologyKey": "zone"}
-                ]
-            },
-        ),
-        ("claims", {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}),
-    ],
-)
-def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(
-    cluster: DevTree, name: str, spec: dict[str, Any]
-) -> None:
+def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n0", node("n0"))
-    etcd.put(f"{PODS}default/{name}", pod(name, **spec))
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    etcd.put(f"{PODS}default/claims", pod("claims", volumes=[claim]))
 
-    wait_until(refused(etcd, name), 15, "refused")
-    message = condition(etcd.get(f"{PODS}default/{name}"))["message"]
+    wait_until(refused(etcd, "claims"), 15, "refused")
+    message = condition(etcd.get(f"{PODS}default/claims"))["message"]
     assert "which this version does not support" in message
     etcd.put(f"{NODES}n1", node("n1"))
     marker(cluster)
