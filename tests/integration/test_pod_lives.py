@@ -109,7 +109,7 @@ def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(clu
     marker(cluster)
     assert set(bound_pods(etcd)) == {"marker"}
 
-    etcd.put(f"{PODS}default/{name}", pod(name))
+    etcd.put(f"{PODS}default/claims", pod(name))
     wait_until(lambda: name in bound_pods(etcd), 15, "bound when it no longer asks for that")
 
 
