@@ -109,8 +109,8 @@ def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(clu
     marker(cluster)
     assert set(bound_pods(etcd)) == {"marker"}
 
-    etcd.put(f"{PODS}default/claims", pod(name))
-    wait_until(lambda: name in bound_pods(etcd), 15, "bound when it no longer asks for that")
+    etcd.put(f"{PODS}default/claims", pod("claims"))
+    wait_until(lambda: "claims" in bound_pods(etcd), 15, "bound when it no longer asks for that")
 
 
 def test_two_pods_with_the_same_uid_and_pods_without_one_are_each_bound_once(cluster: DevTree) -> None:
