@@ -76,7 +76,7 @@ def nominated(nominations: Nominations, but: Pod) -> tuple[tuple[Nominated, ...]
 def fitted(outcome: Outcome) -> Outcome:
     """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
     for cut in _CUTS:
-        if len(outcome.model_dump_json()) <= LIMIT:
+        if len(outcome.model_dump_json().encode()) <= LIMIT:
             break
         outcome = cut(outcome)
     return outcome
@@ -127,10 +127,18 @@ def _without_reasons(outcome: Outcome) -> Outcome:
     return outcome.model_copy(update={"refusals": ()})
 
 
+def _with_shorter_message(outcome: Outcome) -> Outcome:
+    """Reasons in other scripts than Latin take up to four bytes a character."""
+    if isinstance(outcome, Refused):
+        return outcome.model_copy(update={"message": shortened(outcome.message, MESSAGE_LIMIT // 4)})
+    return outcome
+
+
 _CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
     _with_fewer_reasons,
     _with_plain_runners_up,
     _without_overlay,
     _without_scores,
     _without_reasons,
+    _with_shorter_message,
 )

@@ -143,6 +143,17 @@ async def test_after_a_compaction_the_difference_becomes_ordinary_events() -> No
         assert stage.metrics.relists.labels("compacted")._value.get() == 1
 
 
+async def test_listed_nodes_stand_in_the_order_in_which_they_appeared() -> None:
+    stage = Stage()
+    for name in ("z", "a", "m"):
+        await stage.put_node(name)
+    async with stage:
+        await stage.put_node("b")
+        await stage.caught_up()
+
+        assert list(stage.cache.nodes) == ["z", "a", "m", "b"]
+
+
 async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
     """What we know never was, as the store has it now: no worker may go on with it."""
     stage = Stage()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
+from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.scoring import Scores, choose, ranking
 from wharfinger.framework.search import Search, outside
@@ -63,6 +64,11 @@ class Evaluation:
             return names.sorted_names
         order = names.alphabetical
         return tuple(names.array[order[self._search.alive[order]]].tolist())
+
+    @property
+    def examined(self) -> BoolColumn | None:
+        """By row, which nodes were looked at; None = all of them."""
+        return self._search.examined
 
     @cached_property
     def rejectors(self) -> tuple[str, ...]:

@@ -1,0 +1,83 @@
+"""A decision made again as text for people: what every plugin said of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import typer
+
+from wharfinger.cli.output import Columns, plain
+from wharfinger.observe.history import Attempt
+from wharfinger.observe.recomputation import Decided, NodeVerdicts, Recomputation
+
+
+def tell(attempt: Attempt, found: Recomputation) -> str:
+    """The whole, without the last line's end."""
+    parts = ["\n".join(_headline(attempt, found)), _filters(found), _scores(found)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _headline(attempt: Attempt, found: Recomputation) -> Iterator[str]:
+    computation = found.computation
+    yield typer.style(f"pod {found.pod}, attempt {attempt.attempt}: decided again", bold=True)
+    yield (
+        f"On {len(found.nodes):,} nodes of revision {computation.revision}, by profile {computation.profile_name} "
+        f"({computation.profile[:12]})"
+    )
+    overlay = [f"{one.pod} on {one.node}" for one in computation.assumed]
+    if overlay:
+        yield plain(f"Counted already, before etcd said so: {', '.join(overlay)}")
+    nominated = [f"{one.pod} to {one.node}" for one in computation.nominated]
+    if nominated:
+        yield plain(f"Nominated were: {', '.join(nominated)}")
+    if found.same:
+        yield f"The same decision as recorded: {_decision(found.recomputed)}"
+    else:
+        yield typer.style("Not the decision that is recorded:", fg=typer.colors.YELLOW)
+        yield f"  recorded: {_decision(found.recorded)}"
+        yield f"  now:      {_decision(found.recomputed)}"
+    for note in found.notes:
+        yield plain(f"Note: {note}.")
+
+
+def _decision(decided: Decided) -> str:
+    if decided.node is not None:
+        return plain(decided.node) + ("" if decided.score is None else f", score {decided.score}")
+    text = f"refused. {decided.message}"
+    if decided.nominated_node:
+        text += f" Nominated to {decided.nominated_node}, evicting {', '.join(decided.victims)}"
+    return plain(text)
+
+
+def _filters(found: Recomputation) -> str:
+    if not found.filters:
+        return ""
+    lines = [f"Filters: {', '.join(found.filters)}"]
+    if found.skipped:
+        lines.append(f"Nothing to look at for this pod: {', '.join(found.skipped)}")
+    rows = [(one.node, _verdict(one), plain(_refusals(one))) for one in found.nodes]
+    lines.append(Columns("NODE", "VERDICT", "REFUSED BY (all others let it pass)").render(rows))
+    return "\n".join(lines)
+
+
+def _verdict(one: NodeVerdicts) -> str:
+    if one.feasible:
+        return "fits"
+    return "refused" if one.examined else "not looked at"
+
+
+def _refusals(one: NodeVerdicts) -> str:
+    return "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in one.refusals.items())
+
+
+def _scores(found: Recomputation) -> str:
+    scored = sorted(
+        (one for one in found.nodes if one.total is not None), key=lambda one: (-(one.total or 0), one.node)
+    )
+    if not scored:
+        only = sum(one.feasible for one in found.nodes) == 1
+        return "Scores: none, as only one node fits." if only else ""
+    rows = [
+        (one.node, str(one.total), *(str(one.scores.get(plugin, "-")) for plugin in found.scorers)) for one in scored
+    ]
+    return Columns("NODE", "SCORE", *found.scorers).render(rows)

@@ -1,0 +1,124 @@
+"""From a pod's recorded attempt to the same decision made again: finds the record, its profile and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from wharfinger.contracts.scheduling import Placed, PlaceOutcome, Refused
+from wharfinger.errors import ConfigurationError, InvalidObject, NotFound
+from wharfinger.framework.profile import Profile
+from wharfinger.manifests import documents
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.history import Attempt
+from wharfinger.observe.past import read_past
+from wharfinger.observe.recomputation import Decided, NodeVerdicts, Recomputation, recompute
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+LoadProfiles = Callable[[Mapping[str, Any]], Mapping[str, Profile]]
+"""Makes the profiles of a configuration; raises `ConfigurationError` when plugins are not installed."""
+
+_OUTCOME: TypeAdapter[PlaceOutcome] = TypeAdapter(PlaceOutcome)
+
+
+def decision_of(attempts: Sequence[Attempt], key: PodKey, number: int | None) -> tuple[Attempt, Placed | Refused]:
+    """The attempt of that number, None = the newest that decided, with what was decided. Raises `NotFound`."""
+    chosen = [attempt for attempt in attempts if number is None or attempt.attempt == number]
+    if not chosen:
+        raise NotFound(
+            f"Temporal keeps no attempt {number} of pod {key}" if number else f"Temporal keeps no attempt of pod {key}"
+        )
+    for attempt in reversed(chosen):
+        outcome = _outcome(attempt)
+        if outcome is not None:
+            return attempt, outcome
+    which = f"attempt {number}" if number else "no attempt"
+    raise NotFound(f"{which} of pod {key} {'came to no decision' if number else 'has come to a decision'}")
+
+
+async def decide_again(store: Store, key: PodKey, outcome: Placed | Refused, load: LoadProfiles) -> Recomputation:
+    """Decide again what was recorded.
+
+    Raises `NotFound`, saying why, when the state or the profile is gone, `ConfigurationError` when its plugins are not
+    installed here, `PluginError`, `StoreError`.
+    """
+    profile = await _profile(store, outcome, load)
+    return recompute(await read_past(store, outcome.computation.revision), key, outcome, profile)
+
+
+def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:
+    """As plain values, for JSON; the shape is kept stable and told in the README."""
+    computation = found.computation
+    return {
+        "pod": str(found.pod),
+        "attempt": attempt.attempt,
+        "runId": attempt.run_id,
+        "revision": computation.revision,
+        "profile": computation.profile,
+        "profileName": computation.profile_name,
+        "approximate": _approximate(found),
+        "same": found.same,
+        "recorded": _decided(found.recorded),
+        "recomputed": _decided(found.recomputed),
+        "filters": list(found.filters),
+        "skippedFilters": list(found.skipped),
+        "scores": list(found.scorers),
+        "nodes": [_node(found, one) for one in found.nodes],
+        "notes": list(found.notes),
+    }
+
+
+def _approximate(found: Recomputation) -> bool:
+    return found.computation.approximate or any("approximate" in note for note in found.notes)
+
+
+def _decided(decided: Decided) -> dict[str, Any]:
+    plain = asdict(decided)
+    plain["nominatedNode"] = plain.pop("nominated_node")
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+
+
+def _node(found: Recomputation, one: NodeVerdicts) -> dict[str, Any]:
+    verdicts: dict[str, Any] = {}
+    for plugin in dict.fromkeys((*found.filters, *one.refusals)):
+        if plugin in one.refusals:
+            verdicts[plugin] = {"verdict": "refuses", "reasons": list(one.refusals[plugin])}
+        else:
+            verdicts[plugin] = {"verdict": "skipped" if plugin in found.skipped else "passes", "reasons": []}
+    return {
+        "node": one.node,
+        "examined": one.examined,
+        "feasible": one.feasible,
+        "filters": verdicts,
+        "scores": dict(one.scores),
+        "total": one.total,
+    }
+
+
+def _outcome(attempt: Attempt) -> Placed | Refused | None:
+    if not attempt.placement:
+        return None
+    try:
+        outcome = _OUTCOME.validate_python(attempt.placement)
+    except ValidationError as error:
+        raise InvalidObject(f"the record of attempt {attempt.attempt} cannot be read") from error
+    return outcome if isinstance(outcome, Placed | Refused) else None
+
+
+async def _profile(store: Store, outcome: Placed | Refused, load: LoadProfiles) -> Profile:
+    digest, name = outcome.computation.profile, outcome.computation.profile_name
+    read = await store.get(keys.profile(digest)) if digest else None
+    if read is None or read.kv is None:
+        raise NotFound(f"etcd holds no configuration of profile {name} ({digest[:12] or 'without a digest'}) any more")
+    try:
+        profiles = load(documents.parse(read.kv.value))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"profile {name}, by which was decided, cannot be made here: {error}") from error
+    profile = profiles.get(name)
+    if profile is None:
+        raise ConfigurationError(f"profile {name} is not what its configuration {digest[:12]} makes")
+    return profile

@@ -1,0 +1,174 @@
+"""A recorded decision made again: what can be told, and what can be told no more."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.activities.conftest import PROFILES, World
+from wharfinger.cli.verdicts import tell
+from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.errors import ConfigurationError, NotFound
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.deciding_again import decide_again, decision_of, to_plain
+from wharfinger.observe.history import Attempt
+from wharfinger.observe.recomputation import Recomputation
+from wharfinger.profiles import load_profiles
+from wharfinger.registry import keys
+
+KEY = PodKey("default", "web")
+[PROFILE] = PROFILES.values()
+
+
+@dataclass
+class Case:
+    """A cluster of three nodes, of which one fits badly and one is too small, and a decision for `web`."""
+
+    world: World
+    record: Placed | Refused
+
+    async def again(self, **changed: Any) -> Recomputation:
+        """Decide again, perhaps by a record that says something else."""
+        record = self.record
+        computation = record.computation.model_copy(update=changed.pop("computation", {}))
+        record = record.model_copy(update={"computation": computation, **changed})
+        return await decide_again(self.world.store, KEY, record, load_profiles)
+
+
+def attempt(number: int = 1, **placement: Any) -> Attempt:
+    return Attempt(number, "workflow", f"run-{number}", datetime(2026, 3, 1, tzinfo=UTC), "", placement=placement)
+
+
+async def case(cpu: str = "1", **pod: Any) -> Case:
+    world = World()
+    await world.store.put(keys.profile(PROFILE.digest), PROFILE.configuration)
+    await world.put_node("big", cpu="8")
+    await world.put_node("small", cpu="500m", spec={"unschedulable": True})
+    await world.put_node("usual", cpu="2")
+    hand = await world.hand()
+    await world.put_pod("web", cpu=cpu, **pod)
+    await hand.seen()
+    outcome = await hand.place("web")
+    assert isinstance(outcome, Placed | Refused)
+    await world.close()
+    return Case(world, outcome)
+
+
+async def test_every_node_has_the_verdict_of_every_filter_and_the_score_of_every_scorer() -> None:
+    made = await case()
+    found = await made.again()
+
+    plain = to_plain(attempt(), found)
+    assert plain["same"] is True
+    assert plain["recorded"]["node"] == plain["recomputed"]["node"] == "big"
+    big, small, usual = plain["nodes"]
+    assert set(big["filters"]) == set(plain["filters"]) == set(PROFILE.at["filter"])
+    assert {said["verdict"] for said in big["filters"].values()} == {"passes", "skipped"}
+    refusing = {plugin: said["reasons"] for plugin, said in small["filters"].items() if said["verdict"] == "refuses"}
+    assert refusing == {
+        "NodeUnschedulable": ["node(s) were unschedulable"],
+        "NodeResourcesFit": ["Insufficient cpu"],
+    }
+    assert (small["feasible"], small["total"], small["scores"]) == (False, None, {})
+    assert usual["total"] == sum(usual["scores"].values())
+    assert isinstance(made.record, Placed)
+    assert big["total"] == made.record.score
+    assert set(usual["scores"]) <= set(plain["scores"]) == set(PROFILE.at["score"])
+
+
+async def test_people_read_the_same() -> None:
+    found = await (await case()).again()
+
+    text = tell(attempt(), found)
+
+    assert "The same decision as recorded: big, score" in text
+    assert "NodeUnschedulable: node(s) were unschedulable; NodeResourcesFit: Insufficient cpu" in text
+    assert "NodeResourcesBalancedAllocation" in text
+
+
+async def test_a_refusal_is_made_again_too() -> None:
+    found = await (await case(cpu="99")).again()
+
+    assert found.same
+    assert found.recomputed.node is None
+    assert found.recomputed.message.startswith("0/3 nodes are available: 1 node(s) were unschedulable")
+    assert all(not one.feasible for one in found.nodes)
+    assert "refused. 0/3 nodes are available" in tell(attempt(), found)
+
+
+async def test_what_happened_since_changes_nothing() -> None:
+    made = await case()
+    await made.world.put_node("big", cpu="1m")
+    await made.world.store.delete(keys.node("usual"))
+    await made.world.store.delete(keys.pod(*KEY))
+
+    assert (await made.again()).same
+
+
+async def test_another_decision_than_the_recorded_one_is_told() -> None:
+    found = await (await case()).again(node="usual", score=1)
+
+    assert not found.same
+    told = re.sub(r"\x1b\[\d+m", "", tell(attempt(), found))
+    assert "Not the decision that is recorded:\n  recorded: usual, score 1\n  now:      big, score" in told
+
+
+async def test_an_overlay_that_was_too_large_is_said_to_be_missing() -> None:
+    found = await (await case()).again(computation={"approximate": True})
+
+    assert to_plain(attempt(), found)["approximate"] is True
+    assert "this is approximate" in tell(attempt(), found)
+
+
+async def test_a_compacted_state_is_said_to_be_gone() -> None:
+    made = await case()
+    await made.world.put_node("later")
+    made.world.store.compact(made.world.store.revision)
+
+    with pytest.raises(NotFound, match=r"revision \d+, on which was decided, is compacted in etcd"):
+        await made.again()
+
+
+async def test_a_revision_that_does_not_exist_is_of_before_a_restore() -> None:
+    with pytest.raises(NotFound, match="restored from a backup"):
+        await (await case()).again(computation={"revision": 999})
+
+
+async def test_a_profile_that_is_gone_is_said_to_be() -> None:
+    with pytest.raises(NotFound, match="etcd holds no configuration of profile default-scheduler"):
+        await (await case()).again(computation={"profile": "0" * 64})
+
+
+async def test_plugins_that_are_not_installed_here_are_named() -> None:
+    made = await case()
+    theirs = PROFILE.configuration.replace(b'"NodePorts"', b'"TheirOwn"')
+    await made.world.store.put(keys.profile("theirs"), theirs)
+
+    with pytest.raises(ConfigurationError, match=r"cannot be made here: .*TheirOwn"):
+        await made.again(computation={"profile": "theirs"})
+
+
+async def test_a_pod_that_was_held_back_was_shown_no_node() -> None:
+    found = await (await case(spec={"schedulingGates": [{"name": "later"}]})).again()
+
+    assert found.same
+    assert found.nodes == ()
+    assert found.notes == ("SchedulingGates held the pod back before any node was looked at",)
+
+
+async def test_the_attempt_that_is_meant_is_found() -> None:
+    record = (await case()).record.model_dump(mode="json")
+    attempts = [attempt(1, **record), attempt(2, **record), attempt(3)]
+
+    assert decision_of(attempts, KEY, None)[0].attempt == 2
+    assert decision_of(attempts, KEY, 1)[0].attempt == 1
+    with pytest.raises(NotFound, match="attempt 3 of pod default/web came to no decision"):
+        decision_of(attempts, KEY, 3)
+    with pytest.raises(NotFound, match="Temporal keeps no attempt 7"):
+        decision_of(attempts, KEY, 7)
+    with pytest.raises(NotFound, match="Temporal keeps no attempt of pod default/web"):
+        decision_of([], KEY, None)

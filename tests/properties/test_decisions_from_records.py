@@ -1,0 +1,166 @@
+"""A decision computed again from its record is the same decision, whatever happened to the cluster since."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.activities.conftest import Hand, World, node_object
+from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.deciding_again import decide_again
+from wharfinger.observe.recomputation import Recomputation
+from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.registry import keys
+
+ZONE = "topology.kubernetes.io/zone"
+CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+SAMPLING = {**CONFIG, "percentageOfNodesToScore": 50}
+
+
+def selecting(app: str) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": ZONE}
+
+
+apart = st.sampled_from(["a", "b"]).map(
+    lambda app: {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [selecting(app)]}}}
+)
+spread = st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]).map(
+    lambda when: {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": when, **selecting("a")}]}
+)
+specs = st.one_of(st.just({}), st.just({}), apart, spread, st.just({"nodeSelector": {ZONE: "z1"}}))
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    requests = {"cpu": draw(st.sampled_from(["500m", "1", "3"]))}
+    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}], **draw(specs)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "labels": {"app": draw(st.sampled_from(["a", "b"]))},
+        },
+        "spec": {**spec, "priority": draw(st.sampled_from([0, 0, 10]))},
+        "status": {},
+    }
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Nodes; and pods, some of them bound, some nominated."""
+    nodes = [
+        node_object(
+            f"n{number}",
+            cpu=draw(st.sampled_from(["1", "2", "4"])),
+            labels={ZONE: draw(st.sampled_from(["z1", "z2"])), "kubernetes.io/hostname": f"n{number}"},
+            spec={"unschedulable": True} if draw(st.integers(0, 9)) == 0 else {},
+        )
+        for number in draw(st.permutations(range(draw(st.integers(1, 5)))))
+    ]
+    names = [obj["metadata"]["name"] for obj in nodes]
+    found = [draw(pods(f"p{number}")) for number in range(draw(st.integers(1, 7)))]
+    for pod in found[:-1]:
+        where = draw(st.sampled_from(["pending", "pending", "bound", "nominated"]))
+        if where == "bound":
+            pod["spec"]["nodeName"] = draw(st.sampled_from(names))
+        elif where == "nominated":
+            pod["status"]["nominatedNodeName"] = draw(st.sampled_from(names))
+    return nodes, found
+
+
+async def put(world: World, obj: dict[str, Any]) -> None:
+    metadata = obj["metadata"]
+    key = keys.node(metadata["name"]) if obj["kind"] == "Node" else keys.pod(metadata["namespace"], metadata["name"])
+    await world.store.put(key, json.dumps(obj).encode())
+
+
+async def decided(hand: Hand, names: list[str]) -> dict[str, Placed | Refused]:
+    """Place them one after the other; each sees the ones before it assumed, and none is bound."""
+    outcomes = {name: await hand.place(name) for name in names}
+    return {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Placed | Refused)}
+
+
+async def replayed(
+    cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]], config: dict[str, Any]
+) -> list[tuple[Placed | Refused, Recomputation]]:
+    """Decide for every pending pod, turn the cluster upside down, and decide again from the records alone."""
+    nodes, found = cluster
+    configured = load_configuration(config)
+    world = World()
+    try:
+        for profile in configured.profiles.values():
+            await world.store.put(keys.profile(profile.digest), profile.configuration)
+        for obj in (*nodes, *found):
+            await put(world, obj)
+        hand = await world.hand(profiles=configured.profiles)
+        records = await decided(hand, [pod["metadata"]["name"] for pod in found if "nodeName" not in pod["spec"]])
+        for obj in nodes:
+            await put(world, node_object(obj["metadata"]["name"], cpu="64"))
+        for pod in found:
+            await world.store.delete(keys.pod("default", pod["metadata"]["name"]))
+        return [
+            (record, await decide_again(world.store, PodKey("default", name), record, load_profiles))
+            for name, record in records.items()
+        ]
+    finally:
+        await world.close()
+
+
+def assert_same(record: Placed | Refused, again: Recomputation) -> None:
+    assert again.same, (record, again)
+    assert again.notes == ()
+    if isinstance(record, Refused):
+        assert again.recomputed.message == record.message
+        return
+    told = {one.node: one for one in again.nodes}
+    for ranked in record.ranking:
+        assert (told[ranked.node].total, dict(told[ranked.node].scores)) == (ranked.total, ranked.plugins)
+    assert told[record.node].feasible
+    assert sum(one.feasible for one in again.nodes) == record.computation.feasible
+
+
+@given(clusters())
+@settings(max_examples=60, deadline=None)
+def test_a_decision_computed_again_from_its_record_is_the_same_decision(
+    cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
+    for record, again in asyncio.run(replayed(cluster, CONFIG)):
+        assert_same(record, again)
+
+
+def many_nodes() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """So many that a sampling profile looks at some only; put in another order than that of their names."""
+    nodes = [
+        node_object(f"n{(number * 37) % 240:03d}", labels={ZONE: f"z{number % 3}"}, cpu="4" if number % 7 else "100m")
+        for number in range(240)
+    ]
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    found = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{number}", "namespace": "default", "uid": f"uid-p{number}"},
+            "spec": {"containers": containers},
+            "status": {},
+        }
+        for number in range(5)
+    ]
+    return nodes, found
+
+
+def test_a_sampled_decision_looks_at_the_same_nodes_again() -> None:
+    results = asyncio.run(replayed(many_nodes(), SAMPLING))
+
+    starts = [record.computation.start for record, _ in results]
+    assert len(set(starts)) == len(starts), "the search went on from where the one before it had ended"
+    for record, again in results:
+        assert_same(record, again)
+        assert 0 < sum(one.examined for one in again.nodes) < 240
