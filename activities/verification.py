@@ -5,10 +5,10 @@ are asked; where the placement was decided by another configuration, only those 
 room are, and rules across nodes: another worker's rules are not ours to overrule. Where nothing at all has
 happened to the pod and the node since this worker decided, the answer is known.
 
-One node is looked at, unless rules across nodes are involved: the pod's own, or the anti-affinity of pods that are
-placed. A rule that other pods help to keep (affinity, even spreading) must hold without those of which nobody knows
-yet whether they will be bound. A plain pod's answer is not kept beyond the next pod with anti-affinity that is placed
-anywhere.
+One node is looked at, unless rules across nodes are involved: the pod's own, the anti-affinity of pods that are
+placed, or a plugin of somebody's own that does not say it is local. A rule that other pods help to keep (affinity,
+even spreading) must hold without those of which nobody knows yet whether they will be bound. A plain pod's answer is
+not kept beyond the next pod with anti-affinity that is placed anywhere.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import NamedTuple
 from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import Placed
-from wharfinger.framework.interface import Bind, QueueSort
+from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.model.pod import Pod, PodIdentity
 
 ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
 """Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
+GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
+"""Plugins that look at other nodes for pods with rules across nodes only, or for pods that such rules are about."""
 REMEMBERED = 1024
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
 
@@ -51,6 +53,7 @@ class Verification:
         self._cache = cache
         self._profiles = profiles
         self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
+        self._beyond = {name: any(map(sees_beyond, profile.plugins)) for name, profile in profiles.items()}
         self._decided: dict[PodIdentity, Seen] = {}
 
     def decided(self, pod: Pod, node_name: str) -> None:
@@ -82,7 +85,7 @@ class Verification:
 
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
-        if rules:
+        if rules or self._beyond[pod.scheduler_name]:
             return True
         labels = self._cache.surroundings.namespace_labels(pod.namespace)
         return self._cache.anti_affinity.concerns(pod, labels)
@@ -93,7 +96,7 @@ class Verification:
         Asked once a decision. Rules across nodes depend on more than these two.
         """
         seen = self._decided.pop(pod.identity, None)
-        if seen is None or rules:
+        if seen is None or rules or self._beyond[pod.scheduler_name]:
             return False
         now = self._seen(pod, node_name)
         return (
@@ -107,6 +110,12 @@ class Verification:
     def _seen(self, pod: Pod, node_name: str) -> Seen:
         cache = self._cache
         return Seen(pod, cache.node_info(node_name), cache.nominated_on(node_name), cache.anti_affinity.epoch)
+
+
+def sees_beyond(plugin: Plugin) -> bool:
+    """Whether the plugin's answer for one node may depend on others, as far as we can know."""
+    looks = isinstance(plugin, PreFilter | Filter)
+    return looks and not isinstance(plugin, Local) and plugin.name not in GUARDED
 
 
 def room_only(profile: Profile) -> Profile:

@@ -13,10 +13,16 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.activities.conftest import Hand, World
+from tests.activities.test_placement import with_plugin
 from wharfinger.contracts.scheduling import Placed
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import unschedulable
+from wharfinger.framework.verdicts import Verdicts
+from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, TxnResult, Unmoved
@@ -201,6 +207,30 @@ async def test_binds_with_rules_of_one_worker_follow_each_other_without_conflict
 
     assert [outcome.kind for outcome in outcomes] == ["bound", "bound"]
     assert hand.conflicts("bound") == hand.conflicts("terms") == 0
+
+
+class AtMostTwo:
+    """Somebody's own rule across nodes: two pods in the whole cluster."""
+
+    name = "AtMostTwo"
+
+    def filter(self, state: Any, pod: Pod, snapshot: Snapshot) -> Verdicts | None:
+        full = sum(len(info.pods) for info in snapshot.rows) >= 2
+        return Verdicts.refuse(np.full(len(snapshot), full), unschedulable("two are enough")) if full else None
+
+
+async def test_a_plugin_of_ones_own_is_shown_all_nodes_when_its_placement_is_verified(world: World) -> None:
+    for number in range(3):
+        await world.put_node(f"node-{number}")
+        await world.put_pod(f"web-{number}")
+    one = await world.hand(settings=CALM, profiles=with_plugin(AtMostTwo()))
+    two = await world.hand(settings=CALM)
+    late = moved_to(await one.placed("web-0"), "node-0")
+    for number in (1, 2):
+        assert (await two.bind(f"web-{number}", moved_to(await two.placed(f"web-{number}"), f"node-{number}"))).kind
+    await world.seen()
+
+    assert (await one.bind("web-0", late)).kind == "contended"
 
 
 # --- many pods, many turns ------------------------------------------------------------------------
