@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
 from tests.integration.worker_process import total
@@ -86,3 +87,27 @@ def test_a_preemption_is_told_while_it_goes_on_and_afterwards(cluster: DevTree) 
     assert "its nominated node." in told
     assert "→ evicted " in told
     assert total(cluster.ready["health"], "scheduler_preemption_attempts_total") > before
+
+
+def test_graceful_victims_are_left_to_whoever_runs_them_and_the_next_worker_goes_on(
+    servers: DevTree, start_worker: StartWorker
+) -> None:
+    """Steps: the victim is marked as terminating; the worker is killed; another one binds when the victim is gone."""
+    etcd = servers.etcd
+    first = start_worker()
+    etcd.put(f"{NODES}n0", node("n0", cpu="1"))
+    etcd.put(f"{PODS}low/p", pod("p", cpu="1", namespace="low", terminationGracePeriodSeconds=120))
+    wait_until(lambda: bound_pods(etcd, "low"), 30, "the node is full")
+    etcd.put(f"{PODS}high/p", pod("p", cpu="1", namespace="high", priority=1000))
+    wait_until(lambda: "deletionTimestamp" in etcd.get(f"{PODS}low/p")["metadata"], 30, "the victim is marked")
+    first.process.kill()
+    first.wait_exit(10)
+    start_worker()
+
+    victim = etcd.get(f"{PODS}low/p")
+    assert victim["metadata"]["deletionGracePeriodSeconds"] == 120
+    assert "DisruptionTarget" in [one["type"] for one in victim["status"]["conditions"]]
+    assert etcd.get(f"{PODS}high/p")["status"]["nominatedNodeName"] == "n0"
+    assert bound_pods(etcd, "high") == {}
+    etcd.delete(f"{PODS}low/p")
+    wait_until(lambda: bound_pods(etcd, "high") == {"p": "n0"}, 60, "the preemptor is bound")
