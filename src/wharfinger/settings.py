@@ -102,6 +102,8 @@ class WorkerSettings:
     """Whose pods: `common`, or a tenant's exclusively."""
     dispatch: str = "sharded"
     """`sharded`: start attempts for the pods that are ours; `none`: run only what others start."""
+    config: Path | None = None
+    """A KubeSchedulerConfiguration; None = the defaults."""
     bind_address: str = "127.0.0.1"
     """Where the health endpoints listen."""
     health_port: int = 10259

@@ -21,7 +21,9 @@ from temporalio.client import Client
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.client import temporal_configuration
+from wharfinger.config.load import Configuration
 from wharfinger.contracts.names import TENANT_LABEL, check_cluster, check_tenant, task_queue
+from wharfinger.contracts.scheduling import AttemptTimings
 from wharfinger.control import garbage
 from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.control.completing import Completing, RunEnds
@@ -30,10 +32,9 @@ from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
 from wharfinger.control.polling import Polling, worker_factory
 from wharfinger.control.stopping import stop_on_signals, unless_stopped
-from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe.health import HealthServer
-from wharfinger.profiles import load_profiles
+from wharfinger.profiles import Configured, load_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
@@ -55,19 +56,20 @@ class Worker:
         *,
         store: Store,
         client: Client,
-        profiles: Mapping[str, Profile] | None = None,
+        configured: Configured | None = None,
         metrics: Metrics | None = None,
         health_url: str = "",
         clock: Callable[[], float] = time.monotonic,
         utc_now: Callable[[], datetime] = utc_now,
         chance: random.Random | None = None,
     ) -> None:
-        """`profiles` by scheduler name, None = the default one; `chance` spreads retries."""
+        """`configured`: what `settings.config` comes to, when it was read already; `chance` spreads retries."""
         self._cluster = check_cluster(settings.cluster)
         self._store = store
         self._client = client
         self._chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
-        self._profiles = profiles if profiles is not None else load_profiles()
+        configured = configured if configured is not None else load_configuration(settings.config)
+        self._profiles = configured.profiles
         self.metrics = metrics if metrics is not None else Metrics()
         self.cache = Cache(clock=clock, assume_expiry=settings.binding.assume_expiry)
         ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), TENANT_LABEL)
@@ -101,7 +103,9 @@ class Worker:
             cache=self.cache,
             profiles=self._profiles,
             ownership=ownership,
-            attempts=TemporalAttempts(client, cluster=self._cluster, tenant=settings.tenant),
+            attempts=TemporalAttempts(
+                client, cluster=self._cluster, tenant=settings.tenant, timings=_timings(configured.configuration)
+            ),
             polling=Polling(polling, drain_timeout=settings.drain_timeout),
             probe=client.service_client.check_health,
             metrics=self.metrics,
@@ -143,8 +147,10 @@ class Worker:
 async def run_worker(settings: WorkerSettings) -> int:
     """Run a worker process until it is told to stop; its exit code.
 
-    The first SIGTERM or SIGINT drains; the second ends the process at once.
+    The first SIGTERM or SIGINT drains; the second ends the process at once. Raises `InvalidConfiguration`
+    before anything is opened.
     """
+    configured = load_configuration(settings.config)
     garbage.tune()
     stop = stop_on_signals()
     metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
@@ -165,7 +171,15 @@ async def run_worker(settings: WorkerSettings) -> int:
         client = await unless_stopped(stop, connecting)
         if client is None:
             return 0
-        worker = Worker(settings, store=store, client=client, metrics=metrics, health_url=health.url, chance=chance)
+        worker = Worker(
+            settings,
+            store=store,
+            client=client,
+            configured=configured,
+            metrics=metrics,
+            health_url=health.url,
+            chance=chance,
+        )
         health.checks, health.refresh = worker.checks, worker.refresh_metrics
         await worker.run(stop)
     return 0
@@ -174,6 +188,15 @@ async def run_worker(settings: WorkerSettings) -> int:
 def identity() -> str:
     """This process among all: `<pid>@<host>`, as Temporal names workers."""
     return f"{os.getpid()}@{socket.gethostname()}"
+
+
+def _timings(configuration: Configuration) -> AttemptTimings | None:
+    """The back-off of the attempts that are started; None = the usual one."""
+    settings = configuration.settings
+    timings = AttemptTimings(
+        backoff_initial=settings.pod_initial_backoff_seconds, backoff_maximum=settings.pod_max_backoff_seconds
+    )
+    return timings if timings != AttemptTimings() else None
 
 
 def _release() -> str:

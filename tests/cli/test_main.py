@@ -28,7 +28,7 @@ def test_every_command_takes_the_connection_options_or_starts_its_own_servers(mo
     answer = outside(module.replace("_", "-"), "--help")
 
     assert answer.code == 0
-    if module not in ("dev", "demo"):
+    if module not in ("dev", "demo", "config"):
         for option in (
             "--etcd ",
             "--etcd-password-file",
@@ -54,6 +54,12 @@ def test_every_command_takes_the_connection_options_or_starts_its_own_servers(mo
         ["get", "pods", "-o", "xml"],
         ["apply", "-f", "/no/such/file"],
         ["worker", "--lease-ttl", "1"],
+        ["worker", "--config", "/no/such/file"],
+        ["dev", "--config", "/no/such/file"],
+        ["config", "validate", "/no/such/file"],
+        ["config", "show", "/no/such/file"],
+        ["config", "show", "x.yaml", "--defaults"],
+        ["config", "show", "-o", "table"],
         ["dev", "--lease-ttl", "61"],
         ["workflow-id", "node", "n1"],
         ["workflow-id", "pod", "a/b/c"],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, Eviction, EvictionMode, LeaseTtl, variable
+from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, ConfigOption, Eviction, EvictionMode, LeaseTtl, variable
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
@@ -72,6 +72,7 @@ def dev(
         str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
     ] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    config: ConfigOption = None,
     eviction: EvictionMode = Eviction.IMMEDIATE,
 ) -> None:
     """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
@@ -82,7 +83,9 @@ def dev(
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
     from wharfinger.dev import durations, tree
     from wharfinger.dev.progress import progress_for
+    from wharfinger.profiles import load_configuration
 
+    load_configuration(config)  # better told here than by workers that do not come up
     settings = tree.DevSettings(
         data_dir=data_dir,
         workers=workers,
@@ -95,6 +98,7 @@ def dev(
         bind_address=bind_address,
         cluster=check_cluster(cluster),
         lease_ttl=lease_ttl,
+        config=config,
         eviction=eviction.value,
     )
     if ready_file is not None:

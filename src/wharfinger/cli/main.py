@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.errors import UsageError, WharfingerError
+from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 
 FAILED = 1
 USAGE = 2
@@ -29,6 +29,7 @@ COMMANDS = (
     "worker",
     "dev",
     "demo",
+    "config",
     "apply",
     "get",
     "delete",
@@ -100,7 +101,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(DEBUG):
             raise
         _tell(error)
-        return USAGE if isinstance(error, UsageError) else FAILED
+        return USAGE if isinstance(error, UsageError | InvalidConfiguration) else FAILED
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -134,12 +135,22 @@ def _used_wrongly(error: Exception) -> int:
 
 
 def _tell(error: Exception) -> None:
+    if isinstance(error, InvalidConfiguration):
+        _tell_problems(error)
+        return
     text = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, WharfingerError | OSError):
         text = f"{type(error).__name__}: {text} (set {DEBUG}=1 to see where)"
     from wharfinger.cli.output import plain
 
     typer.echo(f"error: {plain(text)}", err=True)
+
+
+def _tell_problems(error: InvalidConfiguration) -> None:
+    from wharfinger.cli.output import plain
+
+    for problem in error.problems:
+        typer.echo(f"error: {plain(problem)}", err=True)
 
 
 def _code(code: object) -> int:

@@ -111,6 +111,18 @@ EvictionMode = Annotated[
 ]
 """The option of commands that run workers."""
 
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar=variable("config"),
+        show_envvar=False,
+        metavar="FILE",
+        help="A KubeSchedulerConfiguration (YAML or JSON). Without: the defaults, `wharfinger config show --defaults`.",
+    ),
+]
+"""The option of commands that decide."""
+
 _DEFAULT_ETCD = EtcdSettings().endpoints
 
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.supposed import ConfigOption, LiveOption, NamespaceOption
+from wharfinger.cli.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:

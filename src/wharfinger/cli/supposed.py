@@ -16,7 +16,7 @@ import typer
 
 from wharfinger.cli.files import contents
 from wharfinger.cli.options import Connection
-from wharfinger.errors import ConfigurationError, InvalidObject, UsageError
+from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
     from wharfinger.registry.store import Store
@@ -30,12 +30,6 @@ OBJECT_LIMIT = 500_000
 PROGRESS_FROM = 2000
 """Pods from which on a terminal is shown a progress bar."""
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="KubeSchedulerConfiguration to decide with, else the defaults.", metavar="FILE", exists=False
-    ),
-]
 LiveOption = Annotated[
     bool, typer.Option("--live", help="On a copy of the live state, read from etcd at one revision.")
 ]
@@ -78,13 +72,10 @@ def supposed(
 
 
 def scene_of(found: Supposed, config: Path | None) -> Scene:
-    """The objects on the stage, decided on with the configuration; `UsageError` when that is not valid."""
+    """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
     from wharfinger.whatif.scene import Scene
 
-    try:
-        scene = Scene(found.inventory, found.given, config)
-    except ConfigurationError as error:
-        raise UsageError(str(error)) from error
+    scene = Scene(found.inventory, found.given, config)
     scene.notes += found.notes
     return scene
 

@@ -10,6 +10,7 @@ import typer
 from wharfinger.cli.options import (
     DEFAULT_LEASE_TTL,
     RUN,
+    ConfigOption,
     Connection,
     Eviction,
     EvictionMode,
@@ -77,6 +78,7 @@ def worker(
         ),
     ] = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    config: ConfigOption = None,
     eviction: EvictionMode = Eviction.GRACEFUL,
     log_level: Annotated[
         Level,
@@ -87,7 +89,8 @@ def worker(
     """Place pods: run one scheduler process until it is told to stop.
 
     Any number may run beside each other; they share the pods out. The first SIGTERM or Ctrl-C
-    finishes what is being done, the second ends the process at once.
+    finishes what is being done, the second ends the process at once. A configuration that is wrong
+    is told line by line, with exit code 2.
     """
     import uvloop
 
@@ -102,6 +105,7 @@ def worker(
         cluster=connection.cluster,
         tenant=connection.tenant,
         dispatch=dispatch.value,
+        config=config,
         bind_address=bind_address,
         health_port=health_port,
         lease=LeaseSettings(ttl=lease_ttl),

@@ -92,7 +92,7 @@ class ClientConnection(_ZeroIsAbsent):
     burst: Integer = Field(default=100, ge=0, le=2**31 - 1)
 
     @field_serializer("qps")
-    def _as_written(self, qps: float) -> float:
+    def _as_written(self, qps: float) -> int | float:
         return int(qps) if qps.is_integer() else qps
 
 

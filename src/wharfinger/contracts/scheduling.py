@@ -53,9 +53,9 @@ class AttemptTimings(Contract):
     """Start-to-close of `place`."""
     bind_timeout: float = Field(3.0, ge=0.001, le=60)
     """Start-to-close of `bind`, `record_refusal` and `evict`."""
-    backoff_initial: float = Field(1.0, ge=0.001, le=600)
+    backoff_initial: float = Field(1.0, ge=0.001, le=86_400)
     """Of the workflow's retry policy, when the run has to bring its own."""
-    backoff_maximum: float = Field(10.0, ge=0.001, le=3600)
+    backoff_maximum: float = Field(10.0, ge=0.001, le=86_400)
     """Never less than `backoff_initial`, whatever is asked for: Temporal refuses such a policy."""
 
 

@@ -9,7 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client import start_attempt
 from wharfinger.contracts.names import pod_workflow_id, task_queue
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.scheduling import AttemptTimings, Wake
 from wharfinger.model.pod import Pod
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -20,8 +20,10 @@ WAKE = "wake"
 class TemporalAttempts:
     """Attempts of one pool on one client (the worker's own, so that eager starts find it)."""
 
-    def __init__(self, client: Client, *, cluster: str, tenant: str) -> None:
+    def __init__(self, client: Client, *, cluster: str, tenant: str, timings: AttemptTimings | None = None) -> None:
+        """`timings` of the chains that are started; None = the defaults, which the inputs then do not repeat."""
         self._client = client
+        self._timings = timings
         self._cluster = cluster
         self._tenant = tenant
         self._queue = task_queue(cluster, tenant)
@@ -43,6 +45,7 @@ class TemporalAttempts:
             woken_by=cause,
             eager=True,
             terminate_existing=check_queue and await self._sits_elsewhere(pod),
+            timings=self._timings,
             rpc_timeout=RPC_TIMEOUT,
         )
 

@@ -57,6 +57,8 @@ class DevSettings:
     cluster: str = DEFAULT_CLUSTER
     lease_ttl: float = LeaseSettings().ttl
     """Seconds from a worker's death until its pods go to the others."""
+    config: Path | None = None
+    """A KubeSchedulerConfiguration for the workers."""
     eviction: str = "immediate"
     """How preempted pods leave: nobody runs pods here."""
 
@@ -212,11 +214,16 @@ class DevTree:
                 f"--bind-address={self.settings.bind_address}",
                 f"--health-port={self.health_ports[index]}",
                 f"--lease-ttl={self.settings.lease_ttl:g}",
+                *self._config(),
                 f"--eviction={self.settings.eviction}",
             )
 
         name = f"worker-{index}"
         return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, 11.0)
+
+    def _config(self) -> list[str]:
+        config = self.settings.config
+        return [] if config is None else [f"--config={config.resolve()}"]
 
     def _health_port(self, index: int) -> int:
         """What the worker had before, else the first one's plus its number, else what the folder remembers."""

@@ -1,0 +1,90 @@
+"""`wharfinger config`: what a KubeSchedulerConfiguration says, and whether it is valid.
+
+Reads files only: neither etcd nor Temporal is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, variable
+from wharfinger.cli.output import Output, plain, show
+from wharfinger.errors import InvalidConfiguration, UsageError
+
+_FAILED = 1
+
+
+class Format(StrEnum):
+    """How a configuration is printed."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+_group = typer.Typer(no_args_is_help=True, help="Check a KubeSchedulerConfiguration, or show what it comes to.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(_group, name="config", rich_help_panel=RUN)
+
+
+@_group.command()
+def validate(
+    file: Annotated[Path, typer.Argument(help="The configuration (YAML or JSON).", metavar="FILE")],
+) -> None:
+    """Say whether a configuration is valid.
+
+    Prints `valid` and the names of its profiles, or a line for each problem, with the path of the field
+    (exit code 1). Plugins of installed packages are known, and their arguments checked.
+    """
+    from wharfinger.profiles import load_configuration
+
+    _check_there(file)
+    try:
+        profiles = load_configuration(file).profiles
+    except InvalidConfiguration as error:
+        for problem in error.problems:
+            typer.echo(plain(problem))
+        raise typer.Exit(_FAILED) from None
+    typer.echo(f"valid: {plain(', '.join(profiles))}")
+
+
+@_group.command("show")
+def show_configuration(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help=f"The configuration; without, that of {variable('config')}, else the defaults.", metavar="[FILE]"
+        ),
+    ] = None,
+    *,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Show the defaults, whatever the environment says.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
+) -> None:
+    """Print a configuration with nothing left out, as a worker runs it.
+
+    Every profile with its plugins in order, their weights and all arguments. What is printed is a
+    configuration itself, and means the same.
+    """
+    from wharfinger.profiles import load_configuration
+
+    if defaults and file is not None:
+        raise UsageError("--defaults and a file: which one is to be shown?")
+    named = os.environ.get(variable("config"))
+    chosen = None if defaults else file or (Path(named) if named else None)
+    if chosen is not None:
+        _check_there(chosen)
+    show(load_configuration(chosen).configuration.document(), Output(output.value))
+
+
+def _check_there(file: Path) -> None:
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")

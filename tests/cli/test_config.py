@@ -1,0 +1,79 @@
+"""`wharfinger config`, and what a worker does with a configuration that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from wharfinger.cli.options import variable
+from wharfinger.profiles import load_profiles
+
+WRONG = """
+parallelism: 0
+profiles:
+- schedulerName: a
+  plugins: {filter: {enabled: [{name: Nobody}]}}
+"""
+
+
+def test_a_valid_file_is_told_with_its_profiles(outside: Shell) -> None:
+    answer = outside("config", "validate", outside.file("profiles: [{schedulerName: a}, {schedulerName: b}]"))
+
+    assert (answer.code, answer.out, answer.err) == (0, "valid: a, b\n", "")
+
+
+def test_every_problem_has_a_line(outside: Shell) -> None:
+    answer = outside("config", "validate", outside.file(WRONG))
+
+    assert answer.code == 1
+    first, second = answer.out.splitlines()
+    assert first.startswith("parallelism: ")
+    assert second.startswith("profiles[0].plugins.filter.enabled[0].name: there is no plugin Nobody")
+
+
+@pytest.mark.parametrize("command", ["worker", "dev"])
+def test_a_wrong_configuration_ends_a_worker_at_once_with_a_line_for_each_problem(
+    command: str, outside: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable("config"), outside.file(WRONG))
+    answer = outside(command)
+
+    assert answer.code == 2
+    first, second = answer.err.splitlines()
+    assert first.startswith("error: parallelism: ")
+    assert second.startswith("error: profiles[0].plugins.filter")
+
+
+def test_text_in_a_file_has_no_power_over_the_terminal(outside: Shell) -> None:
+    answer = outside("config", "validate", outside.file('"\\e[2J": 1'))
+
+    assert answer.out == "\\x1b[2J: unknown field\n"
+
+
+@pytest.mark.parametrize("output", ["yaml", "json"])
+def test_what_is_shown_is_a_configuration_that_means_the_same(output: str, outside: Shell) -> None:
+    given = outside.file(
+        "percentageOfNodesToScore: 0\n"
+        "profiles: [{schedulerName: a, plugins: {score: {disabled: [{name: '*'}]}}}, {schedulerName: b}]"
+    )
+    shown = outside("config", "show", given, "-o", output)
+    again = outside("config", "show", outside.file(shown.out, "again"), "-o", output)
+
+    assert shown.code == 0
+    assert again.out == shown.out
+    digests = [
+        {p.name: p.digest for p in load_profiles(Path(file)).values()} for file in (given, outside.folder / "again")
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_without_a_file_that_of_the_environment_is_shown_unless_the_defaults_are_asked_for(
+    outside: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable("config"), outside.file("parallelism: 3"))
+
+    assert outside("config", "show", "-o", "json").json["parallelism"] == 3
+    assert outside("config", "show", "--defaults", "-o", "json").json["parallelism"] == 16
+    assert outside("config", "show", outside.file("parallelism: 4", "other"), "-o", "json").json["parallelism"] == 4
