@@ -287,3 +287,12 @@ def test_a_pod_is_being_evicted_when_preemption_says_so(condition: dict[str, str
     status = {"conditions": [{"type": "Ready"}, {"type": "DisruptionTarget", **condition}]}
 
     assert pod_from_mapping(pod_manifest(status=status)).disruption_target is target
+
+
+def test_the_owner_is_the_reference_that_says_it_controls() -> None:
+    references = [{"kind": "Thing", "name": "other"}, {"kind": "ReplicaSet", "name": "web-1", "controller": True}]
+
+    owned = pod_from_mapping(pod_manifest(metadata={"ownerReferences": references}))
+
+    assert owned.controller == ("ReplicaSet", "web-1")
+    assert pod_from_mapping(pod_manifest(metadata={"ownerReferences": references[:1]})).controller is None

@@ -234,6 +234,10 @@ class TestDefaults:
         assert refusals(subject, *infos, args=args, surroundings=self.AROUND) == {"a": TOO_MANY}
         assert refusals(subject, *infos, args=args, surroundings=around) == {}
         assert refusals(web(), *infos, args=args, surroundings=around) == {"a": TOO_MANY}
+        owned = {"labels": {"app": "web", "rev": "1"}, "controller": ("ReplicaSet", "web-1")}
+        assert refusals(web(**owned), *infos, args=args, surroundings=around) == {}
+        owned["controller"] = ("ReplicaSet", "web-2")  # another one, whatever web-1 selects
+        assert refusals(web(**owned), *infos, args=args, surroundings=around) == {"a": TOO_MANY}
 
     def test_listed_defaults_leave_out_nodes_that_lack_a_key(self) -> None:
         args = PodTopologySpreadArgs.model_validate(

@@ -80,6 +80,7 @@ def pod(given: object, *, create_revision: int, mod_revision: int, default_names
         container_count=len(init_containers) + len(containers),
         termination_grace_seconds=_grace(spec),
         disruption_target=_being_evicted(status),
+        controller=_controller(metadata),
         scheduling_gates=_gates(spec),
         unsupported=unsupported_features(spec),
         hard_terms_across_nodes=bool(required or required_anti or any(entry.hard for entry in constraints)),
@@ -98,6 +99,14 @@ def _priority(spec: Mapping[str, Any]) -> int:
 def _gates(spec: Mapping[str, Any]) -> tuple[str, ...]:
     gates = mappings(spec, "schedulingGates", SPEC)
     return tuple([text(gate, "name", f"spec.schedulingGates[{index}].") for index, gate in enumerate(gates)])
+
+
+def _controller(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    for index, entry in enumerate(mappings(metadata, "ownerReferences", METADATA)):
+        where = f"{METADATA}ownerReferences[{index}]."
+        if boolean(entry, "controller", where):
+            return text(entry, "kind", where), text(entry, "name", where)
+    return None
 
 
 def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:

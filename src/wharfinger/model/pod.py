@@ -102,6 +102,8 @@ class Pod:
     termination_grace_seconds: int = 30
     disruption_target: bool = False
     """Being evicted by this scheduler's preemption: condition DisruptionTarget, reason PreemptionByScheduler."""
+    controller: tuple[str, str] | None = None
+    """Kind and name of the controller that owns it (`ReplicaSet`, `web-6d4f`), None for a pod of its own."""
     scheduling_gates: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
     """Features the pod uses that this version cannot honour, in words; such a pod is refused."""

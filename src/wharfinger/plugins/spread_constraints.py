@@ -1,8 +1,8 @@
 """Which spread constraints hold for a pod: its own, or the profile's defaults with a selector worked out for it.
 
-The default selector is what all services, replication controllers, replica sets and stateful sets that select the pod
-ask for together, as in kube-scheduler 1.36 (which finds the workload by the pod's owner reference; a workload owns the
-pods that it selects).
+The default selector is what the services that select the pod, and the replication controller, replica set or stateful
+set that owns it, ask for together, as in kube-scheduler 1.36 (`plugins/helper/spread.go`). A pod that names no owner
+belongs to whatever selects it: platforms without Kubernetes' controllers write no owner references.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Owners:
             if len(self._known) >= _NAMESPACES:
                 self._known.clear()
             known = self._known[pod.namespace] = _Sorted(collections)
-        selectors = known.selecting(pod.labels)
+        selectors = known.selecting(pod)
         if len(selectors) < 2:
             return selectors[0] if selectors else None
         requirements = dict.fromkeys(requirement for each in selectors for requirement in each.requirements)
@@ -112,13 +112,22 @@ class _Sorted:
             pair = _pair(collection.selector)
             (self._others if pair is None else self._by_label.setdefault(pair, [])).append(place)
 
-    def selecting(self, labels: Mapping[str, str]) -> list[LabelSelector]:
-        """Selectors of the collections that select a pod with these labels, in their order."""
+    def selecting(self, pod: Pod) -> list[LabelSelector]:
+        """Selectors of the collections that the pod belongs to, in their order."""
+        labels = pod.labels
         places = list(self._others)
         for pair in labels.items():
             places += self._by_label.get(pair, ())
         places.sort()
-        return [self.collections[place].selector for place in places if self._tests[place](labels)]
+        return [
+            self.collections[place].selector
+            for place in places
+            if self._tests[place](labels) and _may_own(self.collections[place], pod)
+        ]
+
+
+def _may_own(collection: PodCollection, pod: Pod) -> bool:
+    return collection.kind == "Service" or pod.controller in (None, (collection.kind, collection.name))
 
 
 def _pair(selector: LabelSelector) -> tuple[str, str] | None:

@@ -40,6 +40,7 @@ def pod_class(pod: Pod) -> PodClass:
         pod.preferred_affinity,
         pod.preferred_anti_affinity,
         pod.spread_constraints,
+        pod.controller,
         pod.images,
         pod.container_count,
         pod.unsupported,
