@@ -36,6 +36,7 @@ READ: dict[str, Any] = {
     "spread_constraints": (SpreadConstraint(1, "zone", True),),
     "images": ("a",),
     "container_count": 2,
+    "controller": ("ReplicaSet", "a"),
     "unsupported": ("a",),
     "hard_terms_across_nodes": True,
     "group": "a",
