@@ -104,7 +104,7 @@ class Worker:
             profiles=self._profiles,
             ownership=ownership,
             attempts=TemporalAttempts(
-                client, cluster=self._cluster, tenant=settings.tenant, timings=_timings(configured.configuration)
+                client, cluster=self._cluster, tenant=settings.tenant, timings=backoff(configured.configuration)
             ),
             polling=Polling(polling, drain_timeout=settings.drain_timeout),
             probe=client.service_client.check_health,
@@ -190,7 +190,7 @@ def identity() -> str:
     return f"{os.getpid()}@{socket.gethostname()}"
 
 
-def _timings(configuration: Configuration) -> AttemptTimings | None:
+def backoff(configuration: Configuration) -> AttemptTimings | None:
     """The back-off of the attempts that are started; None = the usual one."""
     settings = configuration.settings
     timings = AttemptTimings(

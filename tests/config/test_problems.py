@@ -59,9 +59,9 @@ class TestAllAtOnce:
 
     def test_what_is_missing_at_the_points_is_told_with_the_rest(self) -> None:
         plugins = {"bind": {"disabled": [{"name": "*"}]}, "filter": {"enabled": [{"name": "PrioritySort"}]}}
-        found = problems({"podInitialBackoffSeconds": 0, **profile(plugins, pluginConfig=[{"name": "Nobody"}])})
+        found = problems({"podInitialBackoffSeconds": 20, **profile(plugins, pluginConfig=[{"name": "Nobody"}])})
         assert paths(found) == [
-            "podInitialBackoffSeconds",
+            "podMaxBackoffSeconds",
             "profiles[0].pluginConfig[0].name",
             "profiles[0].plugins.filter.enabled[0].name",
             "profiles[0].plugins.bind",
@@ -184,6 +184,9 @@ class TestArguments:
             ("DefaultPreemption", {"minCandidateNodesPercentage": 101}, "minCandidateNodesPercentage"),
             ("DefaultPreemption", {"minCandidateNodesAbsolute": -1}, "minCandidateNodesAbsolute"),
             ("PodTopologySpread", {"defaultingType": "Other"}, "defaultingType"),
+            ("InterPodAffinity", {"hardPodAffinityWeight": 101}, "hardPodAffinityWeight"),
+            ("InterPodAffinity", {"hardPodAffinityWeight": "1"}, "hardPodAffinityWeight"),
+            ("InterPodAffinity", {"ignorePreferredTermsOfExistingPods": 1}, "ignorePreferredTermsOfExistingPods"),
         ],
         ids=str,
     )

@@ -78,13 +78,15 @@ class Site:
         value = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
         await self.store.put(keys.node(name), json.dumps(value).encode())
 
-    async def pod(self, name: str, *, cpu: str = "100m", labels: dict[str, str] | None = None) -> None:
+    async def pod(
+        self, name: str, *, cpu: str = "100m", labels: dict[str, str] | None = None, scheduler: str = ""
+    ) -> None:
         containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
         value = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "namespace": self.namespace, "labels": labels or {}},
-            "spec": {"containers": containers},
+            "spec": {"containers": containers, **({"schedulerName": scheduler} if scheduler else {})},
         }
         await self.store.put(keys.pod(self.namespace, name), json.dumps(value).encode())
 

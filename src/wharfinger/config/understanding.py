@@ -54,8 +54,10 @@ def _drop(root: dict[str, Any], location: tuple[int | str, ...]) -> None:
             value[part] = {}
             return
         value = value[part]
-    if innermost is None:
-        root.clear()  # no key is on the way: not even the outermost mapping is right
-    else:
+    if innermost is not None:
         inside, key = innermost
         del inside[key]
+        return
+    # A default that was not written is wrong beside what was. Only the profiles have more to tell.
+    for key in [key for key in root if key != "profiles"] or list(root):
+        del root[key]

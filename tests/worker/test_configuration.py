@@ -1,0 +1,76 @@
+"""A worker with a configuration of its own."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.worker.conftest import Site
+from wharfinger.contracts.scheduling import chain_retry
+from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.registry import keys
+from wharfinger.worker import backoff
+
+
+def write(folder: Path, name: str, **config: object) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(config))
+    return path
+
+
+PACKING = [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]
+
+
+async def test_it_places_the_pods_of_each_profile_by_its_rules_and_with_its_back_off(
+    site: Site, tmp_path: Path
+) -> None:
+    profiles = [{"schedulerName": "packing", "pluginConfig": PACKING}, {"schedulerName": "default-scheduler"}]
+    config = write(tmp_path, "two", profiles=profiles, podInitialBackoffSeconds=7, podMaxBackoffSeconds=70)
+    await site.node("full", cpu="2")
+    await site.node("empty", cpu="64")
+    await site.worker(config=config)
+    await site.pod("a", scheduler="packing")
+    await site.pod("b")
+
+    assert await site.all_bound(["a", "b"]) == {"a": "full", "b": "empty"}
+    workflow = (await site.stored("a"))["metadata"]["annotations"]["wharfinger.dev/attempt"].partition("@")[0]
+    history = await site.client.get_workflow_handle(workflow).fetch_history()
+    policy = history.events[0].workflow_execution_started_event_attributes.retry_policy
+    assert (policy.initial_interval.seconds, policy.maximum_interval.seconds) == (7, 70)
+
+
+async def test_workers_that_decide_otherwise_work_side_by_side_and_their_decisions_can_be_told_apart(
+    site: Site, tmp_path: Path
+) -> None:
+    await site.node("n", cpu="4")
+    one = await site.worker()
+    other = await site.worker(config=write(tmp_path, "packing", profiles=[{"pluginConfig": PACKING}]))
+    await site.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
+    pods = [f"web-{number}" for number in range(10)]
+    for pod in pods:
+        await site.pod(pod)
+
+    await site.all_bound(pods)
+    kept = {load_profiles(each)["default-scheduler"].digest for each in (None, tmp_path / "packing")}
+    for digest in kept:
+        assert (await site.store.get(keys.profile(digest))).kv is not None
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize(("initial", "longest"), [(1, 86_400), (86_400, 86_400)])
+def test_every_backoff_that_a_configuration_may_ask_for_can_be_had(initial: int, longest: int) -> None:
+    read = load_configuration({"podInitialBackoffSeconds": initial, "podMaxBackoffSeconds": longest})
+    timings = backoff(read.configuration)
+    assert timings is not None
+    policy = chain_retry(timings)
+    assert (policy.initial_interval, policy.maximum_interval) == (
+        timedelta(seconds=initial),
+        timedelta(seconds=longest),
+    )
+
+
+def test_the_usual_backoff_is_not_repeated_in_every_input() -> None:
+    assert backoff(load_configuration().configuration) is None
