@@ -9,7 +9,9 @@ import pytest
 from tests.framework.objects import node, pod
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
-from wharfinger.model.pod import PodKey
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.profiles import load_profiles
 
 
 class Clock:
@@ -229,3 +231,15 @@ class TestSnapshots:
 
     def test_one_node_alone_that_is_not_there_is_empty(self, cache: Cache) -> None:
         assert len(cache.snapshot(only="n9")) == 0
+
+
+def test_a_pulled_image_is_seen_by_a_profile_that_has_decided_before() -> None:
+    cache = Cache(clock=lambda: 0.0)
+    cache.set_node(Node("a", allocatable={"cpu": 4000, "pods": 9}))
+    cache.set_node(Node("b", allocatable={"cpu": 4000, "pods": 9}))
+    profile = load_profiles()["default-scheduler"]
+    subject = Pod("default", "p", "uid", images=("app:1",))
+    profile.evaluate(subject, cache.snapshot())
+    cache.set_node(Node("b", allocatable={"cpu": 4000, "pods": 9}, images={"app:1": 900 << 20}))
+    decision = profile.evaluate(subject, cache.snapshot()).decide(None)
+    assert {node: scores["ImageLocality"] for node, scores in decision.scores.items()} == {"a": 0, "b": 43}

@@ -43,7 +43,7 @@ class Booking:
             self._appeared[name] = None
             return
         self._infos[name] = known.with_node(node)
-        # A heart-beat changes nothing the columns hold; the row still is replaced, for its newer revision.
+        # A heart-beat changes nothing of the columns; the row still is replaced, for its newer revision.
         (self._changed_pods if _same_columns(known.node, node) else self._changed_nodes).add(name)
 
     def remove_node(self, name: str) -> None:
@@ -135,9 +135,11 @@ class Booking:
 
 
 def _same_columns(old: Node, new: Node) -> bool:
+    """Whether the columns of nodes can stay; plugins see by them that nodes changed, so what only they read counts."""
     return (
         old.allocatable == new.allocatable
         and old.labels == new.labels
         and old.taints == new.taints
         and old.unschedulable == new.unschedulable
+        and old.images == new.images
     )
