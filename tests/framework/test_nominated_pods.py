@@ -8,7 +8,9 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
+from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.profiles import load_profiles
 
 DEFAULT = load_profiles()["default-scheduler"]
@@ -36,6 +38,22 @@ def test_the_refusal_is_that_of_the_pass_with_it() -> None:
     assert evaluation.decide(None).feasible == ("b",)
     assert evaluation.refusals == {"NodeResourcesFit": {"Insufficient cpu": 1}}
     assert evaluation.verdicts()["a"]["NodeResourcesFit"].reasons == ("Insufficient cpu",)
+
+
+def test_a_filter_that_skips_without_it_has_no_say_with_it() -> None:
+    """kube-scheduler asks PreFilter once, before any nominated pod is added; what skips there is left out of both."""
+    green = LabelSelector((Requirement("color", Operator.IN, ("green",)),))
+    repels = PodAffinityTerm("host", green, frozenset({"default"}))
+    waiting = pod("waiting", priority=5, required_anti_affinity=(repels,))
+    alone = NodeInfo.of(node("a", labels={"host": "a"}))
+    subject = pod("green", labels={"color": "green"})
+    around = Snapshot.of((alone,), nominated={"a": (waiting,)})
+    assert DEFAULT.evaluate(subject, around).node == "a"
+    assert DEFAULT.verify(subject, around, "a").ok
+    with_another = NodeInfo.of(node("b", labels={"host": "b"}), [pod("there", required_anti_affinity=(repels,))])
+    both = Snapshot.of((alone, with_another), nominated={"a": (waiting,)})
+    assert DEFAULT.evaluate(subject, both).node is None
+    assert not DEFAULT.verify(subject, both, "a").ok
 
 
 def test_a_node_must_do_without_it_too(profile_of: MakeProfile) -> None:

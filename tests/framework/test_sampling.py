@@ -73,6 +73,16 @@ def test_a_refused_attempt_moves_the_start_too() -> None:
     assert evaluation.message == "0/150 nodes are available: 150 no."
 
 
+def test_a_nominated_node_that_is_refused_counts_as_looked_at() -> None:
+    """It is tried first, so kube-scheduler counts it among those it has processed, wherever the scan ends."""
+    some = nodes(400)
+    refused = {f"n{number}": unschedulable("no") for number in (1, 399)}
+    sampled = profile(25, Refuser("R", refused), Scorer("S"))
+    for nominated, start in (("", 101), ("n1", 101), ("n399", 102), ("elsewhere", 101)):
+        evaluation = sampled.evaluate(pod(nominated_node_name=nominated), some)
+        assert (evaluation.feasible_count, evaluation.next_start) == (100, start), nominated
+
+
 def test_without_scores_one_node_is_enough() -> None:
     evaluation = profile(50).evaluate(pod(), nodes(150), start=149)
     assert (evaluation.feasible, evaluation.next_start) == (("n149",), 0)

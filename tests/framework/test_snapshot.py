@@ -7,6 +7,7 @@ import pytest
 
 from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework.interned import Interned
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.rows import Rows
 
 THREE = snapshot(node("b", labels={"zone": "1"}), node("a"), node("c"), a=[pod("x", cpu=100)])
@@ -58,13 +59,25 @@ def test_a_label_that_is_absent_has_the_plain_code() -> None:
 
 def test_any_number_of_label_keys_may_be_asked_for() -> None:
     """Columns are dropped when there are too many, and made again when they are asked for again."""
-    nodes = snapshot(node("a", labels={"zone": "1"}))
+    keys = {f"key-{number}": "x" for number in range(500)}
+    nodes = snapshot(node("a", labels={"zone": "1", **keys}))
     first = nodes.label("zone")
     assert nodes.label("zone") is first
-    for number in range(500):
-        assert nodes.label(f"key-{number}").plain
+    for key in keys:
+        assert not nodes.label(key).plain
     assert nodes.label("zone") is not first
     assert nodes.label("zone").values[nodes.label("zone").codes[0]] == "1"
+
+
+def test_keys_that_no_node_has_share_a_column() -> None:
+    """A pod may name thousands of them."""
+    nodes = snapshot(node("a", labels={"zone": "1"}), node("b"))
+    assert nodes.label("disk") is nodes.label("gen")
+    assert nodes.label("disk").plain
+    labelled = nodes.with_nodes_changed({1: nodes.rows[1].with_node(node("b", labels={"disk": "ssd"}))})
+    assert labelled.label("disk").codes.tolist() == [0, 1]
+    larger = nodes.resized({0}, [NodeInfo.of(node("c", labels={"disk": "ssd"}))])
+    assert larger.label("disk").codes.tolist() == [0, 1]
 
 
 def test_questions_are_asked_once_per_distinct_value() -> None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from wharfinger.errors import PluginError
+from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.calls import ask, call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
@@ -112,6 +112,13 @@ def refusal(plugin: str, status: Status) -> Status:
     return status.by(plugin)
 
 
+def whole(plugin: str, score: object) -> int:
+    """One node's score as the plugin gave it; PluginError unless it is a whole number of 64 bits."""
+    if not isinstance(score, int | np.integer) or abs(int(score)) > _INT64:
+        raise PluginError(plugin, "Score", f"answered {score!r}, not a whole number of 64 bits")
+    return int(score)
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreStep:
     """A Score of a profile, with its weight and normalisation."""
@@ -150,11 +157,10 @@ class ScoreStep:
     def _one_by_one(self, state: CycleState, pod: Pod, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
         assert self.nodes is not None
         numbers = range(len(snapshot)) if isinstance(rows, slice) else rows.tolist()
-        ask = self.nodes.score_node
-        raw = [call(self.name, "Score", ask, state, pod, snapshot.rows[row]) for row in numbers]
-        for value in raw:
-            if not isinstance(value, int | np.integer) or abs(int(value)) > _INT64:
-                raise PluginError(self.name, "Score", f"answered {value!r}, not a whole number of 64 bits")
+        score_node = self.nodes.score_node
+        raw = [
+            whole(self.name, call(self.name, "Score", score_node, state, pod, snapshot.rows[row])) for row in numbers
+        ]
         return np.array(raw, dtype=np.int64)
 
     def _check_shape(self, column: IntColumn, expected: int) -> None:
@@ -180,11 +186,13 @@ def filter_step(plugin: Plugin) -> FilterStep | None:
 
 
 def score_step(plugin: Plugin, weight: int) -> ScoreStep | None:
-    """The plugin's Score; None when it has none."""
+    """The plugin's Score; None when it has none. ConfigurationError when it declares a normalisation that is none."""
     columns = plugin if isinstance(plugin, Score) else None
     nodes = plugin if columns is None and isinstance(plugin, NodeScore) else None
     if columns is None and nodes is None:
         return None
     declared = getattr(plugin, "normalization", None)
+    if declared is not None and not isinstance(declared, Normalization):
+        raise ConfigurationError(f"plugin {plugin.name}: normalization is {declared!r}, not a Normalization")
     normalizer = plugin if isinstance(plugin, Normalize) else None
-    return ScoreStep(plugin.name, weight, columns, nodes, declared if declared is not None else normalizer)
+    return ScoreStep(plugin.name, weight, columns, nodes, declared or normalizer)

@@ -114,11 +114,11 @@ class NodeColumns:
             },
             np.array([node.unschedulable for node in nodes], dtype=np.bool_),
             Interned.of((node.taints for node in nodes), NO_TAINTS),
-            LabelColumns(rows),
+            LabelColumns(Rows(node.labels for node in nodes)),
         )
 
-    def replaced(self, changes: Mapping[int, NodeInfo], rows: Rows[NodeInfo]) -> NodeColumns:
-        """With other nodes (of the same names) in some rows; `rows` are all rows after the change."""
+    def replaced(self, changes: Mapping[int, NodeInfo]) -> NodeColumns:
+        """With other nodes (of the same names) in some rows."""
         unschedulable = self.unschedulable
         if any(info.node.unschedulable != unschedulable[row] for row, info in changes.items()):
             unschedulable = unschedulable.copy()
@@ -128,11 +128,11 @@ class NodeColumns:
             _amounts(self.allocatable, {row: info.node.allocatable for row, info in changes.items()}),
             unschedulable,
             self.taints.replaced({row: info.node.taints for row, info in changes.items()}),
-            self.labels.replaced(changes, rows),
+            self.labels.replaced({row: info.node.labels for row, info in changes.items()}),
         )
 
-    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo], rows: Rows[NodeInfo]) -> NodeColumns:
-        """The nodes of the rows in `keep`, then those added; `rows` are all rows after the change."""
+    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo]) -> NodeColumns:
+        """The nodes of the rows in `keep`, then those added."""
         nodes = [info.node for info in added]
         names = self.names.array[keep].tolist() + [node.name for node in nodes]
         return NodeColumns(
@@ -140,42 +140,56 @@ class NodeColumns:
             _resized(self.allocatable, keep, [node.allocatable for node in nodes]),
             np.concatenate([self.unschedulable[keep], np.array([node.unschedulable for node in nodes], np.bool_)]),
             self.taints.resized(keep, (node.taints for node in nodes)),
-            self.labels.resized(keep, added, rows),
+            self.labels.resized(keep, [node.labels for node in nodes]),
         )
 
 
 class LabelColumns:
-    """Label values by key; a key's column is made when it is first asked for."""
+    """Label values by key; a key's column is made when it is first asked for.
 
-    def __init__(self, rows: Rows[NodeInfo], made: Mapping[str, Interned[str | None]] | None = None) -> None:
-        self._rows = rows
+    It holds the nodes' labels and not their NodeInfos: those would keep every pod of their time alive.
+    """
+
+    def __init__(
+        self,
+        labels: Rows[Mapping[str, str]],
+        made: Mapping[str, Interned[str | None]] | None = None,
+        *,
+        known: frozenset[str] | None = None,
+        absent: Interned[str | None] | None = None,
+    ) -> None:
+        self._labels = labels
         self._made: dict[str, Interned[str | None]] = dict(made or {})
+        self._known = frozenset(key for each in labels for key in each) if known is None else known
+        """Every key that a node has, and perhaps some that none has any more."""
+        self._absent: Interned[str | None] = absent or Interned.of([None] * len(labels), None)
 
     def column(self, key: str) -> Interned[str | None]:
         """The label's value on every node, None where it is absent."""
+        if key not in self._known:  # a pod may name thousands of keys that no node has
+            return self._absent
         column = self._made.get(key)
         if column is None:
-            column = Interned.of((info.node.labels.get(key) for info in self._rows), None)
+            column = Interned.of((each.get(key) for each in self._labels), None)
             if len(self._made) >= _LABEL_COLUMNS:
                 del self._made[next(iter(self._made))]
             self._made[key] = column
         return column
 
-    def replaced(self, changes: Mapping[int, NodeInfo], rows: Rows[NodeInfo]) -> LabelColumns:
-        """With other nodes in some rows."""
+    def replaced(self, changes: Mapping[int, Mapping[str, str]]) -> LabelColumns:
+        """With other labels in some rows."""
         made = {
-            key: column.replaced({row: info.node.labels.get(key) for row, info in changes.items()})
+            key: column.replaced({row: each.get(key) for row, each in changes.items()})
             for key, column in self._made.items()
         }
-        return LabelColumns(rows, made)
+        known = self._known.union(*changes.values())
+        return LabelColumns(self._labels.replaced(changes), made, known=known, absent=self._absent)
 
-    def resized(self, keep: RowNumbers, added: Sequence[NodeInfo], rows: Rows[NodeInfo]) -> LabelColumns:
+    def resized(self, keep: RowNumbers, added: Sequence[Mapping[str, str]]) -> LabelColumns:
         """The nodes of the rows in `keep`, then those added."""
-        made = {
-            key: column.resized(keep, (info.node.labels.get(key) for info in added))
-            for key, column in self._made.items()
-        }
-        return LabelColumns(rows, made)
+        made = {key: column.resized(keep, (each.get(key) for each in added)) for key, column in self._made.items()}
+        labels = Rows([self._labels[row] for row in keep.tolist()] + list(added))
+        return LabelColumns(labels, made)
 
 
 class PodColumns:

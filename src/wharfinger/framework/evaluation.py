@@ -175,7 +175,8 @@ class Evaluation:
         for step in self._filters:
             if step.name in self.state.skipped_filters:
                 continue
-            verdicts = step.verdicts(self.state, self.pod, self.snapshot, None)
+            state = search.local.table.state if step.name in search.local.pre_filtered else self.state
+            verdicts = step.verdicts(state, self.pod, self.snapshot, None)
             if verdicts is not None:
                 _collect(refused, names, step.name, verdicts.codes, verdicts.at)
         for row, status in search.pressed.items():

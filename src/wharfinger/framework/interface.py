@@ -34,6 +34,8 @@ from wharfinger.model.pod import Pod
 MAX_NODE_SCORE = 100
 """Scores lie in 0..100 after normalisation, before weights."""
 
+_LARGEST_FACTOR = (2**63 - 1) // MAX_NODE_SCORE
+
 RowSelection: TypeAlias = "slice | NDArray[np.intp]"
 """Which rows are scored: `column[rows]` picks them. A full slice when every node is feasible, for speed."""
 
@@ -127,10 +129,10 @@ class Trial(Protocol):
         ...
 
     @property
-    def kept(self) -> dict[Hashable, Any] | None:
-        """A place for what was found out of single nodes, shared by all pods that get the same answers.
+    def alike(self) -> Hashable | None:
+        """The same for all pods that get the same answers of `fits`: what was found out of a node can be kept for it.
 
-        None when answers of `fits` depend on more than the node and the pods nominated to it.
+        None when the answers depend on more than the node and the pods nominated to it.
         """
         ...
 
@@ -207,6 +209,9 @@ class Normalization(Enum):
         highest = int(scores.max()) if len(scores) else 0
         if highest == 0:
             return scores if self is Normalization.HIGHEST else np.full_like(scores, MAX_NODE_SCORE)
+        if highest > _LARGEST_FACTOR:
+            scores = (scores.astype(object) * MAX_NODE_SCORE // highest).astype(np.int64)  # the product is beyond int64
+            return scores if self is Normalization.HIGHEST else MAX_NODE_SCORE - scores
         scaled: IntColumn = scores * MAX_NODE_SCORE // highest
         return scaled if self is Normalization.HIGHEST else MAX_NODE_SCORE - scaled
 

@@ -28,19 +28,19 @@ from wharfinger.model.pod import Pod
 CELLS = 1 << 20
 """Rows of all tables together, about (some 40 MiB); at least eight tables are kept."""
 FEWEST_TABLES = 8
+MOST_TABLES = 1024
+"""However small the cluster is."""
 
 
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 
-    __slots__ = ("kept", "pre_filtered", "table")
+    __slots__ = ("pre_filtered", "table")
 
     def __init__(self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable) -> None:
         self.pre_filtered = pre_filtered
         """Plugin -> its PreFilter's answer."""
         self.table = table
-        self.kept: dict[Hashable, Any] = {}
-        """What PostFilter plugins keep of the class, by keys of their own."""
 
 
 class LocalPlugins:
@@ -67,6 +67,11 @@ class LocalPlugins:
         self._pre_filters = frozenset(pre_filters)
         self._pre_scores = frozenset(pre_scores)
         self._classes: OrderedDict[Hashable, LocalClass] = OrderedDict()
+        self._rows = 0
+        """Of the largest snapshot."""
+
+    def __len__(self) -> int:
+        return len(self._classes)
 
     def of(self, pod: Pod, snapshot: Snapshot) -> LocalClass:
         """The pod's class, its table in step with the snapshot. Raises PluginError."""
@@ -80,21 +85,26 @@ class LocalPlugins:
         known = self._classes.get(key)
         if known is None:
             known = self._classes[key] = self._make(pod, snapshot)
-            if len(self._classes) > max(FEWEST_TABLES, CELLS // max(1, len(snapshot))):
-                self._classes.popitem(last=False)
         else:
             self._classes.move_to_end(key)
+        # Classes first seen on a snapshot of one node get tables of all nodes later, so the largest one counts.
+        self._rows = max(self._rows, len(snapshot))
+        most = min(MOST_TABLES, max(FEWEST_TABLES, CELLS // max(1, self._rows)))
+        while len(self._classes) > most:
+            self._classes.popitem(last=False)
         return known
 
     def _signature(self, pod: Pod) -> Hashable:
         name = ""
+        parts: list[Hashable] = []
         try:
-            parts = []
             for name, signature in self._signing:  # noqa: B007 - read when one raises
                 parts.append(signature(pod))
             key = tuple(parts)
             hash(key)
         except Exception as error:
+            for (culprit, _), part in zip(self._signing, parts, strict=False):
+                call(culprit, "signature", hash, part)  # all were given, so one of them cannot be hashed
             raise PluginError(name, "signature", f"{type(error).__name__}: {error}") from error
         return key
 
@@ -116,6 +126,7 @@ class LocalPlugins:
             answers,
             LocalTable(
                 pod,
+                state,
                 [each for each in self._filters if each.step.name not in skipped],
                 [each for each in self._scores if each.step.name not in unscored],
             ),

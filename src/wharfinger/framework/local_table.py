@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.adapters import FilterStep, ScoreStep, refusal
+from wharfinger.framework.adapters import FilterStep, ScoreStep, refusal, whole
 from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
@@ -28,7 +28,7 @@ from wharfinger.model.pod import Pod
 FEW = 32
 """Up to so many changed nodes are asked about one by one; beyond, the columns are quicker."""
 STATUSES = 4096
-"""Different refusals a table may hold before it is made anew: those that no node has any more are lost then."""
+"""Different refusals, beyond one a node, a table may hold before it is made anew, without those nobody has any more."""
 NOWHERE = 1 << 30
 """The place of no filter at all, behind every other."""
 DEAD = -1
@@ -55,9 +55,12 @@ class LocalScore:
 class LocalTable:
     """Verdicts and raw scores of one class of pods. Arrays are replaced, never written to, when they change."""
 
-    def __init__(self, pod: Pod, filters: Sequence[LocalFilter], scores: Sequence[LocalScore]) -> None:
+    def __init__(
+        self, pod: Pod, state: CycleState, filters: Sequence[LocalFilter], scores: Sequence[LocalScore]
+    ) -> None:
         self._pod = pod
-        self._state = CycleState()
+        self.state = state
+        """What the plugins noted of the class; it lives as long as the table."""
         self._filters = filters
         self._judges = [(each.step.name, each.plugin.filter_node, each.position) for each in filters]
         self._final = [score for score in scores if score.step.normalizer is None]
@@ -88,7 +91,7 @@ class LocalTable:
         """Bring the table to that snapshot. Raises PluginError."""
         moved = self._memo.moved(snapshot)
         try:
-            if moved is None or len(moved) > FEW or len(self.statuses) > STATUSES:
+            if moved is None or len(moved) > FEW or len(self.statuses) > STATUSES + len(snapshot):
                 self._make(snapshot)
             elif len(moved):
                 self._move(snapshot, moved.tolist())
@@ -107,7 +110,7 @@ class LocalTable:
         codes = np.zeros(len(snapshot), dtype=np.int32)
         for each in self._filters:
             self._refuse(each, codes, snapshot)
-        state, pod, everything = self._state, self._pod, slice(None)
+        state, pod, everything = self.state, self._pod, slice(None)
         self.columns = {step.name: step.raw(state, pod, snapshot, everything) for step in self.normalized}
         ranked = np.zeros(len(snapshot), dtype=np.int64)
         for score in self._final:
@@ -120,13 +123,16 @@ class LocalTable:
     def _refuse(self, each: LocalFilter, codes: NDArray[np.int32], snapshot: Snapshot) -> None:
         """Mark the rows that this filter is the first to refuse."""
         among = codes == 0
-        verdicts = each.step.verdicts(self._state, self._pod, snapshot, among) if among.any() else None
+        verdicts = each.step.verdicts(self.state, self._pod, snapshot, among) if among.any() else None
         if verdicts is None:
             return
-        said = np.where(among, verdicts.codes, 0)
-        for code in np.unique(said).tolist():
+        said, places = np.unique(np.where(among, verdicts.codes, 0), return_inverse=True)
+        name, position = each.step.name, each.position
+        by_place = np.zeros(len(said), dtype=np.int32)
+        for place, code in enumerate(said.tolist()):
             if code:
-                codes[said == code] = self._code(verdicts.refusal(code).by(each.step.name), each.position)
+                by_place[place] = self._code(call(name, "Filter", verdicts.refusal, code).by(name), position)
+        np.copyto(codes, by_place[places], where=among)
 
     def _set_codes(self, codes: NDArray[np.int32], alive: int) -> None:
         self.codes = codes
@@ -155,7 +161,7 @@ class LocalTable:
 
     def judge(self, info: NodeInfo) -> tuple[Status, int]:
         """The node's first refusal and the place of the filter that said it; success and `NOWHERE` when none does."""
-        pod, state, name = self._pod, self._state, ""
+        pod, state, name = self._pod, self.state, ""
         try:
             for name, filter_node, position in self._judges:
                 status = filter_node(state, pod, info)
@@ -169,13 +175,15 @@ class LocalTable:
 
     def rate(self, info: NodeInfo) -> dict[str, int]:
         """The weighted scores of one node that need no normalisation, by plugin."""
-        pod, state, name, scores = self._pod, self._state, "", {}
+        pod, state, name, scores = self._pod, self.state, "", {}
         try:
             for name, score_node, weight in self._rates:
-                score = score_node(state, pod, info)
+                score = whole(name, score_node(state, pod, info))
                 if not 0 <= score <= MAX_NODE_SCORE:
                     raise ValueError(f"score {score} lies outside 0..{MAX_NODE_SCORE}")
-                scores[name] = int(score) * weight
+                scores[name] = score * weight
+        except PluginError:
+            raise
         except Exception as error:
             raise PluginError(name, "Score", f"{type(error).__name__}: {error}") from error
         return scores
@@ -184,7 +192,7 @@ class LocalTable:
         """Take in the node's raw scores; most changes of a node leave them as they are."""
         for each in self._raw:
             name = each.step.name
-            score = call(name, "Score", each.plugin.score_node, self._state, self._pod, info)
+            score = whole(name, call(name, "Score", each.plugin.score_node, self.state, self._pod, info))
             if score != self.columns[name][row]:
                 column = self.columns[name].copy()
                 column[row] = score

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.calls import ask
-from wharfinger.framework.columns import BoolColumn, IntColumn, name_hash
+from wharfinger.framework.columns import IntColumn, RowNumbers, name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_plugins import skips_score
@@ -112,33 +113,30 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
-    best = sums == sums.max()
-    return _first(best, scores, snapshot, pod)
+    places = (sums == sums.max()).nonzero()[0]
+    if len(places) == 1:
+        return int(places[0])
+    return int(places[_tie_break(places, scores, snapshot, pod).argmax()])
 
 
 def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[int]:
     """The `count` best positions, best first; the first is the one that `choose` names."""
     left = scores.sums.copy()
-    places: list[int] = []
-    while len(places) < count:
+    best_first: list[int] = []
+    while len(best_first) < count:
         highest = left.max(initial=DEAD)
         if highest <= DEAD:
             break
-        best = left == highest
-        while len(places) < count and best.any():
-            place = _first(best, scores, snapshot, pod)
-            places.append(place)
-            best[place] = False
-            left[place] = DEAD
-    return places
+        places = (left == highest).nonzero()[0]
+        order = np.argsort(~_tie_break(places, scores, snapshot, pod), kind="stable")
+        best_first += places[order][: count - len(best_first)].tolist()
+        left[places] = DEAD
+    return best_first
 
 
-def _first(among: BoolColumn, scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
-    """Of these positions the one that the tie-break puts first."""
-    places = among.nonzero()[0]
-    if len(places) == 1:
-        return int(places[0])
+def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> NDArray[np.uint64]:
+    """A number for each of these positions: the highest goes first, of equal ones the first."""
     hashes = snapshot.node_columns.names.hashes
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
-    mine = np.uint64(name_hash(pod.uid))
-    return int(places[((hashes[rows] ^ mine) * _MIX).argmax()])
+    numbers: NDArray[np.uint64] = (hashes[rows] ^ np.uint64(name_hash(pod.uid))) * _MIX
+    return numbers

@@ -106,10 +106,9 @@ class Search:
 
 
 def _mark(codes: NDArray[np.int32], table: list[Status], where: BoolColumn, one: Said) -> None:
-    for code in np.unique(one.verdicts.codes[where]).tolist():
-        status = call(one.plugin, "Filter", one.verdicts.refusal, code).by(one.plugin)
-        codes[where & (one.verdicts.codes == code)] = len(table)
-        table.append(status)
+    said, places = np.unique(one.verdicts.codes[where], return_inverse=True)
+    codes[where] = places + len(table)
+    table.extend(call(one.plugin, "Filter", one.verdicts.refusal, code).by(one.plugin) for code in said.tolist())
 
 
 def outside(restricting: Sequence[str]) -> Status:

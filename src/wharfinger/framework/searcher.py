@@ -72,19 +72,33 @@ class Searcher:
             return search
         self._filter(search, state, pod)
         if snapshot.nominated:
-            self._press(search, pod)
+            self._press(search, state, pod)
         self._choose_from(search, pod, start)
         return search
 
-    def verify(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo | None = None) -> Status:
-        """Every filter's answer for one row, perhaps as if it were `info`: the first refusal, or success."""
+    def verify(
+        self,
+        pod: Pod,
+        snapshot: Snapshot,
+        row: int,
+        info: NodeInfo | None = None,
+        skipped: Set[str] | None = None,
+    ) -> Status:
+        """Every filter's answer for one row, perhaps as if it were `info`: the first refusal, or success.
+
+        `skipped`: filters whose PreFilter answered Skip for the snapshot as it is; None = not asked yet.
+        """
         here = snapshot.rows[row] if info is None else info
         others = nominated_before(pod, snapshot, here.node.name)
         if others:
-            status = self._one(pod, snapshot, row, with_pods(here, others))
+            if skipped is None:
+                state = CycleState()
+                self._pre_filter(self._local.known(pod, snapshot), state, pod, snapshot)
+                skipped = state.skipped_filters
+            status = self._one(pod, snapshot, row, with_pods(here, others), skipped)
             if not status.ok:
                 return status
-        return self._one(pod, snapshot, row, here)
+        return self._one(pod, snapshot, row, here, skipped or frozenset())
 
     def looks_at_one_node(self, state: CycleState) -> bool:
         """Whether, in the decision of this state, every filter looked at one node at a time."""
@@ -146,7 +160,7 @@ class Searcher:
                 left = ~refused if left is None else left & ~refused
         search.alive = left
 
-    def _press(self, search: Search, pod: Pod) -> None:
+    def _press(self, search: Search, state: CycleState, pod: Pod) -> None:
         """Nodes with nominated pods must do with those pods too."""
         snapshot = search.snapshot
         for name in snapshot.nominated:
@@ -154,7 +168,7 @@ class Searcher:
             others = nominated_before(pod, snapshot, name) if row is not None else ()
             if row is None or not others or (search.among is not None and not search.among[row]):
                 continue
-            status = self._one(pod, snapshot, row, with_pods(snapshot.rows[row], others))
+            status = self._one(pod, snapshot, row, with_pods(snapshot.rows[row], others), state.skipped_filters)
             if not status.ok:
                 search.pressed[row] = status
         if search.pressed:
@@ -165,27 +179,30 @@ class Searcher:
     def _choose_from(self, search: Search, pod: Pod, start: int) -> None:
         """The node nominated for the pod alone, if it does; else a sample, if the profile wants one; else all."""
         snapshot = search.snapshot
-        if pod.nominated_node_name:
-            row = snapshot.index.get(pod.nominated_node_name)
-            if row is not None and (search.alive is None or search.alive[row]):
-                search.alive = np.zeros(len(snapshot), dtype=np.bool_)
-                search.alive[row] = True
-                search.examined = search.alive
-                return
+        own = snapshot.index.get(pod.nominated_node_name) if pod.nominated_node_name else None
+        if own is not None and (search.alive is None or search.alive[own]):
+            search.alive = np.zeros(len(snapshot), dtype=np.bool_)
+            search.alive[own] = True
+            search.examined = search.alive
+            return
         if self._percentage is not None:
             alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive
             searched = len(snapshot) if search.among is None else int(search.among.sum())
             most = sampling.wanted(searched, self._percentage) if self._scored else 1
             sample = sampling.take(snapshot, alive, search.among, most, start)
             search.examined, search.alive, search.next_start = sample.examined, sample.feasible, sample.next_start
+            if own is not None and not sample.examined[own]:  # it was refused first of all, and counts as examined
+                search.examined[own] = True
+                search.next_start = (search.next_start + 1) % len(snapshot)
 
-    def _one(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo) -> Status:
-        """One pass over one row."""
+    def _one(self, pod: Pod, snapshot: Snapshot, row: int, info: NodeInfo, skipped: Set[str]) -> Status:
+        """One pass over one row; filters in `skipped` have no say, whatever their PreFilter says of this row's pods."""
         if info is not snapshot.rows[row]:
             snapshot = snapshot.with_pods_changed({row: info})
         state = CycleState()
         local = self._local.known(pod, snapshot)
         said = self._pre_filter(local, state, pod, snapshot)
+        state.skipped_filters |= skipped
         if said.rejection is not None:
             return said.rejection
         if said.possible is not None and info.node.name not in said.possible:

@@ -170,7 +170,7 @@ class Snapshot:
     def with_nodes_changed(self, changes: Mapping[int, NodeInfo]) -> Snapshot:
         """With other states of the nodes of some rows, and perhaps other pods."""
         rows = self.rows.replaced(changes)
-        columns = self.node_columns.replaced(changes, rows)
+        columns = self.node_columns.replaced(changes)
         return self._with(rows=rows, node_columns=columns, stamps=self._restamped(changes))
 
     def resized(self, gone: Collection[int], added: Sequence[NodeInfo]) -> Snapshot:
@@ -179,7 +179,7 @@ class Snapshot:
         rows = Rows([info for row, info in enumerate(self.rows) if row not in gone] + list(added))
         stamps = np.concatenate([self.stamps[keep], np.array([info.stamp for info in added], dtype=np.int64)])
         summed = SummedPods((stamps, self.pod_columns.resized(keep, added)))
-        columns = self.node_columns.resized(keep, added, rows)
+        columns = self.node_columns.resized(keep, added)
         return self._with(rows=rows, node_columns=columns, stamps=stamps, summed=summed)
 
     def _restamped(self, changes: Mapping[int, NodeInfo]) -> IntColumn:

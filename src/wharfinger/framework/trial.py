@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from wharfinger.framework.columns import RowNumbers
@@ -22,8 +24,9 @@ class FailedSearch:
         self._pod = pod
         self._search = search
         self._searcher = searcher
+        self._skipped = frozenset(state.skipped_filters)
         alone = search.rejection is None and searcher.looks_at_one_node(state)
-        self.kept = search.local.kept if alone else None
+        self.alike: Hashable | None = search.local if alone else None
         """See `interface.Trial`."""
 
     def refusal(self, row: int) -> Status:
@@ -42,9 +45,9 @@ class FailedSearch:
 
     def fits(self, row: int, info: NodeInfo) -> Status:
         """Every filter's answer if that row were `info`."""
-        if self.kept is not None:
+        if self.alike is not None:
             return verify_alone(self._pod, self._search, info)
-        return self._searcher.verify(self._pod, self.snapshot, row, info)
+        return self._searcher.verify(self._pod, self.snapshot, row, info, self._skipped)
 
 
 def _resolvable(status: Status) -> bool:

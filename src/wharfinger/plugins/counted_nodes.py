@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wharfinger.framework.columns import BoolColumn, RowNumbers
+from wharfinger.framework.columns import BoolColumn, NodeColumns, RowNumbers
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod
@@ -74,8 +74,8 @@ class CountedNodes:
     among: BoolColumn | None
     """By row; None = all. The same array as long as the choice holds."""
     columns: tuple[object, ...] = ()
-    node_columns: object = None
-    """Of the snapshot that was looked at last: the quick way to see that nothing changed."""
+    seen: int = -1
+    """When it last held, in changes of node columns: the quick way to see that nothing changed since."""
     _domains: dict[str, tuple[Interned[str | None], RowNumbers]] = field(default_factory=dict)
     """By key: the column that was looked at, and its codes."""
 
@@ -94,20 +94,26 @@ class NodeChoices:
 
     def __init__(self) -> None:
         self._known: OrderedDict[NodeChoice, CountedNodes] = OrderedDict()
+        self._node_columns: NodeColumns | None = None
+        """Of the snapshot that was looked at last; only these are held, for columns of old would add up."""
+        self._changes = 0
 
     def counted(self, snapshot: Snapshot, choice: NodeChoice) -> CountedNodes:
         """The nodes of this snapshot that the choice allows."""
+        if self._node_columns is not snapshot.node_columns:
+            self._node_columns = snapshot.node_columns
+            self._changes += 1
         known = self._known.get(choice)
         if known is not None:
             self._known.move_to_end(choice)
-            if known.node_columns is snapshot.node_columns:
+            if known.seen == self._changes:
                 return known
         columns = choice.columns(snapshot)
         if known is not None and _same(known.columns, columns):
-            known.node_columns = snapshot.node_columns
+            known.seen = self._changes
             return known
         mask = choice.mask(snapshot)
-        chosen = CountedNodes(None if mask.all() else mask, columns, snapshot.node_columns)
+        chosen = CountedNodes(None if mask.all() else mask, columns, self._changes)
         if len(snapshot) > 1:  # one node alone is looked at once and gone
             self._known[choice] = chosen
             self._known.move_to_end(choice)

@@ -6,7 +6,8 @@ Decides only; evicting is done by the attempt. Rules of kube-scheduler 1.36 (`pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
 
 from wharfinger.framework import message
 from wharfinger.framework.columns import name_hash
@@ -24,6 +25,8 @@ from wharfinger.plugins.victims import Budgets, Cost, Eviction, removable, selec
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_BOOKS = 64
+"""Books that are kept: each has an entry for every node that was tried out, with the pods that would leave it."""
 
 
 class DefaultPreemption(PostFilter, QueueingHints):
@@ -33,6 +36,8 @@ class DefaultPreemption(PostFilter, QueueingHints):
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self._args = args
+        self._books: OrderedDict[tuple[Hashable, int], Book] = OrderedDict()
+        """By class of pods and priority; those asked for least recently are dropped."""
 
     def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:  # noqa: ARG002
         """Node and victims, or why not."""
@@ -40,7 +45,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
         if reason:
             return _refused(reason)
         rows = trial.resolvable().tolist()
-        book = _book(pod, trial)
+        book = self._book(pod, trial)
         candidates: dict[int, Cost] = {}
         refusals: list[Status] = []
         peaceful = False
@@ -58,6 +63,17 @@ class DefaultPreemption(PostFilter, QueueingHints):
             return _refused(_explained(len(trial.snapshot), len(rows), refusals))
         row = _cheapest(candidates, pod, trial.snapshot)
         return PostFilterResult(SUCCESS, trial.snapshot.names[row], book.eviction(row, pod, trial).victims)
+
+    def _book(self, pod: Pod, trial: Trial) -> Book:
+        if trial.alike is None:
+            return Book()
+        key = trial.alike, pod.priority
+        book = self._books.pop(key, None) or Book()
+        self._books[key] = book
+        if len(self._books) > _BOOKS:
+            self._books.popitem(last=False)
+        book.sync(trial.snapshot)
+        return book
 
     def queueing_hints(self) -> Sequence[EventHint]:
         """None of its own: what a victim leaves is told to the plugins that refused."""
@@ -109,15 +125,6 @@ def ineligible(pod: Pod, trial: Trial) -> str:
     there = trial.snapshot.rows[row].pods.values()
     leaving = any(removable(other, pod) and other.deletion_timestamp and other.disruption_target for other in there)
     return UNDER_WAY if leaving else ""
-
-
-def _book(pod: Pod, trial: Trial) -> Book:
-    kept = trial.kept
-    if kept is None:
-        return Book()
-    book: Book = kept.setdefault((names.DEFAULT_PREEMPTION, pod.priority), Book())
-    book.sync(trial.snapshot)
-    return book
 
 
 def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:

@@ -103,9 +103,7 @@ def _seconds(timestamp: str) -> float:
 
 def _by_protection(pods: Sequence[Pod], budgets: Budgets) -> tuple[list[Pod], list[Pod]]:
     """Those whose eviction would violate a budget, if all were evicted in this order; and the others."""
-    left = {
-        (budget.namespace, budget.name): budget.disruptions_allowed for group in budgets.values() for budget in group
-    }
+    left: dict[tuple[str, str], int] = {}
     protected: list[Pod] = []
     others: list[Pod] = []
     for pod in pods:
@@ -113,7 +111,7 @@ def _by_protection(pods: Sequence[Pod], budgets: Budgets) -> tuple[list[Pod], li
         for budget in budgets.get(pod.namespace, ()):
             if protects(budget, pod):
                 key = (budget.namespace, budget.name)
-                left[key] -= 1
+                left[key] = left.get(key, budget.disruptions_allowed) - 1
                 violates = violates or left[key] < 0
         (protected if violates else others).append(pod)
     return protected, others

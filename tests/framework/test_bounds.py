@@ -1,0 +1,104 @@
+"""What is kept between decisions stays small for weeks, and a decision quick whatever plugins answer."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Hashable
+
+from tests.framework.conftest import MakeProfile
+from tests.framework.objects import node, pod, snapshot
+from wharfinger.cache.cache import Cache
+from wharfinger.framework import local_plugins
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.local_plugins import LocalPlugins
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.status import Status, unschedulable
+from wharfinger.model.affinity import SpreadConstraint
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.plugins.node_name import NodeName
+from wharfinger.profiles import load_profiles
+
+X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))
+
+
+def test_classes_first_seen_on_one_node_count_as_if_on_all() -> None:
+    """Verifying a bind looks at one node alone; the table made later has a row for each."""
+    classes = LocalPlugins([NodeName()], filters=(), scores=(), pre_filters=(), pre_scores=())
+    many = snapshot(*(node(f"n{number}") for number in range(local_plugins.CELLS // 16)))
+    one = many.only("n0")
+    for number in range(100):
+        classes.known(pod("a", node_name=f"n{number}"), one)
+    assert len(classes) == 100
+    classes.of(pod("b", node_name="n99"), many)
+    assert len(classes) == 16
+    for number in range(100):
+        classes.known(pod("c", node_name=f"n{number}"), one)
+    assert len(classes) == 16
+
+
+def test_a_small_cluster_keeps_no_million_of_classes() -> None:
+    classes = LocalPlugins([NodeName()], filters=(), scores=(), pre_filters=(), pre_scores=())
+    one = snapshot(node("n0"))
+    for number in range(local_plugins.MOST_TABLES + 100):
+        classes.known(pod("a", node_name=f"n{number}"), one)
+    assert len(classes) == local_plugins.MOST_TABLES
+
+
+def _left(name: str) -> int:
+    gc.collect()
+    return sum(1 for each in gc.get_objects() if isinstance(each, Pod) and each.name.startswith(name))
+
+
+def test_pods_of_old_are_let_go() -> None:
+    """Many pods come and go, under changing nodes and questions about them: few are remembered afterwards."""
+    cache = Cache(clock=lambda: 0.0)
+    for number in range(3):
+        cache.set_node(node(f"n{number}", labels={"zone": str(number)}))
+    profile = load_profiles()["default-scheduler"]
+    for number in range(30):
+        gone = pod(f"passing-{number}", node_name="n1", create_revision=number + 1, priority=-1)
+        cache.set_pod(gone)
+        cache.set_node(node(f"n{number % 3}", labels={"zone": str(number % 3), "round": str(number)}))
+        chosen = {"zone": str(number % 3), "round": str(number)}
+        constraint = SpreadConstraint(1, "zone", hard=True, selector=X)
+        subject = pod("asking", cpu=number, priority=number, spread_constraints=(constraint,), node_selector=chosen)
+        profile.evaluate(subject, cache.snapshot())
+        profile.evaluate(pod("plain", cpu=5000, priority=number), cache.snapshot())
+        cache.remove_pod(gone.key)
+    profile.evaluate(pod("last"), cache.snapshot())
+    assert _left("passing-") <= 2
+
+
+class Complaining:
+    """Says something else of every node."""
+
+    name = "Complaining"
+
+    def signature(self, pod: Pod) -> Hashable:
+        return 0
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        return unschedulable(f"{node.node.name} is too hot")
+
+
+def test_a_reason_for_each_node_is_asked_for_once(profile_of: MakeProfile) -> None:
+    many = snapshot(*(node(f"n{number}") for number in range(5000)))
+    profile = profile_of(Complaining())
+    assert len(profile.evaluate(pod("a"), many).refusals["Complaining"]) == 5000
+    began = time.perf_counter()
+    for _ in range(10):
+        profile.evaluate(pod("b"), many)
+    assert time.perf_counter() - began < 0.2  # each time anew would be seconds
+
+
+def test_a_whole_ranking_is_made_at_once() -> None:
+    many = snapshot(*(node(f"n{number}") for number in range(5000)))
+    evaluation = load_profiles()["default-scheduler"].evaluate(pod("a"), many)
+    began = time.perf_counter()
+    ranking = evaluation.ranking(5000)
+    assert time.perf_counter() - began < 0.5
+    assert len({each.node for each in ranking}) == 5000
+    assert ranking[0].node == evaluation.node
+    assert tuple(each.node for each in ranking[1:9]) == evaluation.runners_up(8)
