@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.whatif.objects import node, pod, scene, workload
+from tests.whatif.objects import node, pod, workload
 from wharfinger.errors import UsageError
 from wharfinger.model.pod import PodKey
 from wharfinger.whatif.capacity import Capacity, capacity, subject
+from wharfinger.whatif.inventory import Inventory
+from wharfinger.whatif.scene import Scene
 
 
 def count(*objects: dict[str, Any], live: list[dict[str, Any]] | None = None, most: int = 100) -> Capacity:
-    made = scene(objects, live or ())
-    given = [ref for ref, obj in made.inventory if any(obj["metadata"] == one["metadata"] for one in objects)]
-    return capacity(made, subject(made, given), most=most)
+    inventory = Inventory()
+    for obj in live or ():
+        inventory.put(obj)
+    given = [inventory.put(obj) for obj in objects]
+    made = Scene(inventory, given)
+    pod = subject(made, given)
+    made.load()
+    return capacity(made, pod, most=most)
 
 
 def test_copies_are_placed_until_the_next_one_is_refused() -> None:
@@ -53,6 +60,8 @@ def test_a_workload_stands_for_its_template() -> None:
     found = count(workload("Deployment", "web", replicas=7), live=[node("a")])
 
     assert (found.pod, found.fits) == (PodKey("default", "web"), 4)
+    assert count(workload("CronJob", "nightly", suspend=True), live=[node("a")]).fits == 4
+    assert count(workload("StatefulSet", "db", replicas=0), live=[node("a")]).fits == 4
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,24 @@ def test_a_drained_nodes_pods_go_elsewhere_but_for_its_daemons() -> None:
     assert answer.after.resources["pods"].requested == 3
 
 
+def test_a_drain_says_which_budgets_it_has_to_wait_for() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 1},
+    }
+    pods = [pod(f"w{number}", cpu="100m", nodeName="a", labels={"app": "web"}) for number in range(3)]
+
+    answer = ask(node("a"), node("b"), budget, *pods, changes=Changes(drained=("a",)))
+
+    assert answer.complete
+    assert answer.notes == (
+        "disruption budget default/web allows 1 of the 3 evictions by draining at once; the others have to wait",
+    )
+
+
 def test_a_cordoned_node_takes_no_new_pods_and_keeps_its_own() -> None:
     answer = ask(node("a"), pod("there", nodeName="a"), pod("new"), changes=Changes(cordoned=("a",)))
 
@@ -170,7 +188,7 @@ def test_what_is_given_must_be_readable_and_what_is_live_is_left_out() -> None:
 
 
 def test_waiting_pods_of_the_live_state_are_placed_only_when_asked_for() -> None:
-    live = [node("n", cpu="1"), pod("waits", priority=1)]
+    live = [node("n", cpu="1"), pod("waits", priority=1), pod("not-ours", schedulerName="somebody-else")]
 
     assert nodes_of(ask(pod("new"), live=live)) == {"new": "n"}
     assert nodes_of(ask(pod("new"), live=live, waiting=True)) == {"new": None, "waits": "n"}

@@ -63,10 +63,10 @@ def simulate(
     prints; large files are read much faster as JSON. --drain, --cordon, --add-nodes with --like can be repeated and
     combined.
 
-    Exit codes: 0 every pod is placed (perhaps after others were evicted for it, who find a place too), 1 some are not,
-    2 used wrongly. -o json: revision, summary, pods (pod, cause given|waiting|drained|evicted, workload, from, result
-    placed|preempting|refused|gated|failed, node, nominatedNode, victims, message, refusals), reasons, evictions,
-    before and after (nodes, resources: requested, allocatable, percent; cpu in milli-units), notes.
+    Exit codes: 0 every pod is placed (perhaps after others were evicted for it, who find a place too), 1 some are not
+    (or it failed), 2 used wrongly. -o json: revision, summary, pods (pod, cause given|waiting|drained|evicted,
+    workload, from, result placed|preempting|refused|gated|failed, node, nominatedNode, victims, message, refusals),
+    reasons, evictions, before and after (nodes, resources: requested, allocatable, percent; cpu in milli-units), notes.
     """
     from wharfinger.cli.supposed import supposed
 

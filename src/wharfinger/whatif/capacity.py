@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping
 from wharfinger.model.pod import PodKey
-from wharfinger.whatif import daemons
+from wharfinger.whatif import daemons, workloads
 from wharfinger.whatif.inventory import Obj, Ref, ended, node_of
 from wharfinger.whatif.scene import Scene
 from wharfinger.whatif.use import Use, use_of
-from wharfinger.whatif.workloads import KINDS, pod_from, template_of
 
 MOST = 100_000
 """Copies that are tried unless somebody says otherwise."""
@@ -42,7 +41,9 @@ class Capacity:
 
 
 def subject(scene: Scene, given: list[Ref]) -> Obj:
-    """The pod that is meant: the given one without a node, or the one workload's. Raises `UsageError`.
+    """The pod that is meant: the given one without a node, or the one workload's. To be asked before loading.
+
+    A Deployment's ReplicaSet is added to the inventory, as its pods belong to that. Raises `UsageError`.
 
     Raises `InvalidObject` for a workload without a template.
     """
@@ -54,7 +55,13 @@ def subject(scene: Scene, given: list[Ref]) -> Obj:
     ref, obj = candidates[0]
     if ref.kind == daemons.KIND:
         raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate tells which of them fit")
-    return obj if ref.kind == "Pod" else pod_from(ref, template_of(ref, obj), ref.name)
+    if ref.kind == "Pod":
+        return obj
+    *others, pod = workloads.example(scene.inventory, ref, obj)
+    for other in others:
+        scene.inventory.put(other)
+    metadata = {**mapping(pod, "metadata"), "name": ref.name}
+    return {**pod, "metadata": metadata}
 
 
 def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[int], None] = lambda _: None) -> Capacity:
@@ -65,7 +72,8 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
     simulator = scene.simulator
     nodes: Counter[str] = Counter()
     message, refusals = "", {}
-    while (placed := nodes.total()) < most:
+    placed = 0
+    while placed < most:
         copy = scene.admitted(_copy(pod, key, placed + 1))
         try:
             simulator.add(copy)
@@ -78,13 +86,14 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
             break
         simulator.bind((key.namespace, copy["metadata"]["name"]), decision.node)
         nodes[decision.node] += 1
-        progress(placed + 1)
+        placed += 1
+        progress(placed)
     assert scene.before is not None
     return Capacity(
         pod=key,
-        fits=nodes.total(),
+        fits=placed,
         nodes=dict(sorted(nodes.items(), key=lambda entry: (-entry[1], entry[0]))),
-        limited=nodes.total() >= most,
+        limited=placed >= most,
         message=message,
         refusals=refusals,
         before=scene.before,
@@ -96,7 +105,7 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
 def _is_meant(ref: Ref, obj: Obj) -> bool:
     if ref.kind == "Pod":
         return not node_of(obj) and not ended(obj)
-    return ref.kind in KINDS or ref.kind == daemons.KIND
+    return ref.kind in workloads.KINDS or ref.kind == daemons.KIND
 
 
 def _copy(pod: Obj, key: PodKey, number: int) -> Obj:

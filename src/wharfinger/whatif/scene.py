@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests.fields import mapping
 from wharfinger.model.pod import PodKey
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
 from wharfinger.whatif import daemons, workloads
 from wharfinger.whatif.admission import PriorityClasses
 from wharfinger.whatif.changes import Changes, added_nodes, cordoned, displaced_pods
-from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
 from wharfinger.whatif.outcome import Cause
 from wharfinger.whatif.use import Use, use_of
 
@@ -83,11 +84,13 @@ class Scene:
             known = self.inventory.get(Ref(_NODE, "", name))
             assert known is not None
             self._put(self.inventory.put(cordoned(known)), cordoned(known))
-        return [
-            self._displaced(ref, pod, name)
+        displaced = [
+            (ref, pod, name)
             for name in dict.fromkeys(changes.drained)
-            for ref, pod in list(displaced_pods(self.inventory, name))
+            for ref, pod in displaced_pods(self.inventory, name)
         ]
+        self._note_budgets([(ref, pod) for ref, pod, _ in displaced])
+        return [self._displaced(ref, pod, name) for ref, pod, name in displaced]
 
     def given_pods(self, *, waiting: bool = False) -> list[Subject]:
         """The given pods that have no node, and those of the given workloads; with `waiting`, of the live state too.
@@ -104,10 +107,8 @@ class Scene:
             if ref.kind == _POD:
                 found.append(self._subject(ref, Cause.GIVEN))
         if waiting:
-            live = [ref for ref, _ in self.inventory.of_kind(_POD) if ref not in self._by_hand]
             known = {subject.key for subject in found}
-            others = [ref for ref in live if PodKey(ref.namespace, ref.name) not in known and self._to_place(ref)]
-            found += [self._subject(ref, Cause.WAITING) for ref in others]
+            found += [self._subject(ref, Cause.WAITING) for ref in self._waiting() if self._key(ref) not in known]
         self.notes += self.unknown_classes()
         return found
 
@@ -147,20 +148,37 @@ class Scene:
     def _put(self, ref: Ref, obj: Obj) -> None:
         if ref.kind == _POD:
             obj = self._classes.admit(ref, obj)
-            self.objects[PodKey(ref.namespace, ref.name)] = obj
+            self.objects[self._key(ref)] = obj
         self.simulator.add(obj)
+
+    def _waiting(self) -> list[Ref]:
+        """Pods of the live state that wait for one of the profiles, the oldest first."""
+        pods = [(ref, obj) for ref, obj in self.inventory.of_kind(_POD) if ref not in self._by_hand]
+        pods.sort(key=lambda entry: str(mapping(entry[1], "metadata").get("creationTimestamp") or ""))
+        return [ref for ref, _ in pods if self._to_place(ref) and self._served(self._key(ref))]
+
+    def _served(self, key: PodKey) -> bool:
+        try:
+            self.simulator.queue_key(key, 0.0)
+        except UsageError:
+            return False
+        return True
+
+    @staticmethod
+    def _key(ref: Ref) -> PodKey:
+        return PodKey(ref.namespace, ref.name)
 
     def _to_place(self, ref: Ref) -> bool:
         obj = self.inventory.get(ref)
-        key = PodKey(ref.namespace, ref.name)
+        key = self._key(ref)
         return ref.kind == _POD and obj is not None and key in self.objects and not node_of(obj) and not ended(obj)
 
     def _subject(self, ref: Ref, cause: Cause, left: str = "") -> Subject:
-        key = PodKey(ref.namespace, ref.name)
+        key = self._key(ref)
         return Subject(key, cause, self.workload_of(key), left)
 
     def _displaced(self, ref: Ref, pod: Obj, node: str) -> Subject:
-        key = PodKey(ref.namespace, ref.name)
+        key = self._key(ref)
         admitted = self._classes.admit(ref, pod)
         self.simulator.delete(_POD, ref.name, ref.namespace)
         self.inventory.put(admitted)
@@ -175,6 +193,16 @@ class Scene:
         strays = sum(bool(node_of(pod)) and node_of(pod) not in nodes for pod in self._pods())
         if strays:
             self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
+
+    def _note_budgets(self, displaced: list[tuple[Ref, Obj]]) -> None:
+        """Draining waits for disruption budgets; what is told here is how it ends."""
+        for namespace, budgets in self.simulator.snapshot().surroundings.budgets.items():
+            for budget in budgets:
+                chosen = budget.selector.matches if budget.selector is not None else lambda _labels: False
+                count = sum(ref.namespace == namespace and chosen(labels_of(pod)) for ref, pod in displaced)
+                if count > budget.disruptions_allowed:
+                    allows = f"disruption budget {namespace}/{budget.name} allows {budget.disruptions_allowed}"
+                    self.notes.append(f"{allows} of the {count} evictions by draining at once; the others have to wait")
 
     def _pods(self) -> Iterator[Obj]:
         return (pod for _, pod in self.inventory.of_kind(_POD))

@@ -58,14 +58,31 @@ def template_of(ref: Ref, obj: Obj) -> Mapping[str, Any]:
     return template
 
 
-def pod_from(ref: Ref, template: Obj, name: str, *, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A pod as the workload's controller makes it. `labels`: beside the template's own."""
+def example(inventory: Inventory, ref: Ref, obj: Obj) -> list[Obj]:
+    """One pod of a workload, whatever it has; before it a Deployment's ReplicaSet, if that is new.
+
+    Raises `InvalidObject`.
+    """
+    apart = Inventory()
+    for _, replica_set in inventory.of_kind("ReplicaSet"):
+        apart.put(replica_set)
+    try:
+        return list(_made(apart, _Census(apart, [ref]), ref, _of_one(ref, obj)))
+    except InvalidObject as error:
+        raise InvalidObject(f"{ref}: {error}") from None
+
+
+def pod_from(
+    ref: Ref, template: Obj, name: str, *, labels: Mapping[str, str] | None = None, owner: Ref | None = None
+) -> dict[str, Any]:
+    """A pod as the workload's controller makes it. `labels`: beside the template's own; `owner`: else the workload."""
+    by = owner or ref
     metadata = mapping(template, "metadata")
     about = {
         "namespace": ref.namespace,
         "name": name,
         "labels": {**text_map(metadata, "labels", "spec.template.metadata."), **(labels or {})},
-        "ownerReferences": [{"kind": ref.kind, "name": ref.name, "controller": True}],
+        "ownerReferences": [{"kind": by.kind, "name": by.name, "controller": True}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": dict(mapping(template, "spec"))}
 
@@ -113,16 +130,18 @@ def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator
         return
     count = max(0, wanted - census.alive[ref])
     labels: Mapping[str, str] = {}
+    owner = ref
     if ref.kind == "Deployment" and count:
         replica_set, is_new = _replica_set(inventory, ref, obj, template)
         labels = {HASH_LABEL: labels_of(replica_set)[HASH_LABEL]}
+        owner = Ref("ReplicaSet", ref.namespace, text(mapping(replica_set, "metadata"), "name"))
         if is_new:
             yield replica_set
     elif ref.kind in ("Job", "CronJob"):
         labels = {"job-name": ref.name, "batch.kubernetes.io/job-name": ref.name}
     names = _free_names(inventory, ref)
     for _ in range(count):
-        yield pod_from(ref, template, next(names), labels=labels)
+        yield pod_from(ref, template, next(names), labels=labels, owner=owner)
 
 
 def _wanted(ref: Ref, obj: Obj, census: _Census) -> int:
@@ -152,6 +171,15 @@ def _job_spec(ref: Ref, obj: Obj) -> Obj:
     return (
         mapping(mapping(spec, "jobTemplate", "spec."), "spec", "spec.jobTemplate.") if ref.kind == "CronJob" else spec
     )
+
+
+def _of_one(ref: Ref, obj: Obj) -> Obj:
+    """The workload as if it was new and wanted one pod."""
+    one: dict[str, Any] = {"replicas": 1, "suspend": False}
+    if ref.kind in ("Job", "CronJob"):
+        one = {"parallelism": 1, "completions": None, "suspend": False}
+    spec = {**_job_spec(ref, obj), **one}
+    return {**obj, "status": {}, "spec": {"jobTemplate": {"spec": spec}} if ref.kind == "CronJob" else spec}
 
 
 def _count(spec: Obj, key: str, default: int) -> int:
