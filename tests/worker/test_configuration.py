@@ -21,18 +21,21 @@ def write(folder: Path, name: str, **config: object) -> Path:
     return path
 
 
-PACKING = [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]
+PACKING = {
+    "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit"}]}},
+    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+}
 
 
 async def test_it_places_the_pods_of_each_profile_by_its_rules_and_with_its_back_off(
     site: Site, tmp_path: Path
 ) -> None:
-    profiles = [{"schedulerName": "packing", "pluginConfig": PACKING}, {"schedulerName": "default-scheduler"}]
+    profiles = [{"schedulerName": "packing", **PACKING}, {"schedulerName": "default-scheduler"}]
     config = write(tmp_path, "two", profiles=profiles, podInitialBackoffSeconds=7, podMaxBackoffSeconds=70)
     await site.node("full", cpu="2")
     await site.node("empty", cpu="64")
     await site.worker(config=config)
-    await site.pod("a", scheduler="packing")
+    await site.pod("a", cpu="1", scheduler="packing")
     await site.pod("b")
 
     assert await site.all_bound(["a", "b"]) == {"a": "full", "b": "empty"}
@@ -47,7 +50,7 @@ async def test_workers_that_decide_otherwise_work_side_by_side_and_their_decisio
 ) -> None:
     await site.node("n", cpu="4")
     one = await site.worker()
-    other = await site.worker(config=write(tmp_path, "packing", profiles=[{"pluginConfig": PACKING}]))
+    other = await site.worker(config=write(tmp_path, "packing", profiles=[PACKING]))
     await site.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
     pods = [f"web-{number}" for number in range(10)]
     for pod in pods:
