@@ -10,7 +10,7 @@ import typer
 from wharfinger.cli.output import Columns, plain
 from wharfinger.model.node import CPU
 from wharfinger.model.pod import PodKey
-from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.model.quantities import format_bytes
 from wharfinger.whatif.capacity import Capacity
 from wharfinger.whatif.outcome import Answer, Cause, PodOutcome
 from wharfinger.whatif.use import Amount, Use
@@ -21,7 +21,7 @@ NAMED = 3
 """Pods that stand for a group."""
 NODES_LISTED = 20
 MANY_CORES = 100
-"""From so many on, cores are shown with one decimal."""
+"""From so many on, one decimal will do."""
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _CAUSES = {
     Cause.GIVEN: "",
@@ -142,7 +142,8 @@ def _cells(name: str, amount: Amount) -> tuple[str, str]:
 
 def _amount(name: str, amount: int) -> str:
     if name == CPU:
-        return format_cpu(amount) if amount < MANY_CORES * 1000 else f"{amount / 1000:,.1f}"
+        digits = 3 if amount < MANY_CORES * 1000 else 1
+        return f"{amount / 1000:,.{digits}f}".rstrip("0").rstrip(".")
     return format_bytes(amount) if name.startswith(_BYTES) else f"{amount:,}"
 
 
