@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.selectors import parse_integer
+
 T = TypeVar("T", bound=Hashable)
 _SPARE = 1024
 """Unused values a table may hold beyond twice the number of rows."""
@@ -20,7 +22,7 @@ _SPARE = 1024
 class Interned(Generic[T]):
     """Immutable column; code 0 is the plain value (no taint, no label, no port)."""
 
-    __slots__ = ("_code_of", "codes", "plain", "values")
+    __slots__ = ("_code_of", "_integers", "codes", "plain", "values")
 
     def __init__(self, codes: NDArray[np.int32], values: list[T], code_of: dict[T, int]) -> None:
         self.codes = codes
@@ -29,6 +31,7 @@ class Interned(Generic[T]):
         self._code_of = code_of
         self.plain = not codes.any()
         """Whether every row has the plain value."""
+        self._integers: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
 
     @classmethod
     def of(cls, items: Iterable[T], plain: T) -> Interned[T]:
@@ -40,6 +43,16 @@ class Interned(Generic[T]):
     def code(self, value: T) -> int:
         """The value's code; -1 when no row has it."""
         return self._code_of.get(value, -1)
+
+    @property
+    def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The values (texts, or None) read as integers, and where they are any; read once."""
+        if self._integers is None:
+            read = [parse_integer(value) if isinstance(value, str) else None for value in self.values]
+            numbers = np.array([number or 0 for number in read], dtype=np.int64)
+            are_numbers = np.array([number is not None for number in read], dtype=np.bool_)
+            self._integers = numbers[self.codes], are_numbers[self.codes]
+        return self._integers
 
     def replaced(self, changes: Mapping[int, T]) -> Interned[T]:
         """The same column with other values in some rows; the column itself when nothing differs."""

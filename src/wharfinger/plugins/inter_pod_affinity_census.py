@@ -8,7 +8,7 @@ selections asked for lately). A bind between two decisions costs one look at the
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from itertools import islice
 from operator import is_
@@ -21,9 +21,12 @@ from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.pod import Pod
 from wharfinger.plugins.inter_pod_affinity_counts import Counts
 from wharfinger.plugins.inter_pod_affinity_terms import Selections, SelectorIndex
+from wharfinger.plugins.pod_counting import label_test
 
 _SELECTIONS = 1024
 """Selections whose counts are kept; that of the least recent decision is dropped first."""
+_NUMBERS = 1_000_000
+"""Numbers of nodes that are kept at most, in all selections together (about 100 MB)."""
 
 
 class Role(IntEnum):
@@ -56,6 +59,7 @@ class Census:
         self._attracting = _Carriers(_attracting_terms)
         self._counts: OrderedDict[Selections, Counts] = OrderedDict()
         self._index: SelectorIndex[Selections] = SelectorIndex()
+        self._kinds = Kinds()
 
     @property
     def nodes(self) -> int:
@@ -83,23 +87,11 @@ class Census:
         if counts is not None:
             self._counts.move_to_end(selections)
             return counts
-        place = self._index.add(selections, [selection.selector for selection in selections])
-        counts = self._counts[selections] = self._count_all(selections, place)
-        if len(self._counts) > _SELECTIONS:
+        self._index.add(selections, [selection.selector for selection in selections])
+        counts = self._counts[selections] = self._kinds.counts(selections)
+        if len(self._counts) > max(1, min(_SELECTIONS, _NUMBERS // max(1, len(snapshot)))):
             oldest, _ = self._counts.popitem(last=False)
             self._index.remove(oldest)
-        return counts
-
-    def _count_all(self, selections: Selections, place: tuple[str, tuple[str, ...]] | None) -> Counts:
-        """Look at every pod there is; at its one telling label first, for few pass that."""
-        counts = Counts()
-        for name, pods in self._pods.held():
-            if place is not None:
-                label, values = place
-                pods = [pod for pod in pods if pod.labels.get(label) in values]  # noqa: PLW2901 - those left
-            number = sum(_means(selections, pod) for pod in pods) if pods else 0
-            if number:
-                counts.nodes[name] = number
         return counts
 
     def _follow_terms(self, snapshot: Snapshot) -> None:
@@ -120,12 +112,45 @@ class Census:
         if renumbered:
             for counts in self._counts.values():
                 counts.renumber()
-        if not self._counts:
-            return
         for name, row, pod, number in changes:
+            self._kinds.count(pod, name, number)
             for selections in self._index.candidates(pod.labels):
                 if _means(selections, pod):
                     self._counts[selections].add(name, row, number)
+
+
+class Kinds:
+    """Pods with equal labels in one namespace, by node: what a selection means is asked once for each kind."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Hashable, tuple[Pod, dict[str, int]]] = {}
+        """One pod of the kind, and how many each node has."""
+
+    def count(self, pod: Pod, name: str, number: int) -> None:
+        """One more (1) or one less (-1) on the node."""
+        key = pod.namespace, tuple(pod.labels.items())
+        kind = self._nodes.get(key)
+        if kind is None:
+            kind = self._nodes[key] = pod, {}
+        nodes = kind[1]
+        left = nodes.get(name, 0) + number
+        if left:
+            nodes[name] = left
+            return
+        nodes.pop(name, None)
+        if not nodes:
+            del self._nodes[key]
+
+    def counts(self, selections: Selections) -> Counts:
+        """How many pods each node has that all the selections mean."""
+        counts = Counts()
+        tests = [(selection.namespaces, label_test(selection.selector)) for selection in selections]
+        total = counts.nodes
+        for pod, nodes in self._nodes.values():
+            if all((spaces is None or pod.namespace in spaces) and test(pod.labels) for spaces, test in tests):
+                for name, number in nodes.items():
+                    total[name] = total.get(name, 0) + number
+        return counts
 
 
 class _Carriers:
@@ -185,9 +210,6 @@ class _Following:
 
     def up_to_date(self, snapshot: Snapshot) -> bool:
         return self._last is snapshot
-
-    def held(self) -> Iterator[tuple[str, Collection[Pod]]]:
-        return ((name, self._pods_of(info)) for name, info in self._held.items())
 
     def changes(self, snapshot: Snapshot) -> tuple[bool, list[tuple[str, int, Pod, int]]]:
         """Whether nodes stand in other rows than before; node, row, pod, and 1 (came) or -1 (went)."""

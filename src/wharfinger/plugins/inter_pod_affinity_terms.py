@@ -87,8 +87,8 @@ class SelectorIndex(Generic[K]):
         self._anywhere: dict[K, None] = {}
         self._places: dict[K, tuple[str, tuple[str, ...]] | None] = {}
 
-    def add(self, key: K, selectors: Iterable[LabelSelector]) -> tuple[str, tuple[str, ...]] | None:
-        """File a key under selectors that must all match; the label and the values it is filed under, if any."""
+    def add(self, key: K, selectors: Iterable[LabelSelector]) -> None:
+        """File a key under selectors that must all match."""
         places = [
             (requirement.key, requirement.values)
             for selector in selectors
@@ -99,7 +99,6 @@ class SelectorIndex(Generic[K]):
         self._places[key] = place
         for pile in self._piles(place):
             pile[key] = None
-        return place
 
     def remove(self, key: K) -> None:
         """Take a key out again; KeyError when it was never filed."""

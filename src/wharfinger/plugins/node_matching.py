@@ -10,7 +10,7 @@ from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
-from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement
+from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement, parse_integer
 
 
 def matches_labels(snapshot: Snapshot, wanted: Mapping[str, str]) -> BoolColumn:
@@ -55,8 +55,17 @@ def _label_meets(snapshot: Snapshot, requirement: Requirement) -> BoolColumn:
         case Operator.DOES_NOT_EXIST:
             absent: BoolColumn = snapshot.label(requirement.key).codes == 0
             return absent
-        case _:
-            return snapshot.label(requirement.key).map(requirement.matches_value, np.bool_)
+        case Operator.GT | Operator.LT:
+            return _compares(snapshot, requirement)
+
+
+def _compares(snapshot: Snapshot, requirement: Requirement) -> BoolColumn:
+    bound = parse_integer(requirement.values[0]) if len(requirement.values) == 1 else None
+    if bound is None:
+        return np.zeros(len(snapshot), dtype=np.bool_)
+    numbers, are_numbers = snapshot.label(requirement.key).integers
+    found: BoolColumn = are_numbers & (numbers > bound if requirement.operator is Operator.GT else numbers < bound)
+    return found
 
 
 def _name_meets(snapshot: Snapshot, requirement: Requirement) -> BoolColumn:

@@ -31,8 +31,11 @@ _PASS = PreFilterResult()
 
 def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether any wanted port is taken: same protocol and port, and the same address or 0.0.0.0 on either side."""
-    taken = tuple(taken)
-    return any(port.conflicts(other) for port in wanted for other in taken)
+    # By port first: a pod may have thousands, and a node as many.
+    by_port: dict[tuple[str, int], list[HostPort]] = {}
+    for port in taken:
+        by_port.setdefault((port.protocol, port.port), []).append(port)
+    return any(port.conflicts(other) for port in wanted for other in by_port.get((port.protocol, port.port), ()))
 
 
 class NodePorts(PreFilter, Filter, NodeFilter, Local, QueueingHints):

@@ -6,7 +6,7 @@ A selector is made into a quick test once; then only the pods of nodes that chan
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from wharfinger.framework.node_info import NodeInfo
@@ -18,13 +18,15 @@ LabelTest: TypeAlias = "Callable[[Mapping[str, str]], bool]"
 _LISTS = (Operator.IN, Operator.NOT_IN)
 _PRESENCE = (Operator.EXISTS, Operator.DOES_NOT_EXIST)
 _ABSENT: frozenset[str | None] = frozenset({None})
+_MANY = 8
+"""Requirements; with more of them the labels are gone through instead."""
 _TALLIES = 1024
 _NUMBERS = 2_000_000
 """Numbers per node that are kept at most, in all tallies together (16 MB; sums and stamps come on top)."""
 
 
 def label_test(selector: LabelSelector) -> LabelTest:
-    """The selector's `matches`, several times faster."""
+    """The selector's `matches`, several times faster; with thousands of requirements, as fast as with a few."""
     requirements = selector.requirements
     if any(each.operator not in (*_LISTS, *_PRESENCE) for each in requirements):
         return selector.matches
@@ -32,10 +34,37 @@ def label_test(selector: LabelSelector) -> LabelTest:
     if len(tests) == 1 and tests[0][2]:
         key, values, _ = tests[0]
         return lambda labels: labels.get(key) in values
+    if len(tests) > _MANY:
+        return _label_by_label(tests)
 
     def matches(labels: Mapping[str, str]) -> bool:
         for key, values, wanted in tests:  # noqa: SIM110 - a loop is faster than a generator
             if (labels.get(key) in values) is not wanted:
+                return False
+        return True
+
+    return matches
+
+
+def _label_by_label(tests: Sequence[tuple[str, frozenset[str | None], bool]]) -> LabelTest:
+    """All tests at once, asked of the labels that there are."""
+    allowed: dict[str, frozenset[str | None]] = {}
+    refused: dict[str, set[str | None]] = {}
+    for key, values, wanted in tests:
+        if wanted:
+            allowed[key] = allowed[key] & values if key in allowed else values
+        else:
+            refused.setdefault(key, set()).update(values)
+    needed = {key for key, values in allowed.items() if None not in values}
+    needed.update(key for key, values in refused.items() if None in values)
+
+    def matches(labels: Mapping[str, str]) -> bool:
+        if len(needed) > len(labels) or not labels.keys() >= needed:
+            return False
+        for key, value in labels.items():
+            if key in allowed and value not in allowed[key]:
+                return False
+            if key in refused and value in refused[key]:
                 return False
         return True
 
