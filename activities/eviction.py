@@ -52,6 +52,7 @@ class Saga:
     evicted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     leaving: float = 0.0
+    revision: int = 0
     complete: bool = True
 
     @property
@@ -68,7 +69,11 @@ class Saga:
     def outcome(self) -> Evicted:
         """As the workflow is told."""
         return Evicted(
-            evicted=tuple(self.evicted), notes=tuple(self.notes), leaving=self.leaving, complete=self.complete
+            evicted=tuple(self.evicted),
+            notes=tuple(self.notes),
+            leaving=self.leaving,
+            revision=self.revision,
+            complete=self.complete,
         )
 
 
@@ -113,7 +118,9 @@ class Evictions:
         """Mark and delete one victim, unless it is none any more."""
         identity = preemption.identity(victim)
         key = keys.pod(identity.namespace, identity.name)
-        kv = (await self._store.get(key)).kv
+        read = await self._store.get(key)
+        saga.revision = max(saga.revision, read.revision)
+        kv = read.kv
         while True:
             if kv is None or kv.create_revision != identity.create_revision:
                 saga.notes.append(f"{victim.pod} had left already")
@@ -200,6 +207,7 @@ class Evictions:
                     raise
                 operation = Delete(kv.key)  # no room for the mark in a pod of this size
                 continue
+            saga.revision = max(saga.revision, answer.revision)
             if answer.succeeded:
                 return True, answer.reads[0]
             current, preemptor, record = answer.reads

@@ -70,11 +70,13 @@ class Refusals:
         return found
 
     def _makes_room(self, request: RefusalInput, pod: Pod) -> bool:
-        """Whether the pod fits its nominated node as it is now, but for the victims."""
+        """Whether the pod fits its nominated node as it is now, but for the victims; and no node with them."""
         profile = self._profiles.get(pod.scheduler_name)
         snapshot = self._cache.snapshot(excluding=pod.identity)
         if profile is None or request.nominated_node not in snapshot:
             return False
+        if profile.evaluate(pod, snapshot, preempt=False).node is not None:
+            return False  # room has come meanwhile: nobody has to leave
         left = preemption.without(snapshot, request.nominated_node, request.victims)
         return profile.verify(pod, left, request.nominated_node).ok
 

@@ -232,10 +232,14 @@ class ScheduleAttempt:
             room = await self._make_room(pod, refused, recorded) if isinstance(recorded, Recorded) else recorded
             if isinstance(room, Gone):
                 return self._gone(room)
-            if room.complete:  # else the victims are not what they were: the next attempt chooses anew
+            if room.complete:
                 wake = await self._park(pod, refused, room.leaving or refused.leaving)
+                if room.revision > wake.revision:  # decided on an older state, it would evict once more
+                    wake = wake.model_copy(update={"revision": room.revision})
                 left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
                 delay = max(SHORTEST_DELAY, timedelta(seconds=left))
+            else:  # victims, or the pod itself, are not what they were: the next attempt chooses anew
+                wake = Wake(revision=room.revision, event="NominationLapsed")
         raise ApplicationError(
             refused.message,
             wake.model_dump(exclude_defaults=True),  # the next attempt must have seen this revision
@@ -251,7 +255,7 @@ class ScheduleAttempt:
     async def _make_room(self, pod: AttemptInput, refused: Refused, recorded: Recorded) -> EvictOutcome:
         """Evict the victims of the nomination that was just recorded; nobody where there are none."""
         if not refused.victims or not recorded.nominated:
-            return Evicted(complete=not refused.victims)
+            return Evicted(revision=recorded.revision if refused.victims else 0, complete=not refused.victims)
         info = workflow.info()
         try:
             return await workflow.execute_activity_method(

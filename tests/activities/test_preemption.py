@@ -5,6 +5,8 @@ Interleavings that would lose the preemptor, or evict somebody for nothing, are 
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -16,7 +18,7 @@ from tests.activities.conftest import NOW, Hand, World
 from wharfinger.activities import preemption
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, Refused
+from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.settings import BindSettings
@@ -82,6 +84,12 @@ def eviction(refused: Refused, recorded: Recorded, *, name: str = "high") -> Evi
     )
 
 
+async def evict(hand: Hand, request: EvictInput) -> EvictOutcome:
+    """What the activity answers, but for the revision."""
+    outcome = await hand.activities.evict(request)
+    return outcome.model_copy(update={"revision": 0}) if isinstance(outcome, Evicted) else outcome
+
+
 async def changes_of(world: World, name: str) -> list[str]:
     """What happened to a pod: `mark` for each time it was newly a disruption target, `delete`."""
     found: list[str] = []
@@ -113,7 +121,7 @@ async def test_a_more_important_pod_gets_its_room_and_is_bound_there(world: Worl
     assert (await world.pod("high"))["status"]["nominatedNodeName"] == "node-1"
     record = await world.record_of("high")
     assert (record["nominated_node"], record["victims"]) == ("node-1", ["default/low-2"])
-    evicted = await hand.activities.evict(eviction(refused, recorded))
+    evicted = await evict(hand, eviction(refused, recorded))
     await hand.seen()
 
     assert evicted == Evicted(evicted=("default/low-2",))
@@ -139,7 +147,7 @@ async def test_a_graceful_eviction_marks_and_leaves_the_end_to_whoever_runs_the_
     hand = await world.hand()
     refused = await preemptor(world, hand)
 
-    evicted = await hand.activities.evict(eviction(refused, await nominate(hand, refused)))
+    evicted = await evict(hand, eviction(refused, await nominate(hand, refused)))
 
     assert evicted == Evicted(evicted=("default/low",), leaving=75.0)
     pod = await world.pod("low")
@@ -291,7 +299,7 @@ async def test_nobody_is_evicted_for_a_pod_that_needs_the_room_no_more(
     else:
         await vanish(world, other, refused)
 
-    outcome = await hand.activities.evict(request)
+    outcome = await evict(hand, request)
 
     assert isinstance(outcome, Gone)
     assert await changes_of(world, "low-1") == []
@@ -307,7 +315,7 @@ async def test_nobody_is_evicted_for_a_record_that_was_replaced(world: World) ->
     request = eviction(refused, await nominate(hand, refused))
     await hand.record("high", attempt=2, run_id="run-2")
 
-    outcome = await hand.activities.evict(request)
+    outcome = await evict(hand, request)
 
     assert outcome == Evicted(complete=False)
     assert await changes_of(world, "low-1") == []
@@ -324,7 +332,7 @@ async def test_a_victim_of_the_same_name_is_another_pod(world: World) -> None:
     await world.store.delete(keys.pod("default", "low-1"))
     await world.put_pod("low-1", spec={"nodeName": "node-1", "priority": 1})
 
-    outcome = await hand.activities.evict(request)
+    outcome = await evict(hand, request)
 
     assert outcome == Evicted(notes=("default/low-1 had left already",))
     assert await world.node_of("low-1") == "node-1"
@@ -337,7 +345,7 @@ async def test_a_victim_that_is_as_important_by_now_is_spared_and_the_pod_is_pla
     request = eviction(refused, await nominate(hand, refused))
     await world.change_pod("low-1", lambda pod: pod["spec"].update(priority=10))
 
-    outcome = await hand.activities.evict(request)
+    outcome = await evict(hand, request)
 
     assert isinstance(outcome, Evicted)
     assert not outcome.complete
@@ -356,7 +364,7 @@ async def test_a_victim_that_changes_just_now_is_looked_at_again(world: World) -
 
     hand.store.before_txn = meanwhile
 
-    assert await hand.activities.evict(request) == Evicted(evicted=("default/low-1",))
+    assert await evict(hand, request) == Evicted(evicted=("default/low-1",))
 
 
 async def test_pods_that_are_only_assumed_are_no_victims(world: World) -> None:
@@ -516,3 +524,69 @@ def test_a_victim_is_the_very_pod() -> None:
 
     assert victim == Victim(pod="default/low", create_revision=7, uid="uid-low")
     assert preemption.identity(victim) == ("default", "low", 7)
+
+
+# --- many preemptors, many turns ------------------------------------------------------------------
+
+
+async def chain(hands: list[Hand], name: str, chance: random.Random) -> bool:
+    """What a pod's chain does, each activity on any worker, again when its answer is lost. Whether it was bound."""
+
+    async def act(do: Callable[[Hand], Awaitable[Any]]) -> Any:
+        while True:
+            hand = chance.choice(hands)
+            if chance.random() < 0.1:
+                hand.store.fail_next(applied=chance.random() < 0.5)
+            try:
+                return await do(hand)
+            except ApplicationError:
+                await asyncio.sleep(0)
+
+    seen = 0
+    for _ in range(40):
+        decider = chance.choice(hands)
+        if chance.random() < 0.2:
+            decider.store.pause_watches()
+            asyncio.get_running_loop().call_later(chance.random() / 50, decider.store.resume_watches)
+        try:
+            decided = await decider.place(name, revision=seen)
+        except ApplicationError:
+            continue
+        if isinstance(decided, Placed):
+            if (await act(lambda hand, placed=decided: hand.bind(name, placed))).kind == "bound":
+                return True
+        elif isinstance(decided, Gone):
+            return decided.reason == "bound"
+        elif not decided.only_assumed:
+            recorded = await act(lambda hand, r=decided: hand.activities.record_refusal(refusal(r, name=name)))
+            if isinstance(recorded, Recorded) and recorded.nominated and decided.victims:
+                request = eviction(decided, recorded, name=name)
+                evicted = await act(lambda hand, request=request: hand.activities.evict(request))
+                seen = evicted.revision if isinstance(evicted, Evicted) else 0
+        await asyncio.sleep(chance.random() / 200)
+    return False
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_many_preemptors_on_three_workers_get_their_room_and_evict_nobody_in_vain(
+    world: World, seed: int
+) -> None:
+    """Answers are lost and watches stand still for a while; every preemptor needs exactly two victims."""
+    chance = random.Random(seed)
+    low = {f"node-{number}": [f"low-{number}-{index}" for index in range(4)] for number in range(4)}
+    for node, pods in low.items():
+        await full_node(world, *pods, name=node)
+    names = [f"high-{number}" for number in range(6)]
+    for name in names:
+        await world.put_pod(name, cpu="2", spec={"priority": 10})
+    hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2), eviction="immediate") for _ in range(3)]
+
+    bound = await asyncio.gather(*(chain(hands, name, chance) for name in names))
+
+    assert all(bound)
+    left = [await world.pod(name) for pods in low.values() for name in pods]
+    assert sum(pod is None for pod in left) == 2 * len(names)
+    for node, pods in low.items():
+        used = sum([await world.pod(name) is not None for name in pods])
+        used += 2 * sum([await world.node_of(name) == node for name in names])
+        assert used <= 4

@@ -59,7 +59,9 @@ async def test_nobody_is_evicted_where_the_nomination_came_too_late(stage: Stage
     stage.activities.records = [Recorded(revision=12, nominated=False)]
     handle = await stage.start()
 
-    assert (await stage.first_run_failed(handle)).type == "Unschedulable"
+    failure = await stage.first_run_failed(handle)
+    assert failure.type == "Unschedulable"
+    assert failure.details[0] == {"revision": 12, "event": "NominationLapsed"}
     assert stage.activities.requests(EvictInput) == []
 
 
@@ -116,6 +118,18 @@ async def test_etcd_being_away_for_a_moment_costs_the_eviction_no_attempt(stage:
     assert first == second
     assert len(stage.activities.requests(PlaceInput)) == 1
     await handle.terminate()
+
+
+async def test_the_next_attempt_must_have_seen_what_was_evicted(stage: Stage) -> None:
+    """Steps: a worker that is behind gets the next run: deciding on the older state, it would evict once more."""
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.evictions = [Evicted(evicted=("default/low",), revision=40)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", Wake())
+    await handle.result()
+
+    assert [request.revision for request in stage.activities.requests(PlaceInput)][1] == 40
 
 
 async def test_a_wake_while_victims_are_evicted_counts(stage: Stage) -> None:

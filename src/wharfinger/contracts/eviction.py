@@ -42,5 +42,7 @@ class Evicted(Contract):
     """Victims that this try did not touch, and why; for the explanation."""
     leaving: float = 0.0
     """Seconds until those that are still there are overdue; 0 = none is there."""
+    revision: int = 0
+    """Of etcd, at or past the last eviction: the next attempt must have seen it."""
     complete: bool = True
     """False: a victim, or the preemptor, is not what it was; place again."""

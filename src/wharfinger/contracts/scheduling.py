@@ -318,7 +318,7 @@ class Recorded(Contract):
     revision: int
     """Of etcd; the record's mod revision."""
     nominated: bool = True
-    """False: evicting the victims would not make room any more, and nothing was nominated; place again."""
+    """False: evicting the victims would not help any more, or is not needed; nothing was nominated, place again."""
 
 
 RefusalOutcome = Annotated[Recorded | Gone, Field(discriminator="kind")]
