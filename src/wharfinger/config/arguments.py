@@ -71,7 +71,7 @@ def _validated(entry: Entry, written: Mapping[str, Any], path: str, problems: li
             problems.append((path, f"plugin {entry.name} takes no arguments"))
         return None
     try:
-        args = entry.args.model_validate(fields)
+        args = entry.args.model_validate(fields, by_alias=True, by_name=False)
     except ValidationError as error:
         problems += problems_of(error, path)
         return None

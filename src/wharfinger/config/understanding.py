@@ -21,7 +21,7 @@ def understood(written: Mapping[str, Any]) -> tuple[SchedulerConfiguration, list
     problems: list[Problem] | None = None
     while True:
         try:
-            return SchedulerConfiguration.model_validate(rest), problems or []
+            return SchedulerConfiguration.model_validate(rest, by_alias=True, by_name=False), problems or []
         except ValidationError as error:
             if problems is None:
                 problems = problems_of(error)
