@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -121,7 +125,7 @@ def test_kinds_that_place_no_pods_are_passed_over(outside: Shell) -> None:
     objects = [
         NODE,
         pod("a"),
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c"}},
         {"apiVersion": "example.com/v1", "kind": "Rocket", "metadata": {"name": "r"}},
     ]
 
@@ -184,3 +188,37 @@ def test_both_tell_in_their_help_what_exit_codes_mean(capsys: pytest.CaptureFixt
     for command in ("simulate", "capacity"):
         assert run([command, "--help"]) == 0
         assert "Exit codes: 0" in capsys.readouterr().out
+
+
+PLUGIN = """
+from wharfinger.framework.status import SUCCESS, unschedulable
+
+
+class OnlyRacks:
+    name = "OnlyRacks"
+
+    def filter_node(self, state, pod, node):
+        if pod.labels.get("rack") in (None, node.node.labels.get("rack")):
+            return SUCCESS
+        return unschedulable("node(s) stood in another rack")
+"""
+
+
+def test_an_installed_plugin_of_a_users_own_takes_part(outside: Shell) -> None:
+    information = outside.folder / "only_racks-1.0.dist-info"
+    information.mkdir()
+    (outside.folder / "only_racks.py").write_text(PLUGIN)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: only-racks\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[wharfinger.plugins]\nOnlyRacks = only_racks:OnlyRacks\n")
+    objects = [node("a", labels={"rack": "a"}), node("b", labels={"rack": "b"})]
+    file = outside.file([*objects, pod("b", labels={"rack": "b"}), pod("c", labels={"rack": "c"})])
+    path = os.pathsep.join(filter(None, (str(outside.folder), os.environ.get("PYTHONPATH"))))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "wharfinger", "simulate", "-f", file, "-o", "json"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    placed, refused = json.loads(done.stdout)["pods"]
+    assert placed["node"] == "b"
+    assert refused["refusals"] == {"OnlyRacks": {"node(s) stood in another rack": 2}}

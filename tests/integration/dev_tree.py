@@ -102,11 +102,14 @@ class DevTree:
         """The variables under which console commands find this tree."""
         return {**self._env, "WHARFINGER_ETCD": self.ready["etcd"], "WHARFINGER_TEMPORAL": self.ready["temporal"]}
 
-    def cli(self, *arguments: str, check: bool = True, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    def cli(
+        self, *arguments: str, check: bool = True, stdin: str = "", env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run the console command against this tree."""
         done = subprocess.run(
             [sys.executable, "-m", "wharfinger", *arguments],
-            input=stdin, capture_output=True, text=True, timeout=60, env=self.environment, check=False,
+            input=stdin, capture_output=True, text=True, timeout=60,
+            env={**self.environment, **(env or {})}, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
         return done

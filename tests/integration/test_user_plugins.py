@@ -81,6 +81,14 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
     assert "OnlyRacks" in told
     assert "node(s) stood in another rack" in told
     assert "SchedulerError" in servers.cli("explain", "pod", "plugins/broken0").stdout
+
+    # Every node's verdict is told where the plugin is installed, and elsewhere what is missing.
+    nodes = servers.cli("explain", "pod", "plugins/nowhere", "--nodes", env=installed).stdout
+    assert nodes.count("OnlyRacks: node(s) stood in another rack") == 2
+    elsewhere = servers.cli("explain", "pod", "plugins/nowhere", "--nodes", check=False)
+    assert elsewhere.returncode == 1
+    assert "cannot be made here" in elsewhere.stderr
+    assert "OnlyRacks" in elsewhere.stderr
     errors = worker.metrics()['scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}']
     assert errors >= 10
 

@@ -160,6 +160,17 @@ async def test_a_pod_that_was_held_back_was_shown_no_node() -> None:
     assert found.notes == ("SchedulingGates held the pod back before any node was looked at",)
 
 
+async def test_a_pod_that_is_refused_before_filtering_passes_no_filter() -> None:
+    claim = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+    found = await (await case(spec=claim)).again()
+
+    assert found.same
+    verdicts = [one["filters"] for one in to_plain(attempt(), found)["nodes"]]
+    assert {said["verdict"] for one in verdicts for said in one.values()} == {"refuses", "notAsked"}
+    assert f"{found.refused_by} refused the pod before any filter was asked" in tell(attempt(), found)
+
+
 async def test_the_attempt_that_is_meant_is_found() -> None:
     record = (await case()).record.model_dump(mode="json")
     attempts = [attempt(1, **record), attempt(2, **record), attempt(3)]

@@ -48,8 +48,8 @@ def explain(
     With --nodes the recorded decision is made again, on the state of its revision as long as etcd has not compacted it,
     and compared with the record. -o json then: pod, attempt, runId, revision, profile, profileName, approximate, same,
     recorded and recomputed (node, score, nominatedNode, victims, rejectors, message), filters, skippedFilters, scores,
-    nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped and reasons, scores, total),
-    notes.
+    nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped|notAsked and reasons, scores,
+    total), notes.
     """
     from wharfinger.cli import connect
 

@@ -19,7 +19,8 @@ from wharfinger.cli.options import Connection
 from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
-    from wharfinger.registry.store import Store
+    from wharfinger.manifests.kinds import Kind
+    from wharfinger.registry.store import KeyValue, Store
     from wharfinger.whatif.inventory import Inventory, Ref
     from wharfinger.whatif.scene import Scene
 
@@ -110,33 +111,33 @@ def _objects(given: str) -> Iterator[tuple[str, Any]]:
 
 
 def _take_given(objects: Sequence[tuple[str, Any]], found: Supposed) -> None:
+    from wharfinger.manifests.kinds import KINDS
+    from wharfinger.whatif.scene import KINDS as TELLING_KINDS
+
     if len(objects) > OBJECT_LIMIT:
         raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
-    unknown: dict[str, int] = {}
+    known = {kind.name for kind in KINDS}
+    unknown: set[str] = set()
     for source, obj in objects:
         kind = _kind(source, obj)
-        if kind is None:
-            name = str(obj.get("kind"))[:40]
-            unknown[name] = unknown.get(name, 0) + 1
-            continue
-        try:
-            found.given.append(found.inventory.put(obj, applied=True))
-        except InvalidObject as error:
-            raise UsageError(f"{source}: {error}") from None
+        if kind in TELLING_KINDS:
+            try:
+                found.given.append(found.inventory.put(obj, applied=True))
+            except InvalidObject as error:
+                raise UsageError(f"{source}: {error}") from None
+        elif kind not in known:
+            unknown.add(kind[:40])
     if unknown:
         found.notes.append(f"objects of unknown kinds are passed over: {', '.join(sorted(unknown))}")
 
 
-def _kind(source: str, obj: Any) -> str | None:
-    """The object's kind; None for one that nobody here knows."""
-    from wharfinger.manifests.kinds import KINDS
-
+def _kind(source: str, obj: Any) -> str:
     if not isinstance(obj, Mapping):
         raise UsageError(f"{source}: one of its documents is no object")
     kind = obj.get("kind")
     if not isinstance(kind, str) or not kind:
         raise UsageError(f"{source}: one of its objects has no kind")
-    return kind if any(kind == known.name for known in KINDS) else None
+    return kind
 
 
 async def _take_live(connection: Connection, found: Supposed) -> None:
@@ -147,29 +148,47 @@ async def _take_live(connection: Connection, found: Supposed) -> None:
 
 
 async def read_live(store: Store, found: Supposed) -> None:
-    """Everything that etcd holds of known kinds, at one revision; what cannot be read is counted in a note.
+    """Everything that etcd holds of the kinds that matter, at one revision; what cannot be read is counted in a note.
 
     Raises `UsageError` beyond the `OBJECT_LIMIT`, `StoreError`.
     """
-    from wharfinger.manifests import documents
+    from wharfinger.manifests.kinds import KINDS
     from wharfinger.registry import keys
+    from wharfinger.whatif.scene import KINDS as TELLING_KINDS
 
     unreadable = count = 0
     with progress("reading etcd", 0) as advance:
-        async for page in store.list(keys.ROOT):
-            found.revision = page.revision
-            for kv in page.items:
-                if kv.key.startswith(keys.OURS):
-                    continue
-                count += 1
-                if count > OBJECT_LIMIT:
-                    raise UsageError(f"etcd holds more than {OBJECT_LIMIT:,} objects")
-                try:
-                    obj = documents.parse(kv.value)
-                    if isinstance(obj, Mapping) and _kind(kv.key, obj) is not None:
-                        found.inventory.put(obj)
-                except (InvalidObject, UsageError):
-                    unreadable += 1
-                advance(count, 0)
+        for kind in KINDS:
+            if kind.name not in TELLING_KINDS:
+                continue
+            async for page in store.list(keys.stored_prefix(kind.plural), revision=found.revision or 0):
+                found.revision = page.revision
+                for kv in page.items:
+                    count += 1
+                    if count > OBJECT_LIMIT:
+                        raise UsageError(f"etcd holds more than {OBJECT_LIMIT:,} objects")
+                    unreadable += not _put_live(found, kind, kv)
+                    advance(count, 0)
     if unreadable:
         found.notes.append(f"{unreadable} objects in etcd cannot be read and do not count")
+
+
+def _put_live(found: Supposed, kind: Kind, kv: KeyValue) -> bool:
+    """Add a stored object; whether it can be read. What it leaves out of kind and namespace, its key says."""
+    from wharfinger.manifests import documents
+    from wharfinger.manifests.fields import mapping
+    from wharfinger.manifests.metadata import check_key
+    from wharfinger.registry import keys
+
+    *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.plural)).split("/")
+    if len(spaces) != kind.namespaced:
+        return False
+    try:
+        obj = documents.parse(kv.value)
+        check_key(obj, namespace="".join(spaces), name=name)
+        metadata = {**({"namespace": spaces[0]} if spaces else {}), **mapping(obj, "metadata")}
+        version = f"{kind.group}/v1" if kind.group else "v1"
+        found.inventory.put({"apiVersion": version, "kind": kind.name, **obj, "metadata": metadata})
+    except InvalidObject:
+        return False
+    return True

@@ -50,7 +50,7 @@ def _decision(decided: Decided) -> str:
 
 
 def _filters(found: Recomputation) -> str:
-    if not found.filters:
+    if not found.filters or found.refused_by:
         return ""
     lines = [f"Filters: {', '.join(found.filters)}"]
     if found.skipped:

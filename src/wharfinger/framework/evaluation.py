@@ -70,6 +70,11 @@ class Evaluation:
         """By row, which nodes were looked at; None = all of them."""
         return self._search.examined
 
+    @property
+    def refused_before_filtering(self) -> str:
+        """The plugin that refused the pod altogether in PreFilter: no filter was asked then; empty for none."""
+        return self._search.rejection.plugin if self._search.rejection is not None else ""
+
     @cached_property
     def rejectors(self) -> tuple[str, ...]:
         """Plugins that refused first on some node, or in PreFilter, sorted; empty when placed."""

@@ -83,12 +83,11 @@ def _decided(decided: Decided) -> dict[str, Any]:
 
 
 def _node(found: Recomputation, one: NodeVerdicts) -> dict[str, Any]:
-    verdicts: dict[str, Any] = {}
-    for plugin in dict.fromkeys((*found.filters, *one.refusals)):
-        if plugin in one.refusals:
-            verdicts[plugin] = {"verdict": "refuses", "reasons": list(one.refusals[plugin])}
-        else:
-            verdicts[plugin] = {"verdict": "skipped" if plugin in found.skipped else "passes", "reasons": []}
+    plugins = dict.fromkeys((*found.filters, *one.refusals))
+    verdicts = {
+        plugin: {"verdict": _verdict(found, one, plugin), "reasons": list(one.refusals.get(plugin, ()))}
+        for plugin in plugins
+    }
     return {
         "node": one.node,
         "examined": one.examined,
@@ -97,6 +96,14 @@ def _node(found: Recomputation, one: NodeVerdicts) -> dict[str, Any]:
         "scores": dict(one.scores),
         "total": one.total,
     }
+
+
+def _verdict(found: Recomputation, one: NodeVerdicts, plugin: str) -> str:
+    if plugin in one.refusals:
+        return "refuses"
+    if found.refused_by:
+        return "notAsked"
+    return "skipped" if plugin in found.skipped else "passes"
 
 
 def _outcome(attempt: Attempt) -> Placed | Refused | None:

@@ -27,7 +27,7 @@ class NodeVerdicts:
     """Whether the decision looked at it: sampling profiles look at some nodes only, a nomination at its own node."""
     feasible: bool
     refusals: Mapping[str, tuple[str, ...]]
-    """Filter plugin -> reasons, of every plugin that refuses; all others let the pod pass."""
+    """Plugin -> reasons, of every plugin that refuses; all other filters let the pod pass, if they were asked."""
     scores: Mapping[str, int]
     """Score plugin -> weighted normalised score; empty where none was given."""
     total: int | None
@@ -62,6 +62,8 @@ class Recomputation:
     """Every filter plugin, in order."""
     skipped: tuple[str, ...]
     """Filter plugins that had nothing to look at for this pod."""
+    refused_by: str
+    """The plugin that refused the pod altogether before any filter was asked; empty for none."""
     scorers: tuple[str, ...]
     """Every score plugin, in order."""
     nodes: tuple[NodeVerdicts, ...]
@@ -80,12 +82,13 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
     if not gate.ok:
         held = Decided(None, None, None, (), (gate.plugin,), gate.message)
         notes.append(f"{gate.plugin} held the pod back before any node was looked at")
-        return Recomputation(
-            key, computation, recorded, held, held.rejectors == recorded.rejectors, (), (), (), (), tuple(notes)
-        )
+        same = held.rejectors == recorded.rejectors
+        return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
     evaluation = profile.evaluate(pod, snapshot, start=computation.start)
     recomputed = _decided(evaluation)
     same = _same(outcome, recorded, recomputed)
+    if evaluation.refused_before_filtering:
+        notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter was asked")
     if not same and evaluation.node is not None and _after_filtering(outcome, profile):
         notes.append(f"{', '.join(recorded.rejectors)} refused the chosen node afterwards, at Reserve or Permit")
     return Recomputation(
@@ -96,6 +99,7 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         same=same,
         filters=tuple(profile.at.get("filter", ())),
         skipped=tuple(name for name in profile.at.get("filter", ()) if name in evaluation.state.skipped_filters),
+        refused_by=evaluation.refused_before_filtering,
         scorers=tuple(profile.at.get("score", ())),
         nodes=tuple(sorted(_verdicts(evaluation), key=lambda one: one.node)),
         notes=tuple(notes),

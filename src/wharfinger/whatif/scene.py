@@ -19,6 +19,8 @@ from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, n
 from wharfinger.whatif.outcome import Cause
 from wharfinger.whatif.use import Use, use_of
 
+KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND, "PriorityClass")))
+"""Kinds of objects that mean something to a question; all others can be left out."""
 _POD = "Pod"
 _NODE = "Node"
 Config = Mapping[str, Any] | Path | str | None
