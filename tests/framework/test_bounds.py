@@ -102,3 +102,23 @@ def test_a_whole_ranking_is_made_at_once() -> None:
     assert len({each.node for each in ranking}) == 5000
     assert ranking[0].node == evaluation.node
     assert tuple(each.node for each in ranking[1:9]) == evaluation.runners_up(8)
+
+
+def test_resources_that_no_node_offers_get_no_columns() -> None:
+    """Anybody may bind a pod by hand that asks for thousands of them."""
+    offered = "example.com/gpu"
+    odd = pod("odd", cpu=100, extended={f"example.com/{number}": 1 for number in range(1000)} | {offered: 3})
+    some = snapshot(node("a"), node("b"), a=[odd])
+    assert set(some.pod_columns.requested) == {"cpu", "memory", "ephemeral-storage", "pods"}
+    assert some.requested(offered).tolist() == [0, 0]
+    subject, profile = pod("p", extended={offered: 2}), load_profiles()["default-scheduler"]
+    assert profile.evaluate(subject, some).refusals == {"NodeResourcesFit": {f"Insufficient {offered}": 2}}
+    for name in ("a", "b"):
+        row = some.index[name]
+        info = some.rows[row].with_node(node(name, extended={offered: 4}))
+        some = some.with_nodes_changed({row: info})
+        assert some.requested(offered).tolist() == [3, 0]
+    assert profile.evaluate(subject, some).feasible == ("b",)
+    larger = some.resized({1}, [NodeInfo.of(node("c", extended={"example.com/7": 1}))])
+    assert larger.requested("example.com/7").tolist() == [1, 0]
+    assert larger.requested(offered).tolist() == [3, 0]

@@ -26,10 +26,12 @@ def test_placing_on_a_node_that_is_not_there_is_an_error() -> None:
         THREE.place(pod(), "z")
 
 
-def test_a_resource_nobody_names_is_zero_everywhere() -> None:
+def test_a_resource_no_node_offers_is_zero_everywhere() -> None:
     assert THREE.allocatable("example.com/gpu").tolist() == [0, 0, 0]
     placed = THREE.place(pod("y", extended={"example.com/gpu": 2}), "c")
-    assert placed.requested("example.com/gpu").tolist() == [0, 0, 2]
+    assert placed.requested("example.com/gpu").tolist() == [0, 0, 0]
+    offered = placed.with_nodes_changed({0: placed.rows[0].with_node(node("a", extended={"example.com/gpu": 8}))})
+    assert offered.requested("example.com/gpu").tolist() == [0, 0, 2]
     assert THREE.requested("example.com/gpu").tolist() == [0, 0, 0]
 
 

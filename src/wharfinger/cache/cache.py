@@ -204,12 +204,8 @@ class Cache:
 
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
-        snapshot = self.snapshot(without_assumed=True)
-        rows: set[int] = set()
-        for resource, requested in snapshot.pod_columns.requested.items():
-            over = (requested > snapshot.allocatable(resource)) & (requested > 0)
-            rows.update(over.nonzero()[0].tolist())
-        return tuple(sorted(snapshot.names[row] for row in rows))
+        rows = self.snapshot(without_assumed=True).rows
+        return tuple(sorted(info.node.name for info in rows if any(info.free(each) < 0 for each in info.requested)))
 
     # --- inside -------------------------------------------------------------------------------
 

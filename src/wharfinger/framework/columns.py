@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NO_PORTS, NodeInfo
 from wharfinger.framework.rows import Rows
-from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.pod import HostPort
 from wharfinger.model.selectors import Taint
 
@@ -125,7 +125,10 @@ class NodeColumns:
             unschedulable[list(changes)] = [info.node.unschedulable for info in changes.values()]
         return NodeColumns(
             self.names,
-            _amounts(self.allocatable, {row: info.node.allocatable for row, info in changes.items()}),
+            _with_amounts(
+                self._with_all_of([info.node for info in changes.values()]),
+                {row: info.node.allocatable for row, info in changes.items()},
+            ),
             unschedulable,
             self.taints.replaced({row: info.node.taints for row, info in changes.items()}),
             self.labels.replaced({row: info.node.labels for row, info in changes.items()}),
@@ -137,11 +140,16 @@ class NodeColumns:
         names = self.names.array[keep].tolist() + [node.name for node in nodes]
         return NodeColumns(
             NodeNames(names),
-            _resized(self.allocatable, keep, [node.allocatable for node in nodes]),
+            _resized(self.allocatable, keep, [node.allocatable for node in nodes], self._with_all_of(nodes)),
             np.concatenate([self.unschedulable[keep], np.array([node.unschedulable for node in nodes], np.bool_)]),
             self.taints.resized(keep, (node.taints for node in nodes)),
             self.labels.resized(keep, [node.labels for node in nodes]),
         )
+
+    def _with_all_of(self, nodes: Iterable[Node]) -> Mapping[str, IntColumn]:
+        """The columns of what is allocatable, and empty ones for what only these nodes offer."""
+        new = {resource for node in nodes for resource in node.allocatable if resource not in self.allocatable}
+        return {**self.allocatable, **dict.fromkeys(sorted(new), self.names.zeros)} if new else self.allocatable
 
 
 class LabelColumns:
@@ -193,7 +201,10 @@ class LabelColumns:
 
 
 class PodColumns:
-    """What the pods on each node sum up to."""
+    """What the pods on each node sum up to.
+
+    Only of resources that some node offers: pods may ask for thousands that there are not, and those fit nowhere.
+    """
 
     __slots__ = ("host_ports", "requested", "scoring")
 
@@ -210,12 +221,9 @@ class PodColumns:
         self.host_ports = host_ports
 
     @classmethod
-    def of(cls, rows: Rows[NodeInfo]) -> PodColumns:
+    def of(cls, rows: Rows[NodeInfo], resources: Iterable[str]) -> PodColumns:
         """Columns of these rows, made from nothing."""
         infos = list(rows)
-        resources = dict.fromkeys((CPU, MEMORY, EPHEMERAL_STORAGE, PODS))
-        for info in infos:
-            resources.update(dict.fromkeys(info.requested))
         return cls(
             {
                 resource: np.array([bounded(info.requested.get(resource, 0)) for info in infos], dtype=np.int64)
@@ -234,16 +242,16 @@ class PodColumns:
         if not ports.plain or any(info.host_ports for info in changes.values()):
             ports = ports.replaced({row: info.host_ports for row, info in changes.items()})
         return PodColumns(
-            _amounts(self.requested, {row: info.requested for row, info in changes.items()}),
-            _amounts(self.scoring, {row: _scoring(info) for row, info in changes.items()}),
+            _with_amounts(self.requested, {row: info.requested for row, info in changes.items()}),
+            _with_amounts(self.scoring, {row: _scoring(info) for row, info in changes.items()}),
             ports,
         )
 
     def resized(self, keep: RowNumbers, added: Sequence[NodeInfo]) -> PodColumns:
         """The rows in `keep`, then those added."""
         return PodColumns(
-            _resized(self.requested, keep, [info.requested for info in added]),
-            _resized(self.scoring, keep, [_scoring(info) for info in added]),
+            _resized(self.requested, keep, [info.requested for info in added], self.requested),
+            _resized(self.scoring, keep, [_scoring(info) for info in added], self.scoring),
             self.host_ports.resized(keep, (info.host_ports for info in added)),
         )
 
@@ -252,13 +260,12 @@ def _scoring(info: NodeInfo) -> Mapping[str, int]:
     return {CPU: info.scoring_cpu, MEMORY: info.scoring_memory}
 
 
-def _amounts(columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str, int]]) -> Mapping[str, IntColumn]:
-    """Columns by resource with other amounts in some rows; new resources get columns, untouched ones are shared."""
+def _with_amounts(
+    columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str, int]]
+) -> Mapping[str, IntColumn]:
+    """Columns by resource with other amounts in some rows; untouched ones are shared, other resources left out."""
     result = dict(columns)
     for row, amounts in changes.items():
-        for resource in amounts.keys() - result.keys():
-            length = len(next(iter(result.values())))
-            result[resource] = np.zeros(length, dtype=np.int64)
         for resource, column in result.items():
             amount = bounded(amounts.get(resource, 0))
             if column[row] != amount:
@@ -270,12 +277,9 @@ def _amounts(columns: Mapping[str, IntColumn], changes: Mapping[int, Mapping[str
 
 
 def _resized(
-    columns: Mapping[str, IntColumn], keep: RowNumbers, added: Sequence[Mapping[str, int]]
+    columns: Mapping[str, IntColumn], keep: RowNumbers, added: Sequence[Mapping[str, int]], resources: Iterable[str]
 ) -> Mapping[str, IntColumn]:
-    """Columns by resource: the rows in `keep`, then those added; a resource that is new gets a column."""
-    resources = dict.fromkeys(columns)
-    for amounts in added:
-        resources.update(dict.fromkeys(amounts))
+    """Columns of these resources: the rows in `keep`, then those added."""
     nothing = np.zeros(len(keep), dtype=np.int64)
     return {
         resource: np.concatenate(

@@ -105,7 +105,7 @@ class Snapshot:
         return self.node_columns.allocatable.get(resource, self.node_columns.names.zeros)
 
     def requested(self, resource: str) -> IntColumn:
-        """What the pods on each node request; for `pods`, how many they are."""
+        """What the pods on each node request; for `pods`, how many they are. 0 for a resource that no node offers."""
         return self.pod_columns.requested.get(resource, self.node_columns.names.zeros)
 
     def requested_for_scoring(self, resource: str) -> IntColumn:
@@ -237,8 +237,9 @@ class SummedPods:
 
     def columns(self, snapshot: Snapshot) -> PodColumns:
         """The columns of that snapshot."""
-        if self._columns is None or self._stamps is None:
-            self._columns = PodColumns.of(snapshot.rows)
+        offered = snapshot.node_columns.allocatable
+        if self._columns is None or self._stamps is None or not offered.keys() <= self._columns.requested.keys():
+            self._columns = PodColumns.of(snapshot.rows, offered)
         elif self._stamps is not snapshot.stamps:
             changed = snapshot.changed_since(self._stamps).tolist()
             self._columns = self._columns.replaced({row: snapshot.rows[row] for row in changed})
