@@ -56,6 +56,15 @@ def test_counting_stops_where_it_is_told_to() -> None:
     assert (found.fits, found.limited, found.message) == (3, True, "")
 
 
+def test_copies_take_no_name_of_a_pod_that_is_there() -> None:
+    there = [pod("web-1", cpu="500m", nodeName="a"), pod("web-2", cpu="2", nodeName="a")]
+
+    found = count(workload("Deployment", "web"), live=[node("a"), *there])
+
+    assert found.fits == 1
+    assert found.after.resources["cpu"].requested == 3500
+
+
 def test_a_workload_stands_for_its_template() -> None:
     found = count(workload("Deployment", "web", replicas=7), live=[node("a")])
 

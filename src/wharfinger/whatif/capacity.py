@@ -5,8 +5,9 @@ Nobody is evicted for them, and other pods that wait do not take part.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject, UsageError
@@ -19,6 +20,8 @@ from wharfinger.whatif.use import Use, use_of
 
 MOST = 100_000
 """Copies that are tried unless somebody says otherwise."""
+_NAME_LIMIT = 240
+"""Characters of the pod's name that go into its copies' names; a name has 253."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,9 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
     nodes: Counter[str] = Counter()
     message, refusals = "", {}
     placed = 0
+    names = _free_names(scene, key)
     while placed < most:
-        copy = scene.admitted(_copy(pod, key, placed + 1))
+        copy = scene.admitted(_copy(pod, PodKey(key.namespace, next(names))))
         try:
             simulator.add(copy)
         except InvalidObject as error:
@@ -108,7 +112,13 @@ def _is_meant(ref: Ref, obj: Obj) -> bool:
     return ref.kind in workloads.KINDS or ref.kind == daemons.KIND
 
 
-def _copy(pod: Obj, key: PodKey, number: int) -> Obj:
-    metadata = {**mapping(pod, "metadata"), "namespace": key.namespace, "name": f"{key.name[:240]}-{number}"}
+def _free_names(scene: Scene, key: PodKey) -> Iterator[str]:
+    """Names for copies that no pod has: adding one of that name would change the pod."""
+    names = (f"{key.name[:_NAME_LIMIT]}-{number}" for number in itertools.count(1))
+    return (name for name in names if Ref("Pod", key.namespace, name) not in scene.inventory)
+
+
+def _copy(pod: Obj, key: PodKey) -> Obj:
+    metadata = {**mapping(pod, "metadata"), "namespace": key.namespace, "name": key.name}
     metadata.pop("uid", None)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": mapping(pod, "spec")}
