@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.whatif.objects import node, pod, workload
+from wharfinger.cli.files import FILE_LIMIT
 from wharfinger.cli.main import run
 
 NODE = node("n1", cpu="2")
@@ -119,6 +120,17 @@ def test_files_that_cannot_be_read_are_exit_code_2(outside: Shell, content: Any,
 
     assert answer.code == 2
     assert said in answer.err
+
+
+def test_files_that_are_too_large_are_not_read(outside: Shell) -> None:
+    path = outside.folder / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(FILE_LIMIT + 1)
+
+    answer = outside("simulate", "-f", str(path))
+
+    assert answer.code == 2
+    assert answer.err == f"error: {path} is larger than 512 MiB\n"
 
 
 def test_kinds_that_place_no_pods_are_passed_over(outside: Shell) -> None:

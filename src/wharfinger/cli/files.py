@@ -16,6 +16,8 @@ from wharfinger.manifests.kinds import NAMESPACE, NODE, POD, Reference, referenc
 from wharfinger.manifests.metadata import checked_object
 
 STANDARD_INPUT = "-"
+FILE_LIMIT = 512 * 1024 * 1024
+"""Bytes of one file."""
 SUFFIXES = (".yaml", ".yml", ".json")
 
 FilesOption = Annotated[
@@ -58,9 +60,14 @@ def load(sources: Iterable[str], namespace: str) -> list[Manifest]:
 
 
 def contents(source: str) -> Iterator[tuple[str, bytes]]:
-    """The files that a source stands for, by name, with what is in them. Raises `UsageError` when it does not exist."""
+    """The files that a source stands for, by name, with what is in them.
+
+    Raises `UsageError` when it does not exist, or is larger than the `FILE_LIMIT`.
+    """
     if source == STANDARD_INPUT:
-        yield "standard input", sys.stdin.buffer.read()
+        content = sys.stdin.buffer.read(FILE_LIMIT + 1)
+        _limited("standard input", len(content))
+        yield "standard input", content
         return
     path = Path(source)
     if path.is_dir():
@@ -72,7 +79,13 @@ def contents(source: str) -> Iterator[tuple[str, bytes]]:
     else:
         raise UsageError(f"there is no file {path}")
     for file in files:
+        _limited(str(file), file.stat().st_size)
         yield str(file), file.read_bytes()
+
+
+def _limited(source: str, size: int) -> None:
+    if size > FILE_LIMIT:
+        raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
 
 
 def _content(source: str, content: bytes, namespace: str) -> Iterator[Manifest]:

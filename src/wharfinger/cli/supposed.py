@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from wharfinger.whatif.inventory import Inventory, Ref
     from wharfinger.whatif.scene import Scene
 
-FILE_LIMIT = 256 * 1024 * 1024
-"""Bytes of one file."""
+LARGE_FILES = 2 * 1024 * 1024
+"""Bytes of all files together from which on reading them is long work."""
 OBJECT_LIMIT = 500_000
 """Objects, given and live together."""
 PROGRESS_FROM = 2000
@@ -60,7 +60,7 @@ def supposed(
     """
     from wharfinger.whatif.inventory import Inventory
 
-    objects = [(source, obj) for given in files for source, obj in _objects(given)]
+    objects = _objects(files)
     if live_without_nodes and not any(isinstance(obj, Mapping) and obj.get("kind") == "Node" for _, obj in objects):
         live = True
     found = Supposed(Inventory(namespace))
@@ -83,7 +83,10 @@ def scene_of(found: Supposed, config: Path | None) -> Scene:
 
 @contextmanager
 def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, for long work and a terminal; yields how to tell how much is done, of how much."""
+    """A bar on standard error, for long work and a terminal; yields how to tell how much is done, of how much.
+
+    `total`: of pods or so, as far as it is known before; 0 = nobody knows, and it is long.
+    """
     if (total and total < PROGRESS_FROM) or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -95,19 +98,29 @@ def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
 
 
-def _objects(given: str) -> Iterator[tuple[str, Any]]:
+def _objects(files: Sequence[str]) -> list[tuple[str, Any]]:
+    """Every object of the files, with the file's name."""
+    read = [(source, content) for given in files for source, content in contents(given)]
+    size = sum(len(content) for _, content in read)
+    found: list[tuple[str, Any]] = []
+    with progress("reading", 0 if size >= LARGE_FILES else 1) as advance:
+        for source, content in read:
+            for obj in _documents(source, content):
+                found.append((source, obj))
+                advance(len(found), 0)
+    return found
+
+
+def _documents(source: str, content: bytes) -> Iterator[Any]:
     from wharfinger.manifests import documents
 
-    for source, content in contents(given):
-        if len(content) > FILE_LIMIT:
-            raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
-        try:
-            for obj in documents.objects(content.decode("utf-8-sig")):
-                yield source, obj
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
-        except InvalidObject as error:
-            raise UsageError(f"{source}: {error}") from None
+    try:
+        yield from documents.objects(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
+    except InvalidObject as error:
+        hint = "" if len(content) < LARGE_FILES else " (large lists are better given as JSON)"
+        raise UsageError(f"{source}: {error}{hint}") from None
 
 
 def _take_given(objects: Sequence[tuple[str, Any]], found: Supposed) -> None:
