@@ -146,3 +146,30 @@ def test_a_pod_added_again_is_the_same_pod(simulator: Simulator) -> None:
     for _ in range(5):
         simulator.add(nameless)
     assert simulator.decide(("default", "web")).node == first
+
+
+def test_it_tells_the_order_of_the_queue_and_the_cluster_as_it_is(simulator: Simulator) -> None:
+    for name, priority in (("first", 0), ("urgent", 5), ("second", 0)):
+        simulator.add(pod(name, priority=priority))
+    arrivals = {"first": 1.0, "urgent": 2.0, "second": 3.0}
+
+    assert sorted(arrivals, key=lambda name: simulator.queue_key(("default", name), arrivals[name])) == [
+        "urgent",
+        "first",
+        "second",
+    ]
+    simulator.bind(("default", "first"), "n1")
+    assert simulator.snapshot().info("n1").requested["cpu"] == 1000
+
+
+def test_preemption_can_be_left_out_and_first_refusals_are_counted(simulator: Simulator) -> None:
+    for name in ("n1", "n2"):
+        simulator.add(pod(f"on-{name}", cpu="4", nodeName=name))
+    simulator.add(pod("urgent", cpu="4", priority=5))
+
+    assert simulator.decide(("default", "urgent")).nominated_node in ("n1", "n2")
+    decision = simulator.decide(("default", "urgent"), preempt=False)
+    assert (decision.nominated_node, decision.victims) == (None, [])
+    assert decision.first_refusals == {"NodeResourcesFit": {"Insufficient cpu": 2}}
+    gated = simulator.decide(pod("gated", schedulingGates=[{"name": "later"}]))
+    assert (gated.gated, list(gated.first_refusals)) == (True, ["SchedulingGates"])

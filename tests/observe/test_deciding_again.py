@@ -171,6 +171,55 @@ async def test_a_pod_that_is_refused_before_filtering_passes_no_filter() -> None
     assert f"{found.refused_by} refused the pod before any filter was asked" in tell(attempt(), found)
 
 
+def leave(pod: dict[str, Any]) -> None:
+    """What preemption does to a victim, gracefully."""
+    pod["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:30Z"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    pod["status"] = {"conditions": [condition]}
+
+
+async def preempted(*, leaving: bool = False) -> Case:
+    """`web` needs the room of a pod that is less important, and perhaps leaves for it already."""
+    world = World()
+    await world.store.put(keys.profile(PROFILE.digest), PROFILE.configuration)
+    await world.put_node("full", cpu="1")
+    await world.put_pod("victim", spec={"nodeName": "full"})
+    if leaving:
+        await world.change_pod("victim", leave)
+    hand = await world.hand()
+    await world.put_pod("web", spec={"priority": 10}, status={"nominatedNodeName": "full"} if leaving else {})
+    await hand.seen()
+    record = await hand.refused("web")
+    await world.store.delete(keys.pod("default", "victim"))
+    await world.close()
+    return Case(world, record)
+
+
+async def test_a_preemption_is_decided_again_with_its_victims() -> None:
+    found = await (await preempted()).again()
+
+    assert found.same
+    assert (found.recorded.nominated_node, found.recorded.victims) == ("full", ("default/victim",))
+    assert found.recomputed.victims == found.recorded.victims
+    assert "Nominated to full, evicting default/victim" in tell(attempt(), found)
+
+
+async def test_other_victims_than_the_recorded_ones_are_another_decision() -> None:
+    made = await preempted()
+    assert isinstance(made.record, Refused)
+    [victim] = made.record.victims
+
+    assert not (await made.again(victims=(victim.model_copy(update={"pod": "default/somebody"}),))).same
+
+
+async def test_a_nomination_that_is_kept_while_victims_leave_is_no_difference() -> None:
+    made = await preempted(leaving=True)
+
+    assert isinstance(made.record, Refused)
+    assert (made.record.nominated_node, made.record.victims) == ("full", ())
+    assert (await made.again()).same
+
+
 async def test_the_attempt_that_is_meant_is_found() -> None:
     record = (await case()).record.model_dump(mode="json")
     attempts = [attempt(1, **record), attempt(2, **record), attempt(3)]
