@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.clusters import clusters, nodes, pods
+from tests.properties.whole_clusters import World
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.interface import Filter, NodeFilter, NodeScore, Score
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Profile
@@ -17,6 +21,7 @@ from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 
 CATALOG = catalog()
+CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
 def fresh() -> Profile:
@@ -57,6 +62,52 @@ def test_what_is_kept_between_decisions_changes_none(
             assert found.verdicts() == expected.verdicts()
             for name in snapshot.names:
                 assert kept.verify(subject, snapshot, name) == expected_status(expected, name, subject)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_nor_with_everything_at_play(seed: int) -> None:
+    """Terms, spread, preemption, nominations, budgets, sampling; snapshots in any order, one node alone among them."""
+    world = World(seed)
+    history = [world.snapshot()]
+    for _ in range(world.chance.randrange(2, 7)):
+        history.append(world.changed(world.chance.choice(history)))
+    subjects = [world.pod() for _ in range(2)]
+    subjects.append(replace(world.pod(), nominated_node_name="n0"))
+    percentage = world.chance.choice((None, 50))
+    kept = everything(percentage)
+    for _ in range(6):
+        snapshot, subject = world.chance.choice(history), world.chance.choice(subjects)
+        start = world.chance.randrange(3)
+        found = kept.evaluate(subject, snapshot, start=start)
+        expected = everything(percentage).evaluate(subject, snapshot, start=start)
+        assert found.decide(None) == expected.decide(None)
+        assert found.victims == expected.victims
+        assert found.next_start == expected.next_start
+        assert found.verdicts() == expected.verdicts()
+        check_the_verdicts(found)
+        for name in snapshot.names:
+            status = everything(None).verify(subject, snapshot, name)
+            assert kept.verify(subject, snapshot, name) == status
+            assert kept.verify(subject, snapshot.only(name), name) == everything(None).verify(
+                subject, snapshot.only(name), name
+            )
+            if percentage is None and not subject.nominated_node_name:
+                assert status.ok is (name in found.feasible)
+
+
+def everything(percentage: int | None) -> Profile:
+    """A new default profile, perhaps a sampling one."""
+    sampling = {} if percentage is None else {"percentageOfNodesToScore": percentage}
+    return load_profiles({**CONFIGURATION, **sampling}, catalog=CATALOG)["default-scheduler"]
+
+
+def check_the_verdicts(evaluation: Evaluation) -> None:
+    """A node is feasible exactly if nobody refuses it; who refuses first is among those who refuse."""
+    for name, refused in evaluation.verdicts().items():
+        if name in evaluation.feasible:
+            assert not refused
+    assert {plugin for refused in evaluation.verdicts().values() for plugin in refused} >= set(evaluation.refusals)
 
 
 def expected_status(evaluation: object, name: str, pod: Pod) -> Status:

@@ -197,4 +197,4 @@ def _collect(
     at: Callable[[int], Status],
 ) -> None:
     for row in np.flatnonzero(codes).tolist():
-        refused[names[row]].setdefault(plugin, at(row))
+        refused[names[row]].setdefault(plugin, at(row).by(plugin))

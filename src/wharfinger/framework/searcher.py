@@ -192,6 +192,7 @@ class Searcher:
             sample = sampling.take(snapshot, alive, search.among, most, start)
             search.examined, search.alive, search.next_start = sample.examined, sample.feasible, sample.next_start
             if own is not None and not sample.examined[own]:  # it was refused first of all, and counts as examined
+                search.examined = sample.examined.copy()
                 search.examined[own] = True
                 search.next_start = (search.next_start + 1) % len(snapshot)
 
