@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.observe.test_explanation import POD, RECORD, explained
 from tests.observe.test_history import read
 from wharfinger.cli.rows import preemption
@@ -42,6 +44,14 @@ def test_the_story_of_a_preemption_names_node_and_victims() -> None:
 
     assert "  The pod preempts default/low, default/lower on node-1, its nominated node." in story.splitlines()
     assert "→ evicted " in story
+
+
+def test_a_node_that_was_looked_at_alone_is_not_called_the_only_one_that_fits() -> None:
+    attempt = read("bound")
+    alone = {**attempt.computation, "nodes": 4, "feasible": 1}
+    nominated = replace(attempt, placement={**attempt.placement, "computation": alone, "refusals": []})
+
+    assert "  node-1, the only one of 4 nodes that was looked at." in tell(explained(attempts=[nominated])).splitlines()
 
 
 def test_many_victims_are_counted_rather_than_named() -> None:

@@ -64,10 +64,7 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     if attempt.message:
         yield _INDENT + plain(attempt.message)
     elif attempt.node:
-        fitting = computation.get("feasible", 0)
-        yield f"{_INDENT}{plain(attempt.node)}, " + (
-            "the only node that fits." if fitting == 1 else f"one of {fitting:,} that fit."
-        )
+        yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
     if attempt.nominated_node:
         yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims))}."
     if computation:
@@ -78,6 +75,16 @@ def _decision(attempt: Attempt) -> Iterator[str]:
         )
     yield from _table(_refusals(attempt))
     yield from _table(_ranking(attempt))
+
+
+def _among(attempt: Attempt) -> str:
+    """What the chosen node was chosen from."""
+    fitting, nodes = attempt.computation.get("feasible", 0), attempt.computation.get("nodes", 0)
+    if fitting > 1:
+        return f"one of {fitting:,} that fit"
+    if nodes > 1 and not attempt.refusals:  # it is nominated, or the pod names it
+        return f"the only one of {nodes:,} nodes that was looked at"
+    return "the only node that fits"
 
 
 def _refusals(attempt: Attempt) -> list[list[str]]:
