@@ -112,6 +112,27 @@ def test_asking_for_what_is_not_there_is_a_usage_error(simulator: Simulator, act
         act(simulator)
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda simulator: simulator.decide((["default"], "web")),
+        lambda simulator: simulator.decide(("default", None)),
+        lambda simulator: simulator.delete("Pod", ["web"]),
+        lambda simulator: simulator.bind(("default", "web"), ["n1"]),
+        lambda simulator: simulator.nominate(("default", "web"), 3),
+        lambda simulator: simulator.park(("default", "web"), None),
+        lambda simulator: simulator.park(("default", "web"), "n1"),
+        lambda _: Simulator(3),  # type: ignore[arg-type]
+        lambda _: Simulator([]),  # type: ignore[arg-type]
+    ],
+    ids=["key", "name", "delete", "bind", "nominate", "park none", "park a node", "number", "list"],
+)
+def test_using_another_type_is_a_usage_error(simulator: Simulator, act: Any) -> None:
+    simulator.add(pod("web"))
+    with pytest.raises(UsageError):
+        act(simulator)
+
+
 def test_an_object_that_is_none_is_told(simulator: Simulator) -> None:
     with pytest.raises(InvalidObject):
         simulator.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3})

@@ -15,7 +15,7 @@ from wharfinger.config.completion import CompletedProfile
 from wharfinger.config.errors import Problem, refuse
 from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
 from wharfinger.config.load import Configuration, read
-from wharfinger.errors import ConfigurationError, InvalidObject
+from wharfinger.errors import ConfigurationError, InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.profile import Enabled, Profile, points_of
@@ -113,6 +113,8 @@ def _mapping(config: Source) -> Mapping[str, Any]:
         return {}
     if isinstance(config, Mapping):
         return config
+    if not isinstance(config, str | Path):
+        raise UsageError(f"a configuration is a mapping or a path, not {config!r:.60}")
     path = Path(config)
     try:
         content = path.read_bytes().removeprefix(codecs.BOM_UTF8)

@@ -43,7 +43,10 @@ class Simulator:
     """
 
     def __init__(self, config: Mapping[str, Any] | Path | str | None = None) -> None:
-        """`config`: a KubeSchedulerConfiguration v1 (mapping or path), None = the defaults."""
+        """`config`: a KubeSchedulerConfiguration v1 (mapping or path), None = the defaults.
+
+        Raises InvalidConfiguration, naming everything that is wrong with it; UsageError for another type.
+        """
         self._profiles: dict[str, Profile] = load_profiles(config)
         self._cluster = Cluster()
         self._waiting = WaitingPods(self._profiles, self._cluster.pods)
@@ -118,8 +121,10 @@ class Simulator:
         """Record a decision that did not bind the pod: it waits with its rejectors and its nomination.
 
         A nomination takes those of lower priority off the node, which may wake pods. UsageError when there is no such
-        pod, or it has a node.
+        pod, or it has a node, or this is no decision.
         """
+        if not isinstance(decision, SimulatedDecision):
+            raise UsageError(f"what is parked is what decide() answered, not {decision!r}")
         subject = self._cluster.pending(pod)
         self._profile(subject)
         events: list[ClusterEvent] = []
@@ -136,7 +141,7 @@ class Simulator:
 
         UsageError when there is no such pod, or it has a node.
         """
-        return self._after(self._cluster.nominate(self._cluster.pending(pod), node or ""))
+        return self._after(self._cluster.nominate(self._cluster.pending(pod), "" if node is None else node))
 
     def waiting(self) -> list[PodKey]:
         """The pods that wait, sorted: parked ones, and those that PreEnqueue holds back."""

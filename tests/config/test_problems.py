@@ -86,6 +86,7 @@ class TestAllAtOnce:
             with_args("NodeResourcesFit", {"scoring_strategy": {"type": "MostAllocated"}}),
             "profiles[0].pluginConfig[0].args.scoring_strategy: unknown field",
         ),
+        ({"profiles": 3}, "profiles: Input should be a list, not 3"),
         ({"parallelism": 0}, "parallelism: "),
         ({"parallelism": "16"}, 'parallelism: Input should be a valid integer, not "16"'),
         ({"enableProfiling": "yes"}, "enableProfiling: "),

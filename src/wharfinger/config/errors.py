@@ -35,7 +35,7 @@ def _reason(entry: ErrorDetails) -> str:
         return entry["msg"].removeprefix("Value error, ")
     given = entry["input"]
     shown = f", not {json.dumps(given)[:60]}" if isinstance(given, str | int | float) else ""
-    return f"{entry['msg']}{shown}"
+    return f"{entry['msg'].replace('a valid tuple', 'a list')}{shown}"
 
 
 def refuse(problems: Iterable[Problem]) -> InvalidConfiguration:

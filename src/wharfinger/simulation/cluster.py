@@ -70,6 +70,8 @@ class Cluster:
 
     def delete(self, kind: str, namespace: str, name: str) -> Change:
         """Delete an object; UsageError when there is none."""
+        if not all(isinstance(part, str) for part in (kind, namespace, name)):
+            raise UsageError(f"an object is named by texts, not by {kind!r}, {namespace!r} and {name!r}")
         if kind == "Node" and name in self._cache.nodes:
             old = self._cache.nodes[name]
             self._cache.remove_node(name)
@@ -86,7 +88,8 @@ class Cluster:
 
     def pod(self, key: tuple[str, str]) -> Pod:
         """A pod; UsageError when there is none, or it is not named by (namespace, name)."""
-        if not isinstance(key, tuple) or len(key) != len(PodKey._fields):
+        named = isinstance(key, tuple) and len(key) == len(PodKey._fields)
+        if not named or not all(isinstance(part, str) for part in key):
             raise UsageError(f"a pod is named by (namespace, name), not by {key!r}")
         pod = self.pods.get(PodKey(*key))
         if pod is None:
@@ -102,7 +105,7 @@ class Cluster:
 
     def bind(self, pod: Pod, node: str) -> Change:
         """Put a pending pod on a node: it starts there later than all before it. UsageError without such a node."""
-        if node not in self._cache.nodes:
+        if not isinstance(node, str) or node not in self._cache.nodes:
             raise UsageError(f"there is no Node {node}")
         self._binds += 1
         start = FIRST_START + timedelta(minutes=self._binds)
@@ -110,7 +113,12 @@ class Cluster:
         return self._change_pod(replace(pod.on(node), nominated_node_name="", start_time=started))
 
     def nominate(self, pod: Pod, node: str) -> Change:
-        """Note where preemption makes room for a pending pod; an empty name takes the note away."""
+        """Note where preemption makes room for a pending pod; an empty name takes the note away.
+
+        UsageError for what is no name; whether such a node exists does not matter, as in the status of a pod.
+        """
+        if not isinstance(node, str):
+            raise UsageError(f"a node is named by a text, not by {node!r}")
         return self._change_pod(replace(pod, nominated_node_name=node))
 
     def evict(self, pod: Pod) -> Change:
