@@ -56,6 +56,33 @@ def test_a_filter_that_skips_without_it_has_no_say_with_it() -> None:
     assert not DEFAULT.verify(subject, both, "a").ok
 
 
+def test_nodes_that_did_not_change_are_not_asked_about_again_with_it(profile_of: MakeProfile) -> None:
+    """Thousands of pods may wait for their victims to leave, and each decision reckons with all of them."""
+    asked: list[tuple[str, int]] = []
+
+    class Noting:
+        name = "Noting"
+
+        def signature(self, pod: Pod) -> int:
+            return 0
+
+        def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+            asked.append((node.node.name, len(node.pods)))
+            return SUCCESS
+
+    profile, first = profile_of(Noting()), cluster(pod("waiting", priority=5))
+    assert profile.evaluate(pod("one"), first).feasible == ("a", "b")
+    assert asked == [("a", 0), ("b", 0), ("a", 1)]
+    profile.evaluate(pod("two"), first.at(2, nominated={"a": (pod("waiting", priority=5),)}))
+    assert len(asked) == 3
+    profile.evaluate(pod("three"), first.at(3, nominated={"a": (pod("waiting", priority=5), pod("more"))}))
+    assert asked[3:] == [("a", 2)]
+    profile.evaluate(pod("four", priority=1), first.at(3, nominated={"a": (pod("waiting", priority=5), pod("more"))}))
+    assert asked[4:] == [("a", 1)]
+    profile.evaluate(pod("five"), first.place(pod("six"), "a"))
+    assert asked[5:] == [("a", 1), ("a", 2)]
+
+
 def test_a_node_must_do_without_it_too(profile_of: MakeProfile) -> None:
     """A pod that leans on the nominated one must not be placed before it is there."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.calls import ask, call
@@ -32,15 +32,26 @@ MOST_TABLES = 1024
 """However small the cluster is."""
 
 
+class Pressed(NamedTuple):
+    """What the Local plugins said of a node with its nominated pods."""
+
+    stamp: int
+    """Of the node as it was."""
+    others: tuple[Pod, ...]
+    status: Status
+
+
 class LocalClass:
     """What is known of one class of pods: what PreFilter said of it, and its table."""
 
-    __slots__ = ("pre_filtered", "table")
+    __slots__ = ("pre_filtered", "pressed", "table")
 
     def __init__(self, pre_filtered: Mapping[str, PreFilterResult], table: LocalTable) -> None:
         self.pre_filtered = pre_filtered
         """Plugin -> its PreFilter's answer."""
         self.table = table
+        self.pressed: dict[str, Pressed] = {}
+        """Of the nodes that had nominated pods at the last decision that looked at one node at a time."""
 
 
 class LocalPlugins:

@@ -18,7 +18,7 @@ from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import PreFilter
-from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, pre_filtered
+from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.search import Said, Search, outside
 from wharfinger.framework.snapshot import Snapshot
@@ -162,13 +162,23 @@ class Searcher:
 
     def _press(self, search: Search, state: CycleState, pod: Pod) -> None:
         """Nodes with nominated pods must do with those pods too."""
-        snapshot = search.snapshot
+        snapshot, local = search.snapshot, search.local
+        alone = self.looks_at_one_node(state)
+        known, local.pressed = local.pressed, {}
         for name in snapshot.nominated:
             row = snapshot.index.get(name)
             others = nominated_before(pod, snapshot, name) if row is not None else ()
             if row is None or not others or (search.among is not None and not search.among[row]):
                 continue
-            status = self._one(pod, snapshot, row, with_pods(snapshot.rows[row], others), state.skipped_filters)
+            info = snapshot.rows[row]
+            if alone:  # then nothing but the node and these pods matters, and most often neither has changed
+                pressed = known.get(name)
+                if pressed is None or pressed.stamp != info.stamp or pressed.others != others:
+                    pressed = Pressed(info.stamp, others, local.table.judge(with_pods(info, others))[0])
+                local.pressed[name] = pressed
+                status = pressed.status
+            else:
+                status = self._one(pod, snapshot, row, with_pods(info, others), state.skipped_filters)
             if not status.ok:
                 search.pressed[row] = status
         if search.pressed:
