@@ -178,6 +178,16 @@ def test_capacity_counts_on_the_given_nodes(outside: Shell) -> None:
     assert as_json["refusals"] == {"NodeResourcesFit": {"Insufficient cpu": 1}}
 
 
+def test_capacity_is_of_the_pod_in_the_first_file(outside: Shell) -> None:
+    mine = outside.file([pod("mine")], "mine.yaml")
+    cluster = outside.file([NODE, pod("waits"), pod("waits-too")])
+
+    assert outside("capacity", "-f", mine, "-f", cluster, "-o", "json").json["pod"] == "default/mine"
+    unclear = outside("capacity", "-f", cluster, "-f", mine)
+    assert unclear.code == 2
+    assert "not 3 (Pod default/waits, Pod default/waits-too, Pod default/mine)" in unclear.err
+
+
 def test_capacity_takes_the_live_state_when_no_node_is_given(shell: Shell) -> None:
     own = shell.node()
     own["metadata"]["labels"] = {"only": shell.namespace}

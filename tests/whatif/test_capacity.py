@@ -18,9 +18,9 @@ def count(*objects: dict[str, Any], live: list[dict[str, Any]] | None = None, mo
     inventory = Inventory()
     for obj in live or ():
         inventory.put(obj)
-    given = [inventory.put(obj) for obj in objects]
+    given = {inventory.put(obj, applied=True): obj for obj in objects}
     made = Scene(inventory, given)
-    pod = subject(made, given)
+    pod = subject(made, given.items())
     made.load()
     return capacity(made, pod, most=most)
 
@@ -84,3 +84,10 @@ def test_a_workload_stands_for_its_template() -> None:
 def test_it_must_be_clear_which_pod_is_meant(objects: list[dict[str, Any]], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         count(node("n"), *objects)
+
+
+def test_a_pod_that_is_there_already_is_asked_for_more_of() -> None:
+    found = count(pod("web", cpu="1"), live=[node("a", cpu="4"), pod("web", nodeName="a"), pod("waits")])
+
+    assert (found.pod, found.fits) == (PodKey("default", "web"), 3)
+    assert found.before.resources["cpu"].requested == 1000

@@ -41,8 +41,8 @@ def capacity(
 ) -> None:
     """Tell how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
 
-    The given files hold one pod without a node, or one workload, whose template is meant; and, unless the live state
-    is asked, the nodes and the pods on them. Without any node among them, the live state is taken. Nobody is evicted.
+    The first -f holds one pod without a node, or one workload, whose template is meant; it or others hold the nodes
+    and the pods on them. Without any node among them, or with --live, the live state is taken. Nobody is evicted.
 
     Exit codes: 0 at least one fits, 1 none does, 2 used wrongly. -o json: revision, pod, fits, limited (counting
     stopped at --most), nodes (node to number), message and refusals (of the next one), before, after, notes.
@@ -69,7 +69,7 @@ def _count(found: Supposed, config: Path | None, most: int) -> Capacity:
 
     scene = scene_of(found, config)
     try:
-        pod = capacity.subject(scene, found.given)
+        pod = capacity.subject(scene, found.first.items(), found.given.items())
         scene.load()
         with progress("counting", 0) as advance:
             return capacity.capacity(scene, pod, most=most, progress=lambda done: advance(done, 0))

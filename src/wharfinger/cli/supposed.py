@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,7 +21,7 @@ from wharfinger.errors import InvalidObject, UsageError
 if TYPE_CHECKING:
     from wharfinger.manifests.kinds import Kind
     from wharfinger.registry.store import KeyValue, Store
-    from wharfinger.whatif.inventory import Inventory, Ref
+    from wharfinger.whatif.inventory import Inventory, Obj, Ref
     from wharfinger.whatif.scene import Scene
 
 LARGE_FILES = 2 * 1024 * 1024
@@ -39,13 +39,25 @@ NamespaceOption = Annotated[
 ]
 
 
+class GivenObject(NamedTuple):
+    """An object of a file."""
+
+    place: int
+    """Of its -f among all of them."""
+    source: str
+    """The file's name."""
+    obj: Any
+
+
 @dataclass(slots=True)
 class Supposed:
     """The objects, and where they come from."""
 
     inventory: Inventory
-    given: list[Ref] = field(default_factory=list)
-    """Those that were given by hand."""
+    given: dict[Ref, Obj] = field(default_factory=dict)
+    """Those that were given by hand, as they were."""
+    first: dict[Ref, Obj] = field(default_factory=dict)
+    """Those of the first -f."""
     revision: int | None = None
     """Of the live state, None without one."""
     notes: list[str] = field(default_factory=list)
@@ -61,7 +73,9 @@ def supposed(
     from wharfinger.whatif.inventory import Inventory
 
     objects = _objects(files)
-    if live_without_nodes and not any(isinstance(obj, Mapping) and obj.get("kind") == "Node" for _, obj in objects):
+    if live_without_nodes and not any(
+        isinstance(one.obj, Mapping) and one.obj.get("kind") == "Node" for one in objects
+    ):
         live = True
     found = Supposed(Inventory(namespace))
     if live:
@@ -98,15 +112,14 @@ def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
 
 
-def _objects(files: Sequence[str]) -> list[tuple[str, Any]]:
-    """Every object of the files, with the file's name."""
-    read = [(source, content) for given in files for source, content in contents(given)]
-    size = sum(len(content) for _, content in read)
-    found: list[tuple[str, Any]] = []
+def _objects(files: Sequence[str]) -> list[GivenObject]:
+    read = [(place, source, content) for place, given in enumerate(files) for source, content in contents(given)]
+    size = sum(len(content) for _, _, content in read)
+    found: list[GivenObject] = []
     with progress("reading", 0 if size >= LARGE_FILES else 1) as advance:
-        for source, content in read:
+        for place, source, content in read:
             for obj in _documents(source, content):
-                found.append((source, obj))
+                found.append(GivenObject(place, source, obj))
                 advance(len(found), 0)
     return found
 
@@ -123,7 +136,7 @@ def _documents(source: str, content: bytes) -> Iterator[Any]:
         raise UsageError(f"{source}: {error}{hint}") from None
 
 
-def _take_given(objects: Sequence[tuple[str, Any]], found: Supposed) -> None:
+def _take_given(objects: Sequence[GivenObject], found: Supposed) -> None:
     from wharfinger.manifests.kinds import KINDS
     from wharfinger.whatif.scene import KINDS as TELLING_KINDS
 
@@ -131,13 +144,16 @@ def _take_given(objects: Sequence[tuple[str, Any]], found: Supposed) -> None:
         raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
     known = {kind.name for kind in KINDS}
     unknown: set[str] = set()
-    for source, obj in objects:
+    for place, source, obj in objects:
         kind = _kind(source, obj)
         if kind in TELLING_KINDS:
             try:
-                found.given.append(found.inventory.put(obj, applied=True))
+                ref = found.inventory.put(obj, applied=True)
             except InvalidObject as error:
                 raise UsageError(f"{source}: {error}") from None
+            found.given[ref] = obj
+            if place == 0:
+                found.first[ref] = obj
         elif kind not in known:
             unknown.add(kind[:40])
     if unknown:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject, UsageError
@@ -43,23 +43,27 @@ class Capacity:
     notes: tuple[str, ...]
 
 
-def subject(scene: Scene, given: list[Ref]) -> Obj:
-    """The pod that is meant: the given one without a node, or the one workload's. To be asked before loading.
+def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Obj:
+    """The pod that is meant: the one without a node, or the one workload's. To be asked before loading.
 
-    A Deployment's ReplicaSet is added to the inventory, as its pods belong to that. Raises `UsageError`.
-
-    Raises `InvalidObject` for a workload without a template.
+    `given`: objects to look among, as they were given; the first that hold just one are right. A Deployment's
+    ReplicaSet is added to the inventory, as its pods belong to that. Raises `UsageError`, and `InvalidObject` for a
+    workload without a template.
     """
-    candidates = [(ref, obj) for ref in given if (obj := scene.inventory.get(ref)) is not None and _is_meant(ref, obj)]
-    pods = [ref for ref, _ in candidates]
-    if len(candidates) != 1:
-        named = ", ".join(map(str, pods[:5])) or "none"
-        raise UsageError(f"one pod without a node, or one workload, is to be given, not {len(pods)} ({named})")
-    ref, obj = candidates[0]
+    candidates: list[tuple[Ref, Obj]] = []
+    for group in given:
+        candidates = [(ref, obj) for ref, obj in group if _is_meant(ref, obj)]
+        if len(candidates) == 1:
+            return _pod_of(scene, *candidates[0])
+    named = ", ".join(str(ref) for ref, _ in candidates[:5]) or "none"
+    raise UsageError(f"one pod without a node, or one workload, is to be given, not {len(candidates)} ({named})")
+
+
+def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> Obj:
     if ref.kind == daemons.KIND:
         raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate tells which of them fit")
     if ref.kind == "Pod":
-        return obj
+        return {**obj, "metadata": {**mapping(obj, "metadata"), "namespace": ref.namespace}}
     *others, pod = workloads.example(scene.inventory, ref, obj)
     for other in others:
         scene.inventory.put(other)

@@ -127,8 +127,9 @@ class Scene:
         ]
 
     def withdraw(self, key: PodKey) -> None:
-        """Take a pod that has no node out again, if it is there."""
-        if self.objects.pop(key, None) is not None:
+        """Take a pod out again, if it is there without a node."""
+        if key in self.objects and not node_of(self.objects[key]):
+            del self.objects[key]
             self.simulator.delete(_POD, key.name, key.namespace)
 
     def make_again(self, key: PodKey, obj: Obj) -> None:
