@@ -113,6 +113,17 @@ def test_a_node_that_a_daemon_set_serves_already_gets_no_second_pod() -> None:
     assert nodes_of(ask(node("a"), node("b"), workload("DaemonSet", "agent"), there)) == {"agent-b": "b"}
 
 
+def test_pods_that_are_made_take_no_name_of_a_pod_that_is_there() -> None:
+    others = [pod("agent-a", nodeName="a", cpu="100m"), pod("web-1", nodeName="a", cpu="100m")]
+
+    answer = ask(node("a"), *others, workload("DaemonSet", "agent"), workload("Deployment", "web"))
+
+    assert sorted(nodes_of(answer)) == ["agent-a-2", "web-2"]
+    assert answer.after.resources["pods"].requested == 4
+    twins = [workload("Deployment", "web"), workload("ReplicaSet", "web"), workload("ReplicationController", "web")]
+    assert names(*twins) == ["web-1", "web-2", "web-3"]
+
+
 def test_default_spreading_knows_the_replica_set_that_a_deployment_would_make() -> None:
     nodes = [node(f"n{number}", labels={"topology.kubernetes.io/zone": f"z{number}"}) for number in range(3)]
 

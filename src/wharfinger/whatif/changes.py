@@ -59,7 +59,7 @@ def added_nodes(inventory: Inventory, more: MoreNodes) -> Iterator[tuple[Obj, li
     names = _free_names(inventory, more.like)
     for _ in range(more.count):
         node = _copy(like, next(names))
-        yield node, [_moved(pod, node["metadata"]["name"]) for _, pod in daemons]
+        yield node, [_moved(inventory, ref, pod, node["metadata"]["name"]) for ref, pod in daemons]
 
 
 def cordoned(node: Obj) -> Obj:
@@ -102,9 +102,9 @@ def _passing(taint: Obj) -> bool:
     return key.startswith(_PASSING_TAINTS_PREFIX) and key.removeprefix(_PASSING_TAINTS_PREFIX) in _PASSING_TAINTS
 
 
-def _moved(pod: Obj, node: str) -> Obj:
+def _moved(inventory: Inventory, ref: Ref, pod: Obj, node: str) -> Obj:
     again = made_again(pod)
-    name = joined(str(again["metadata"].get("name")), node)
+    name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node))
     return {**again, "metadata": {**again["metadata"], "name": name}, "spec": {**again["spec"], "nodeName": node}}
 
 

@@ -21,7 +21,8 @@ from wharfinger.whatif.inventory import Inventory, Obj, Ref, controller, ended, 
 from wharfinger.whatif.workloads import pod_from, template_of
 
 KIND = "DaemonSet"
-_NAME_LIMIT = 253
+_NAME_LIMIT = 240
+"""Characters of a pod's name; a name has 253."""
 _EVERYWHERE = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -49,10 +50,9 @@ def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
     }
     for ref in asked:
         obj = inventory.get(ref)
+        unserved = [node for node in nodes if (ref, node.name) not in served]
         try:
-            yield from (
-                () if obj is None else _made(ref, obj, [node for node in nodes if (ref, node.name) not in served])
-            )
+            yield from () if obj is None else _made(inventory, ref, obj, unserved)
         except InvalidObject as error:
             raise InvalidObject(f"{ref}: {error}") from None
 
@@ -85,13 +85,14 @@ def is_daemon(ref: Ref, pod: Obj) -> bool:
     return owner is not None and owner.kind in (KIND, "Node")
 
 
-def _made(ref: Ref, obj: Obj, nodes: Iterable[Node]) -> Iterator[Obj]:
+def _made(inventory: Inventory, ref: Ref, obj: Obj, nodes: Iterable[Node]) -> Iterator[Obj]:
     template = template_of(ref, obj)
     wanted = _tolerant(pod_from(ref, template, ref.name[:200]))
     pod = pod_from_mapping(wanted)
     for node in nodes:
         if _should_run(pod, node):
-            yield _pinned(wanted, joined(ref.name, node.name), node.name)
+            name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node.name))
+            yield _pinned(wanted, name, node.name)
 
 
 def _should_run(pod: Pod, node: Node) -> bool:

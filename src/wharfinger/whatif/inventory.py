@@ -5,6 +5,7 @@ Everything stays a plain mapping: what decisions read of it is decoded by the si
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -64,6 +65,11 @@ class Inventory:
     def of_kind(self, *kinds: str) -> list[tuple[Ref, Obj]]:
         """All objects of these kinds."""
         return [(ref, obj) for ref, obj in self._objects.items() if ref.kind in kinds]
+
+    def free_name(self, kind: str, namespace: str, name: str) -> str:
+        """The name, or the first like it with a number behind, that no object of the kind has."""
+        candidates = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        return next(free for free in candidates if Ref(kind, namespace, free) not in self._objects)
 
     def controllers(self, ref: Ref, obj: Obj) -> Iterator[Ref]:
         """Who controls the object, and who controls that one, and so on, whether these are known or not.

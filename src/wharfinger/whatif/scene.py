@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,10 @@ class Scene:
         In the order in which they were given. Raises `InvalidObject`, `UsageError`.
         """
         found = [self._subject(ref, Cause.GIVEN) for ref in self._given if self._to_place(ref)]
-        for obj in (
-            *workloads.missing_pods(self.inventory, self._given),
-            *daemons.missing_pods(self.inventory, self._given),
-        ):
+        made = chain(
+            workloads.missing_pods(self.inventory, self._given), daemons.missing_pods(self.inventory, self._given)
+        )
+        for obj in made:  # one by one: each takes a name that is free by then
             ref = self.inventory.put(obj)
             self._put(ref, obj)
             if ref.kind == _POD:
