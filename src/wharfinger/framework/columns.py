@@ -23,6 +23,8 @@ from wharfinger.model.selectors import Taint
 IntColumn = NDArray[np.int64]
 BoolColumn = NDArray[np.bool_]
 RowNumbers = NDArray[np.intp]
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: spreads the bits of what it multiplies (Knuth's multiplicative hashing)."""
 NO_TAINTS: tuple[Taint, ...] = ()
 _LABEL_COLUMNS = 128
 """Label keys whose columns are kept; pods may ask for any number of keys, so the oldest column is dropped."""
@@ -60,6 +62,14 @@ class NodeNames:
     def hashes(self) -> NDArray[np.uint64]:
         """A hash of each name, for breaking ties."""
         return np.fromiter((name_hash(name) for name in self.names), dtype=np.uint64, count=len(self.names))
+
+    def tie_break(self, rows: RowNumbers, uid: str) -> NDArray[np.uint64]:
+        """A number for each of these rows, of equal nodes the highest goes first.
+
+        Made of the names and the pod's uid: the same on every machine, and spread evenly over the nodes.
+        """
+        numbers: NDArray[np.uint64] = (self.hashes[rows] ^ np.uint64(name_hash(uid))) * _MIX
+        return numbers
 
     @cached_property
     def alphabetical(self) -> NDArray[np.intp]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.calls import ask
-from wharfinger.framework.columns import IntColumn, RowNumbers, name_hash
+from wharfinger.framework.columns import IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_plugins import skips_score
@@ -28,9 +28,6 @@ from wharfinger.model.pod import Pod
 ALL_ROWS = slice(None)
 PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSelection], Status]]"
 """A plugin's name and its PreScore."""
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio: spreads the bits of what it multiplies (Knuth's multiplicative hashing)."""
 
 
 @dataclass(slots=True)
@@ -136,7 +133,5 @@ def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[in
 
 def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> NDArray[np.uint64]:
     """A number for each of these positions: the highest goes first, of equal ones the first."""
-    hashes = snapshot.node_columns.names.hashes
     rows = places if isinstance(scores.rows, slice) else scores.rows[places]
-    numbers: NDArray[np.uint64] = (hashes[rows] ^ np.uint64(name_hash(pod.uid))) * _MIX
-    return numbers
+    return snapshot.node_columns.names.tie_break(rows, pod.uid)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 
+import numpy as np
+
 from wharfinger.framework import message
 from wharfinger.framework.columns import name_hash
 from wharfinger.framework.cycle_state import CycleState
@@ -143,8 +145,8 @@ def _from_somewhere(rows: Sequence[int], pod: Pod) -> Iterator[int]:
 
 def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
     least = min(candidates.values())
-    equal = [row for row, cost in candidates.items() if cost == least]
-    return min(equal, key=lambda row: (name_hash(f"{pod.uid}/{snapshot.names[row]}"), row))
+    equal = np.array(sorted(row for row, cost in candidates.items() if cost == least), dtype=np.intp)
+    return int(equal[snapshot.node_columns.names.tie_break(equal, pod.uid).argmax()])
 
 
 def _explained(nodes: int, tried: int, refusals: Sequence[Status]) -> str:
