@@ -49,7 +49,7 @@ class Bench:
             assert thing is not None
             self.cache.set_surrounding(thing)
         self._number = 0
-        for manifest in workload.first():
+        for manifest in workload.first(nodes):
             # Bound round robin where they need not be anywhere in particular: deciding would only take longer.
             self._bind_first(scheduled(manifest, self._next()), nodes)
 

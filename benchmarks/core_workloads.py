@@ -135,12 +135,12 @@ class Workload:
     """Templates, and how many of each are bound first."""
     objects: tuple[Manifest, ...] = ()
     preempts: bool = False
-    """Whether each pod needs others to leave first."""
+    """Whether each pod needs others to leave first: then `before` is said for 5,000 nodes, and grows with them."""
 
-    def first(self) -> Iterator[Manifest]:
+    def first(self, nodes: int) -> Iterator[Manifest]:
         """The pods that are bound before the measurement."""
         for kind, (template, number) in enumerate(self.before):
-            for count in range(number):
+            for count in range(number * nodes // 5000 if self.preempts else number):
                 yield template(f"init-{kind}-{count}")
 
     def pods(self, number: int) -> list[Manifest]:
