@@ -86,6 +86,7 @@ def test_what_pre_filter_noted_is_there_for_the_node_form(profile_of: MakeProfil
 
         def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:
             state.write(self.name, pod.priority)
+            state.carry(self.name, {"limit": pod.priority})
             return PreFilterResult()
 
         def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
@@ -97,3 +98,5 @@ def test_what_pre_filter_noted_is_there_for_the_node_form(profile_of: MakeProfil
     assert [name for name, refused in evaluation.verdicts().items() if refused] == ["n1"]
     assert profile.verify(pod("a", priority=1), CROWDED, "n1").reasons == ("full",)
     assert profile.evaluate(pod("b", priority=2), CROWDED).feasible_count == 5
+    for _ in range(2):
+        assert profile.evaluate(pod("a", priority=1), CROWDED).state.baggage == {"Limit": {"limit": 1}}

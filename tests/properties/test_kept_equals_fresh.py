@@ -49,7 +49,7 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
 
 
 @given(histories(), st.lists(pods(), min_size=1, max_size=2), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_is_kept_between_decisions_changes_none(
     history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:

@@ -110,6 +110,8 @@ class Searcher:
         local = self._local.of(pod, snapshot)
         table = local.table
         search = Search(snapshot, local, table.codes, table.statuses, table.positions, alive=table.alive)
+        for plugin, data in table.state.baggage.items():  # of PreFilters that were asked once for the whole class
+            state.carry(plugin, data)
         said = self._pre_filter(local, state, pod, snapshot)
         search.rejection, search.restricting = said.rejection, said.restricting
         if said.possible is not None and said.rejection is None:
