@@ -58,6 +58,22 @@ def test_old_decisions_are_told_in_full_after_the_cluster_has_changed(cluster: D
     assert "NodeUnschedulable: node(s) were unschedulable" in text
 
 
+def test_a_decision_whose_state_is_compacted_is_said_to_be_out_of_reach(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    etcd.put(f"{NODES}n", node("n"))
+    etcd.put(f"{PODS}default/web", pod("web"))
+    wait_until(lambda: "web" in bound_pods(etcd), 20, "web bound")
+    etcd.put(f"{NODES}n", node("n", cpu="8"))
+    etcd.call("/kv/compaction", {"revision": str(etcd.revision())})
+
+    answer = cluster.cli("explain", "pod", "default/web", "--nodes", check=False)
+
+    assert answer.returncode == 1
+    assert "is compacted in etcd" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+    assert "default/web is bound to n" in cluster.cli("explain", "pod", "default/web").stdout
+
+
 def test_what_cannot_be_told_is_said_in_one_line(cluster: DevTree) -> None:
     missing = cluster.cli("explain", "pod", "default/nobody", "--nodes", check=False)
     misused = cluster.cli("explain", "pod", "default/nobody", "--attempt", "1", check=False)
