@@ -12,9 +12,9 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from wharfinger.framework import message
-from wharfinger.framework.columns import name_hash
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
+from wharfinger.framework.node_names import name_hash
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
