@@ -71,8 +71,8 @@ class Placements:
         self._metrics = metrics
         self._utc_now = utc_now
         self._clock = clock
-        self._starts: dict[str, int] = {}
-        """Where the next decision of a sampling profile begins, by profile."""
+        self._start = 0
+        """Where the next decision of a sampling profile begins; one for all profiles, as in kube-scheduler."""
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
@@ -141,9 +141,9 @@ class Placements:
         gate = profile.gate(pod)
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
-        start = self._starts.get(profile.name, 0)
+        start = self._start
         evaluation = profile.evaluate(pod, snapshot, start=start)
-        self._starts[profile.name] = evaluation.next_start
+        self._start = evaluation.next_start
         node_name = evaluation.node
         self._metrics.algorithm_duration.observe(self._clock() - began)
         computation = self._computation(pod, profile, snapshot, began, feasible=evaluation.feasible_count, start=start)
