@@ -15,12 +15,13 @@ from wharfinger.framework.columns import BoolColumn, IntColumn, NodeColumns, Pod
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.rows import Rows
-from wharfinger.model.node import Node
+from wharfinger.model.node import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Node
 from wharfinger.model.pod import HostPort, Pod
 from wharfinger.model.selectors import Taint
 from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 Nominations: TypeAlias = "Mapping[str, tuple[Pod, ...]]"
+_ALWAYS = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
 NO_NOMINATIONS: Nominations = MappingProxyType({})
 
 
@@ -106,6 +107,8 @@ class Snapshot:
 
     def requested(self, resource: str) -> IntColumn:
         """What the pods on each node request; for `pods`, how many they are. 0 for a resource that no node offers."""
+        if resource not in _ALWAYS and not self.allocatable(resource).any():
+            return self.node_columns.names.zeros  # there may be a column still, of a node that is gone
         return self.pod_columns.requested.get(resource, self.node_columns.names.zeros)
 
     def requested_for_scoring(self, resource: str) -> IntColumn:
