@@ -65,6 +65,13 @@ def test_copies_take_no_name_of_a_pod_that_is_there() -> None:
     assert found.after.resources["cpu"].requested == 3500
 
 
+def test_a_pod_that_the_live_state_has_placed_stands_for_more_of_its_kind() -> None:
+    found = count(pod("web"), live=[node("a"), pod("web", nodeName="a")])
+
+    assert found.fits == 3
+    assert (found.before.resources["cpu"].requested, found.after.resources["cpu"].requested) == (1000, 4000)
+
+
 def test_a_workload_stands_for_its_template() -> None:
     found = count(workload("Deployment", "web", replicas=7), live=[node("a")])
 
