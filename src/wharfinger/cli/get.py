@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from wharfinger.cli import rows
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.cli.rows import Usage
+from wharfinger.cli.rows import Usage, columns, table_rows
 from wharfinger.cli.stored import Stored, every, one, pod_key
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
@@ -105,19 +103,3 @@ async def _get_invalid(connection: Connection, kind: Kind, namespace: str, name:
 def _key(entry: Stored) -> str:
     """The key as text that any terminal takes; bytes that are no UTF-8 are shown escaped."""
     return entry.kv.key.encode(errors="surrogateescape").decode(errors="backslashreplace")
-
-
-def columns(kind: Kind) -> Columns:
-    """The table of a kind."""
-    if kind is POD:
-        return Columns(*rows.POD_HEADINGS)
-    return Columns(*(rows.NODE_HEADINGS if kind is NODE else rows.OTHER_HEADINGS))
-
-
-def table_rows(kind: Kind, found: Iterable[Stored], usage: Usage, now: datetime) -> list[tuple[str, ...]]:
-    """The rows of a kind's table."""
-    if kind is POD:
-        return [rows.pod_row(entry, now) for entry in found]
-    if kind is NODE:
-        return [rows.node_row(entry, usage, now) for entry in found]
-    return [rows.other_row(entry, now) for entry in found]

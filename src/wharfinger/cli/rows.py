@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from wharfinger.cli.output import Columns
 from wharfinger.cli.stored import Stored
+from wharfinger.manifests.kinds import NODE, POD, Kind
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
 from wharfinger.model.quantities import format_bytes, format_cpu
@@ -14,6 +16,8 @@ from wharfinger.model.quantities import format_bytes, format_cpu
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
 OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
+PREEMPTED = "PreemptionByScheduler"
+"""The reason of a victim's condition DisruptionTarget."""
 VICTIMS = 5
 """Victims named in one line."""
 _UNKNOWN = "<unknown>"
@@ -95,7 +99,9 @@ def preemption(node: str, victims: Sequence[str]) -> str:
 
 
 def pod_reason(pod: Pod) -> str:
-    """Why a pending pod is not placed, as its condition says; empty for any other."""
+    """Why a pending pod is not placed, as its condition says, or that a pod was preempted; empty for any other."""
+    if pod.disruption_target and not pod.finished:
+        return PREEMPTED
     if pod.bound or pod.condition is None or pod.condition[0] == "True":
         return ""
     return pod.condition[1]
@@ -163,3 +169,19 @@ def duration(seconds: float) -> str:
     if whole < 48 * 3600:
         return f"{whole // 3600}h"
     return f"{whole // 86400}d"
+
+
+def columns(kind: Kind) -> Columns:
+    """The table of a kind."""
+    if kind is POD:
+        return Columns(*POD_HEADINGS)
+    return Columns(*(NODE_HEADINGS if kind is NODE else OTHER_HEADINGS))
+
+
+def table_rows(kind: Kind, found: Iterable[Stored], usage: Usage, now: datetime) -> list[tuple[str, ...]]:
+    """The rows of a kind's table."""
+    if kind is POD:
+        return [pod_row(entry, now) for entry in found]
+    if kind is NODE:
+        return [node_row(entry, usage, now) for entry in found]
+    return [other_row(entry, now) for entry in found]

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 
 import typer
 
-from wharfinger.cli.get import columns, table_rows
 from wharfinger.cli.options import Connection
 from wharfinger.cli.output import Columns, Output, plain, to_text
-from wharfinger.cli.rows import Usage
+from wharfinger.cli.rows import Usage, columns, table_rows
 from wharfinger.cli.stored import Stored, every, read
 from wharfinger.errors import Compacted
 from wharfinger.manifests.kinds import NODE, POD, Kind
