@@ -194,6 +194,16 @@ def test_describe_tells_what_scheduling_knows(shell: Shell, url: str) -> None:
     assert [shell.namespace, "here", "100m", "0"] in [line.split()[:4] for line in about_node.splitlines()]
 
 
+def test_describe_and_get_tell_that_a_victim_leaves(shell: Shell) -> None:
+    message = "default-scheduler: preempting to accommodate a higher priority pod prod/high"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
+    victim = {**shell.pod("victim", nodeName="n"), "status": {"conditions": [condition]}}
+    shell("apply", "-f", shell.file([victim]))
+
+    assert f"Disruption:       {message}" in shell("describe", "pod", f"{shell.namespace}/victim").out.splitlines()
+    assert "PreemptionByScheduler" in shell("get", "pods", "-n", shell.namespace).out
+
+
 def test_pending_groups_pods_by_reason(shell: Shell, url: str) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
     for name in ("a", "b"):

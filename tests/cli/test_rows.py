@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from wharfinger.cli.output import Columns
-from wharfinger.cli.rows import Usage, age, duration, pod_status
+from wharfinger.cli.rows import Usage, age, duration, pod_reason, pod_status
 from wharfinger.model.pod import Pod
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -51,6 +51,12 @@ def test_one_word_says_where_a_pod_stands() -> None:
     ]
 
     assert [pod_status(pod) for pod in pods] == ["Pending", "Bound", "Gated", "Running", "Terminating"]
+
+
+def test_a_victim_of_preemption_says_so() -> None:
+    victim = Pod("ns", "a", "u", node_name="n1", deletion_timestamp="2026-01-02T12:00:00Z", disruption_target=True)
+
+    assert (pod_status(victim), pod_reason(victim)) == ("Terminating", "PreemptionByScheduler")
 
 
 def test_columns_are_as_wide_as_their_widest_cell_and_stay_so() -> None:

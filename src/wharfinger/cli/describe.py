@@ -16,6 +16,7 @@ from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
+from wharfinger.manifests.edit import DISRUPTION_TARGET
 from wharfinger.manifests.kinds import NODE, POD
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
@@ -75,6 +76,7 @@ def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now:
             ("UID", pod.uid),
             ("Created", _when(pod.creation_timestamp, now)),
             ("Status", rows.pod_status(pod)),
+            ("Disruption", _disruption(found)),
             ("Node", pod.node_name or "<none>"),
             ("Nominated node", pod.nominated_node_name),
             ("Scheduler", pod.scheduler_name),
@@ -132,6 +134,16 @@ def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: date
         lines += _block("Preempts", record.victims)
     lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
     return lines
+
+
+def _disruption(found: Stored) -> str:
+    """For whom the pod has to leave, or why else it is about to: what its condition DisruptionTarget says."""
+    status = found.mapping().get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    for condition in conditions if isinstance(conditions, list) else ():
+        if (condition.get("type"), condition.get("status")) == (DISRUPTION_TARGET, "True"):
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
 
 
 def _annotation(found: Stored, name: str) -> str:
