@@ -2,6 +2,7 @@
 #
 #   make demo    what wharfinger does, on a real cluster's pods
 #   make test    all tests, with real servers
+#   make bench   how many decisions a second, and attempts; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 
 PYTHON ?= python3
@@ -29,6 +30,7 @@ types: setup
 	@$(BIN)/mypy
 
 bench: setup
+	@$(BIN)/python benchmarks/core.py --nodes 5000
 	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
 
 # The environment is made again from what pyproject.toml names whenever that changes.

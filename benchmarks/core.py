@@ -26,6 +26,8 @@ from wharfinger.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
 
+FEWEST = 3
+"""Nodes: one in each zone."""
 ROUNDS = 5
 """Parts of the measured pods; the median of their times counts, so that a neighbour's burst does not."""
 
@@ -127,6 +129,8 @@ def main() -> None:
     options.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="may be repeated; default all")
     options.add_argument("--pods", type=int, default=2000, help="measured; a tenth more warms up")
     given = options.parse_args()
+    if given.nodes < FEWEST:
+        options.error(f"--nodes: the workloads have three zones, and need {FEWEST} nodes")
     for name in given.workload or WORKLOADS:
         print(json.dumps(measure(WORKLOADS[name], given.nodes, given.pods)), flush=True)
 
