@@ -66,6 +66,7 @@ class Effort:
     state: CycleState
     """What the placement's plugins carried for their binding points."""
     rules: AcrossNodes
+    """Of the pod as it is now."""
     began: float
     tries: int = 0
     may_wait: bool = False
@@ -138,10 +139,10 @@ class Bindings:
             return Gone(reason="not-ours", detail=f"this worker has no profile {found.pod.scheduler_name}")
         rules = across_nodes.rules_of(found.pod, profile, self._cache.surroundings)
         effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
-        for turn in range(TURNS if rules.leans else 1):
-            effort.may_wait = rules.leans and turn < TURNS - 1
+        for turn in range(TURNS):
+            effort.may_wait = turn < TURNS - 1
             async with contextlib.AsyncExitStack() as stack:
-                for namespace in sorted(rules.looks_at):  # each compares what the former one rewrote
+                for namespace in sorted(effort.rules.looks_at):  # each compares what the former one rewrote
                     await stack.enter_async_context(self._lock(keys.bound(namespace)))
                 outcome = await self._on_nodes(effort)
             if outcome is not None:
@@ -173,6 +174,7 @@ class Bindings:
             if gone is not None:
                 self._cache.forget_unsent(effort.found.pod.identity)
                 return gone
+            effort.rules = across_nodes.rules_of(effort.found.pod, effort.profile, self._cache.surroundings)
             effort.lost = self._verification.refusal(effort.found.pod, node_name, effort.placed, effort.rules)
             if effort.lost:
                 return None

@@ -6,8 +6,9 @@
     graceful    mark, with a deletion timestamp   ──► whoever runs the pod ends it, and deletes the key
 
 Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
-still be pending; and its attempt record, which must be the one that names the victims. So nobody is evicted for a pod
-that has vanished, is bound, or has decided otherwise; and what was done already is found done when this runs again.
+still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
+nobody is evicted for a pod that has vanished, is bound, has decided otherwise, or has lost its nomination to a more
+important one; and what was done already is found done when this runs again.
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ class Saga:
             complete=self.complete,
         )
 
+    def lapsed(self, revision: int = 0) -> Evicted:
+        """The rest is not to be evicted any more: place the preemptor again, on a state that shows why."""
+        self.complete, self.revision = False, max(self.revision, revision)
+        return self.outcome()
+
 
 class Evictions:
     """Evicts for the attempts of one worker."""
@@ -105,14 +111,23 @@ class Evictions:
         found = await self._standings.read(life)
         if isinstance(found, Gone):
             return found
-        saga = Saga(request, life, found)
+        saga = Saga(request, life, found, revision=found.read_at)
         try:
+            self._check_nomination(saga)
+            node = await self._store.get(keys.node(request.node))
+            if node.kv is None:  # and whoever was there is gone with it
+                return saga.lapsed(node.revision)
             await self._clear_lower_nominations(saga)
             for victim in request.victims:
                 await self._evict(saga, victim)
         except Superseded as ended:
             return ended.outcome
         return saga.outcome()
+
+    def _check_nomination(self, saga: Saga) -> None:
+        """Whether the room is still promised to the preemptor; raises `Superseded`."""
+        if saga.preemptor.pod.nominated_node_name != saga.request.node:
+            raise Superseded(saga.lapsed())
 
     async def _evict(self, saga: Saga, victim: Victim) -> None:
         """Mark and delete one victim, unless it is none any more."""
@@ -215,8 +230,9 @@ class Evictions:
             if isinstance(found, Gone):
                 raise Superseded(found)
             if record is None or record.mod_revision != saga.request.record_revision:
-                raise Superseded(saga.outcome().model_copy(update={"complete": False}))
+                raise Superseded(saga.lapsed())
             saga.preemptor = found
+            self._check_nomination(saga)
             if current is None or current.mod_revision != kv.mod_revision:
                 return False, current
 

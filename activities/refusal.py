@@ -50,8 +50,8 @@ class Refusals:
         """Write condition, nomination and record; Gone when the pod needs none any more.
 
         Repeated for as long as the pod changes under it: what matters is read again each time. A nomination that
-        would not help any more is left out, with its victims. Raises `StoreError`; running it again is safe, also
-        after an answer that was lost.
+        would not help any more, or that etcd has no room for, is left out, with its victims. Raises `StoreError`;
+        running it again is safe, also after an answer that was lost.
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
         found = self._standings.from_cache(life) or await self._standings.read(life)
@@ -61,7 +61,13 @@ class Refusals:
             self._cache.forget_unsent(found.pod.identity)
             if request.victims and not self._makes_room(request, found.pod):
                 request, nominated = without_nomination(request), False
-            answer = await self._write(request, found)
+            try:
+                answer = await self._write(request, found)
+            except RequestTooLarge:
+                if not request.victims:
+                    raise
+                request, nominated = without_nomination(request), False
+                continue
             if answer.succeeded:
                 return Recorded(revision=answer.revision, nominated=nominated)
             if len(answer.reads) > 1 and not await self._caught_up_with(answer.reads[1]):
@@ -101,14 +107,21 @@ class Refusals:
             reason=request.reason,
             message=request.message,
             now=now,
-            nominated_node_name=request.nominated_node,
+            nominated_node_name=request.nominated_node or self._kept(found.pod),
         )
         if value is not None:
             try:
                 return await self._store.txn(compares, [Put(pod_key, value), *writes], reads)
             except RequestTooLarge:
-                pass  # no room for the condition in a pod of this size; the reason is kept in the record
+                if request.victims:
+                    raise
+                # No room for the condition in a pod of this size; the reason is kept in the record.
         return await self._store.txn(compares, writes, reads)
+
+    def _kept(self, pod: Pod) -> str:
+        """The nomination that stays though the attempt names no node: whoever is in the way there is leaving."""
+        leaving = preemption.leaving(pod, self._cache.snapshot(), self._utc_now())
+        return pod.nominated_node_name if leaving.present else ""
 
     def _record(self, request: RefusalInput, found: StoredPod, now: str) -> AttemptRecord:
         return AttemptRecord(

@@ -44,6 +44,8 @@ class Seen(NamedTuple):
     nominated: tuple[Pod, ...]
     anti_affinity: int
     """Its epoch."""
+    namespace_labels: Mapping[str, str]
+    """What others' terms may select the pod's namespace by."""
 
 
 class Verification:
@@ -105,11 +107,13 @@ class Verification:
             and seen.node is now.node
             and seen.nominated == now.nominated
             and seen.anti_affinity == now.anti_affinity
+            and seen.namespace_labels == now.namespace_labels
         )
 
     def _seen(self, pod: Pod, node_name: str) -> Seen:
         cache = self._cache
-        return Seen(pod, cache.node_info(node_name), cache.nominated_on(node_name), cache.anti_affinity.epoch)
+        labels = cache.surroundings.namespace_labels(pod.namespace)
+        return Seen(pod, cache.node_info(node_name), cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
 
 
 def sees_beyond(plugin: Plugin) -> bool:

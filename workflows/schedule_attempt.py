@@ -35,7 +35,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.chain import backoff, has_chain_policy
+    from wharfinger.contracts.chain import backoff, details, has_chain_policy, required
     from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD
     from wharfinger.contracts.refusals import evict_input, refusal_input, rejection
@@ -68,6 +68,8 @@ POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 
+ONLY_ASSUMED = "OnlyAssumed"
+"""Stands for the event where none was waited for."""
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 SUMMARY_LIMIT = 120
@@ -148,7 +150,7 @@ class ScheduleAttempt:
                     namespace=pod.namespace,
                     name=pod.name,
                     uid=pod.uid,
-                    revision=max(pod.revision, previous_wake().revision),
+                    revision=max(pod.revision, required_revision()),
                     workflow_id=info.workflow_id,
                     run_id=info.run_id,
                 ),
@@ -218,14 +220,19 @@ class ScheduleAttempt:
 
     def _contended(self, contended: Contended) -> NoReturn:
         self._outcome = "contended"
-        raise ApplicationError(contended.message, type=FailureType.CONTENDED, category=ApplicationErrorCategory.BENIGN)
+        raise ApplicationError(
+            contended.message,
+            *details(Wake(), required_revision()),
+            type=FailureType.CONTENDED,
+            category=ApplicationErrorCategory.BENIGN,
+        )
 
     async def _refuse(self, pod: AttemptInput, refused: Refused) -> AttemptResult:
         """Record and park, then end as Unschedulable; a refusal by assumed pods only ends at once.
 
         No event would wake the latter when an assumption fails: nothing changes in etcd then.
         """
-        wake, delay = Wake(), None
+        wake, delay = Wake(event=ONLY_ASSUMED), None
         if not refused.only_assumed:
             recorded = await self._record(pod, self._refusal(pod, refused))
             refused_at = workflow.time()
@@ -242,7 +249,7 @@ class ScheduleAttempt:
                 wake = Wake(revision=room.revision, event="NominationLapsed")
         raise ApplicationError(
             refused.message,
-            wake.model_dump(exclude_defaults=True),  # the next attempt must have seen this revision
+            *details(wake, required_revision()),
             type=FailureType.UNSCHEDULABLE,
             category=ApplicationErrorCategory.BENIGN,
             next_retry_delay=delay,
@@ -331,7 +338,9 @@ class ScheduleAttempt:
                     run_id=workflow.info().run_id,
                 ),
             )
-        raise ApplicationError(message, type=kind, non_retryable=final) from error
+        raise ApplicationError(
+            message, *details(Wake(), required_revision()), type=kind, non_retryable=final
+        ) from error
 
     async def _record(self, pod: AttemptInput, request: RefusalInput) -> RefusalOutcome:
         return await workflow.execute_activity_method(
@@ -374,12 +383,10 @@ def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAt
     return present.updated(SearchAttributePair(POD_KEY, title(pod)))
 
 
-def previous_wake() -> Wake:
-    """What woke the attempt before this one; its revision must be seen before deciding anew."""
+def required_revision() -> int:
+    """What the attempt before this one says must be seen before deciding anew; 0 = nothing."""
     failure = workflow.get_last_failure()
-    if isinstance(failure, ApplicationError) and failure.details:
-        return Wake.model_validate(failure.details[0])
-    return Wake()
+    return required(failure.details) if isinstance(failure, ApplicationError) else 0
 
 
 def title(pod: AttemptInput) -> str:

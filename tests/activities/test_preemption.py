@@ -19,8 +19,10 @@ from wharfinger.activities import preemption
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
+from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
+from wharfinger.registry.store import Put
 from wharfinger.settings import BindSettings
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)
@@ -319,6 +321,96 @@ async def test_nobody_is_evicted_for_a_record_that_was_replaced(world: World) ->
 
     assert outcome == Evicted(complete=False)
     assert await changes_of(world, "low-1") == []
+
+
+async def test_nobody_is_evicted_for_a_nomination_that_a_more_important_pod_has_taken_away(world: World) -> None:
+    """Steps: A is nominated; before it evicts, B, more important, takes the node and clears A's nomination. A's
+    record still names its victims, but their room would be B's.
+    """
+    await full_node(world, "low-1", "low-2")
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand)
+    request = eviction(refused, await nominate(hand, refused))
+    await world.change_pod("high", lambda pod: pod["status"].pop("nominatedNodeName"))
+
+    outcome = await hand.activities.evict(request)
+
+    assert isinstance(outcome, Evicted)
+    assert (outcome.evicted, outcome.complete) == ((), False)
+    assert outcome.revision == world.store.revision
+    assert [await changes_of(world, name) for name in ("low-1", "low-2")] == [[], []]
+
+
+async def test_an_eviction_stops_where_it_is_when_the_nomination_is_taken_away(world: World) -> None:
+    await full_node(world, "low-1", "low-2")
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand, cpu="2")
+    request = eviction(refused, await nominate(hand, refused))
+    sent = 0
+
+    async def meanwhile(_: Any, __: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            await world.change_pod("high", lambda pod: pod["status"].pop("nominatedNodeName"))
+
+    hand.store.before_txn = meanwhile
+
+    outcome = await hand.activities.evict(request)
+
+    assert isinstance(outcome, Evicted)
+    assert (outcome.evicted, outcome.complete) == ((request.victims[0].pod,), False)
+    assert await changes_of(world, request.victims[1].pod.removeprefix("default/")) == []
+
+
+async def test_nobody_is_evicted_from_a_node_that_is_gone(world: World) -> None:
+    await full_node(world, "low-1")
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand)
+    request = eviction(refused, await nominate(hand, refused))
+    await world.store.delete(keys.node("node-1"))
+
+    outcome = await hand.activities.evict(request)
+
+    assert isinstance(outcome, Evicted)
+    assert not outcome.complete
+    assert await changes_of(world, "low-1") == []
+
+
+async def test_a_plugin_that_fails_while_victims_leave_does_not_take_the_nomination_away(world: World) -> None:
+    """Without its nomination the pod would not know whom it waits for, and preempt others."""
+    await full_node(world, "low-1")
+    await full_node(world, "low-2", name="node-2")
+    hand = await world.hand()
+    refused = await preemptor(world, hand)
+    await hand.activities.evict(eviction(refused, await nominate(hand, refused)))
+    await hand.seen()
+
+    await hand.record("high", attempt=2, reason="SchedulerError", message="a plugin broke", rejectors=())
+    await hand.seen()
+
+    assert (await world.pod("high"))["status"]["nominatedNodeName"] == refused.nominated_node
+    assert (await hand.refused("high")).victims == ()
+
+
+async def test_nobody_is_evicted_for_a_pod_too_large_for_its_nomination(world: World) -> None:
+    """It could not be written bound either."""
+    await full_node(world, "low-1")
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand)
+
+    async def too_large(_: Any, success: Any) -> None:
+        if any(isinstance(one, Put) and one.key.startswith(keys.PODS) for one in success):
+            raise RequestTooLarge("etcdserver: request is too large")
+
+    hand.store.before_txn = too_large
+
+    recorded = await hand.activities.record_refusal(refusal(refused))
+
+    assert isinstance(recorded, Recorded)
+    assert not recorded.nominated
+    record = await world.record_of("high")
+    assert (record.get("nominated_node", ""), list(record.get("victims", ()))) == ("", [])
 
 
 # --- the victims are not what they were -----------------------------------------------------------

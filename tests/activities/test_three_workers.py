@@ -23,6 +23,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import Namespace
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, TxnResult, Unmoved
@@ -207,6 +208,55 @@ async def test_binds_with_rules_of_one_worker_follow_each_other_without_conflict
 
     assert [outcome.kind for outcome in outcomes] == ["bound", "bound"]
     assert hand.conflicts("bound") == hand.conflicts("terms") == 0
+
+
+async def test_a_pod_relabelled_during_its_bind_is_bound_by_the_rules_it_has_then(either: World) -> None:
+    """Steps: a pod follows pods of its kind and is none itself; while it is bound it becomes one, and at the same time
+    another one. Neither follows the other unless the rule is asked for again.
+    """
+    await either.put_pod("web-0", labels={"app": "web"}, spec={"nodeName": "node-1"} | together("web"))
+    for name in ("web-1", "web-2"):
+        await either.put_pod(name, labels={"app": "none" if name == "web-1" else "web"}, spec=together("web"))
+    one, two = await either.hand(settings=CALM), await either.hand(settings=CALM)
+    placed = moved_to(await one.placed("web-1"), "node-1")
+    sent = 0
+
+    async def meanwhile(_: Any, __: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if sent == 1:  # relabelled, and the only pod that it followed is gone
+            await either.change_pod("web-1", lambda pod: pod["metadata"].update(labels={"app": "web"}))
+            await either.store.delete(keys.pod("default", "web-0"))
+            await either.seen()
+        elif sent == 2:
+            other = moved_to(await two.placed("web-2"), "node-3")
+            assert (await two.bind("web-2", other)).kind == "bound"
+
+    one.store.before_txn = meanwhile
+
+    await one.bind("web-1", placed)
+
+    assert (len(set((await bound(either)).values())) == 1) == holds(either)
+
+
+async def test_a_namespace_relabelled_into_a_rule_is_seen_by_a_placement_that_nothing_else_has_touched(
+    world: World,
+) -> None:
+    """Steps: a plain pod is placed beside a loner that keeps away from pods of red namespaces; then its own becomes
+    red, which this worker's watch has shown before the bind.
+    """
+    for name in ("node-1", "node-2"):
+        await world.put_node(name, labels={ZONE: "a"})
+    red = {"namespaceSelector": {"matchLabels": {"color": "red"}}}
+    await world.put_pod("loner", labels={"app": "loner"}, spec={"nodeName": "node-2"} | apart("web", **red))
+    await world.put_pod("web", labels={"app": "web"})
+    hand = await world.hand(settings=CALM)
+    placed = await hand.placed("web")
+    hand.cache.set_surrounding(Namespace("default", {"color": "red"}))
+
+    outcome = await hand.bind("web", placed)
+
+    assert outcome.kind == "contended"
 
 
 class AtMostTwo:

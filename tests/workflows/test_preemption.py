@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting
+from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting, refused
 from tests.workflows.test_schedule_attempt import types
 from wharfinger.contracts.eviction import Evicted, EvictInput
-from wharfinger.contracts.scheduling import PlaceInput, Recorded, RefusalInput, Wake
+from wharfinger.contracts.scheduling import Bound, Contended, PlaceInput, PlaceOutcome, Recorded, RefusalInput, Wake
 
 VICTIM_GONE = Wake(revision=15, event="AssignedPodDelete", object="default/low", plugin="NodeResourcesFit")
 
@@ -140,3 +141,40 @@ async def test_a_wake_while_victims_are_evicted_counts(stage: Stage) -> None:
     await woken
 
     assert (await handle.result()).attempt == 2
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        ApplicationError("behind", type="Behind"),
+        ApplicationError("a plugin broke", type="SchedulerError"),
+        refused(only_assumed=True),
+    ],
+    ids=["behind", "error", "only assumed"],
+)
+async def test_an_attempt_in_between_does_not_forget_what_must_have_been_seen_since_the_eviction(
+    stage: Stage, between: PlaceOutcome | BaseException
+) -> None:
+    """Steps: victims are evicted at revision 50; the next attempt fails on its way. The one after it, perhaps on a
+    worker that has seen none of this, would choose victims once more.
+    """
+    stage.activities.places = [preempting(), between, placed()]
+    stage.activities.evictions = [Evicted(evicted=("default/low",), revision=50)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", VICTIM_GONE)
+    await handle.result()
+
+    assert [request.revision for request in stage.activities.requests(PlaceInput)] == [0, 50, 50]
+
+
+async def test_contention_does_not_forget_it_either(stage: Stage) -> None:
+    stage.activities.places = [preempting(), placed()]
+    stage.activities.binds = [Contended(message="taken"), Bound(node="node-1", revision=60)]
+    stage.activities.evictions = [Evicted(evicted=("default/low",), revision=50)]
+    handle = await stage.start()
+    await stage.parked(handle.id)
+    await handle.signal("wake", VICTIM_GONE)
+    await handle.result()
+
+    assert [request.revision for request in stage.activities.requests(PlaceInput)] == [0, 50, 50]
