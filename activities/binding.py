@@ -39,7 +39,7 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Code, Status
 from wharfinger.model.node import Node
-from wharfinger.model.pod import PodIdentity, PodKey
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store, TxnResult
 from wharfinger.settings import BindSettings
@@ -132,7 +132,10 @@ class Bindings:
         placed = request.placed
         life = Life(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
         found = await self._look_up(life, request)
-        if not isinstance(found, StoredPod):
+        if isinstance(found, Bound):
+            return found
+        if isinstance(found, Gone):
+            self._unreserve_gone(request)
             return found
         profile = self._profiles.get(found.pod.scheduler_name)
         if profile is None:
@@ -327,6 +330,16 @@ class Bindings:
         pod = effort.found.pod
         self._cache.forget(pod.identity)
         effort.profile.unreserve(effort.state, pod, effort.placed.node)
+
+    def _unreserve_gone(self, request: BindInput) -> None:
+        """The placement's pod was gone already: as much of it is told as is known."""
+        placed = request.placed
+        known = self._cache.pods.get(PodKey(request.namespace, request.name))
+        if known is None or known.identity != identity_of(request):
+            known = Pod(request.namespace, request.name, placed.uid, create_revision=placed.create_revision)
+        profile = self._profiles.get(placed.computation.profile_name)
+        if profile is not None:
+            profile.unreserve(CycleState(placed.plugin_data), known, placed.node)
 
     def _tell_plugins(self, effort: Effort, node_name: str) -> None:
         """PostBind: the pod is bound whatever a plugin makes of it."""

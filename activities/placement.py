@@ -166,7 +166,7 @@ class Placements:
         elif not permission.status.ok:
             profile.unreserve(state, pod, node_name)
             return self._refused_by(pod, permission.status, computation)
-        self._cache.assume(pod, node_name)
+        self._cache.assume(pod, node_name, held=wait.seconds if wait is not None else 0.0)
         self._verification.decided(pod, node_name)
         ranking = evaluation.ranking(payload.RANKED_LIMIT)
         return Placed(

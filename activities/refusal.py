@@ -9,6 +9,7 @@ worker's snapshot of the moment, for the decision may be a while ago.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -16,13 +17,16 @@ from wharfinger.activities import preemption
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.contracts.scheduling import Recorded, RefusalInput, RefusalOutcome
-from wharfinger.errors import RequestTooLarge
+from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
+from wharfinger.errors import PluginError, RequestTooLarge
+from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.edit import refuse_pod
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store, TxnResult
+
+log = logging.getLogger(__name__)
 
 
 class Refusals:
@@ -55,6 +59,8 @@ class Refusals:
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
         found = self._standings.from_cache(life) or await self._standings.read(life)
+        if request.reserved_node:
+            self._unreserve(request, found)
         nominated = True
         while isinstance(found, StoredPod):
             # An assumption that an earlier step of this attempt left is of no use any more.
@@ -74,6 +80,16 @@ class Refusals:
                 request, nominated = without_nomination(request), False
             found = self._standings.of_stored(life, answer.reads[0], answer.revision)
         return found
+
+    def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
+        """The placement was held and then not permitted: nobody else tells the plugins that reserved for it."""
+        pod = found.pod if isinstance(found, StoredPod) else Pod(request.namespace, request.name, request.uid)
+        profile = self._profiles.get(pod.scheduler_name)
+        try:
+            if profile is not None:
+                profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
+        except PluginError as error:
+            log.warning("%s", error)
 
     def _makes_room(self, request: RefusalInput, pod: Pod) -> bool:
         """Whether the pod fits its nominated node as it is now, but for the victims; and no node with them."""

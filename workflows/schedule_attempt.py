@@ -37,7 +37,7 @@ with workflow.unsafe.imports_passed_through():
 
     from wharfinger.contracts.chain import backoff, details, has_chain_policy, required
     from wharfinger.contracts.eviction import Evicted
-    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD
+    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
     from wharfinger.contracts.refusals import evict_input, refusal_input, rejection
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
@@ -138,7 +138,8 @@ class ScheduleAttempt:
             case Placed() as placed:
                 rejected = await self._held(placed)
                 if rejected:
-                    return await self._reject(pod, placed, rejected)
+                    self._outcome = "refused"
+                    return await self._refuse(pod, rejection(placed, rejected), placed)
                 return await self._bind(pod, placed)
 
     async def _place(self, pod: AttemptInput) -> PlaceOutcome:
@@ -191,7 +192,8 @@ class ScheduleAttempt:
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError  # asked for while bind was out, and no node came of it
         if isinstance(outcome, Rejected):
-            return await self._reject(pod, placed, outcome)
+            self._outcome = "refused"
+            return await self._refuse(pod, rejection(placed, outcome))
         return self._contended(outcome)
 
     async def _held(self, placed: Placed) -> Rejected | None:
@@ -214,10 +216,6 @@ class ScheduleAttempt:
             plugin=hold.plugin, message=shortened(permission.reason, REASON_LIMIT) or "permission was refused"
         )
 
-    async def _reject(self, pod: AttemptInput, placed: Placed, rejected: Rejected) -> AttemptResult:
-        self._outcome = "refused"
-        return await self._refuse(pod, rejection(placed, rejected))
-
     def _contended(self, contended: Contended) -> NoReturn:
         self._outcome = "contended"
         raise ApplicationError(
@@ -227,14 +225,14 @@ class ScheduleAttempt:
             category=ApplicationErrorCategory.BENIGN,
         )
 
-    async def _refuse(self, pod: AttemptInput, refused: Refused) -> AttemptResult:
+    async def _refuse(self, pod: AttemptInput, refused: Refused, held: Placed | None = None) -> AttemptResult:
         """Record and park, then end as Unschedulable; a refusal by assumed pods only ends at once.
 
         No event would wake the latter when an assumption fails: nothing changes in etcd then.
         """
         wake, delay = Wake(event=ONLY_ASSUMED), None
         if not refused.only_assumed:
-            recorded = await self._record(pod, self._refusal(pod, refused))
+            recorded = await self._record(pod, self._refusal(pod, refused, held))
             refused_at = workflow.time()
             room = await self._make_room(pod, refused, recorded) if isinstance(recorded, Recorded) else recorded
             if isinstance(room, Gone):
@@ -255,9 +253,9 @@ class ScheduleAttempt:
             next_retry_delay=delay,
         )
 
-    def _refusal(self, pod: AttemptInput, refused: Refused) -> RefusalInput:
+    def _refusal(self, pod: AttemptInput, refused: Refused, held: Placed | None) -> RefusalInput:
         info = workflow.info()
-        return refusal_input(pod, refused, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
+        return refusal_input(pod, refused, held, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
 
     async def _make_room(self, pod: AttemptInput, refused: Refused, recorded: Recorded) -> EvictOutcome:
         """Evict the victims of the nomination that was just recorded; nobody where there are none."""
@@ -361,7 +359,7 @@ class ScheduleAttempt:
         if self._node:
             updates.append(NODE_KEY.value_set(self._node))
         if workflow.info().typed_search_attributes.get(POD_KEY) is None:
-            updates.append(POD_KEY.value_set(title(pod)))
+            updates.append(POD_KEY.value_set(pod_attribute(pod.namespace, pod.name)))
         workflow.upsert_search_attributes(updates)
 
 
@@ -380,7 +378,7 @@ def parse(request: Any) -> AttemptInput:
 
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
     """The run's search attributes, and the pod's name among them."""
-    return present.updated(SearchAttributePair(POD_KEY, title(pod)))
+    return present.updated(SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name)))
 
 
 def required_revision() -> int:

@@ -39,6 +39,7 @@ from wharfinger.contracts.names import (
     SEARCH_TENANT,
     TENANT_LABEL,
     check_cluster,
+    pod_attribute,
     pod_workflow_id,
     task_queue,
 )
@@ -146,7 +147,7 @@ async def outcome_of(handle: AttemptHandle, pod: str, timeout: float | None = No
 
 def attributes(namespace: str, name: str, tenant: str = COMMON) -> TypedSearchAttributes:
     """What an attempt can be found by from its start on."""
-    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(POD_KEY, f"{namespace}/{name}")]
+    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(POD_KEY, pod_attribute(namespace, name))]
     if tenant != COMMON:
         pairs.append(SearchAttributePair(TENANT_KEY, tenant))
     return TypedSearchAttributes(pairs)

@@ -435,6 +435,63 @@ async def test_a_pod_that_a_plugin_wants_to_hold_is_placed_with_the_time_it_may_
     assert (permit.plugin, permit.seconds) == ("Fussy", 30.0)
 
 
+async def test_a_held_pod_keeps_its_seat_for_as_long_as_it_may_be_held(world: World) -> None:
+    """Steps: a Permit plugin holds a pod for five minutes; an assumption lives thirty seconds, counted from then."""
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    plugin.permits = Permission(Status(Code.WAIT), 300.0)
+    hand = await world.hand(profiles=with_plugin(plugin))
+    placed = await hand.placed("web")
+
+    hand.clock[0] = 301.0
+    assert hand.cache.expire() == ()
+    assert (await hand.bind("web", placed)).kind == "bound"
+
+
+async def test_a_held_pods_seat_is_given_up_some_time_after_its_hold(world: World) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    plugin.permits = Permission(Status(Code.WAIT), 300.0)
+    hand = await world.hand(profiles=with_plugin(plugin))
+    await hand.placed("web")
+
+    hand.clock[0] = 331.0
+    assert [one.node for one in hand.cache.expire()] == ["node-1"]
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["refused", "deleted meanwhile"])
+async def test_what_was_reserved_for_a_pod_is_given_back_when_it_is_not_permitted(world: World, deleted: bool) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    plugin.permits = Permission(Status(Code.WAIT), 30.0)
+    hand = await world.hand(profiles=with_plugin(plugin))
+    placed = await hand.placed("web")
+    if deleted:
+        await world.store.delete(keys.pod("default", "web"))
+        await hand.seen()
+
+    await hand.record("web", reserved_node=placed.node, plugin_data=placed.plugin_data)
+
+    assert plugin.reserved == []
+    assert hand.cache.assumed() == ()
+
+
+async def test_what_was_reserved_for_a_pod_is_given_back_when_its_bind_finds_it_gone(world: World) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    hand = await world.hand(profiles=with_plugin(plugin))
+    placed = await hand.placed("web")
+    await world.store.delete(keys.pod("default", "web"))
+    await hand.seen()
+
+    assert (await hand.bind("web", placed)).kind == "gone"
+    assert plugin.reserved == []
+
+
 # --- size -----------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.contracts.names import WORKFLOW_ID_LIMIT, check_cluster, check_tenant, pod_workflow_id, task_queue
+from wharfinger.contracts.names import (
+    NAME_LIMIT,
+    check_cluster,
+    check_tenant,
+    pod_attribute,
+    pod_workflow_id,
+    task_queue,
+)
 from wharfinger.errors import UsageError
 
 
@@ -17,9 +24,19 @@ def test_a_long_name_is_shortened_and_the_uid_never() -> None:
     one = pod_workflow_id("c" * 63, "n" * 63, "x" * 252 + "1", uid)
     two = pod_workflow_id("c" * 63, "n" * 63, "x" * 252 + "2", uid)
 
-    assert len(one) <= WORKFLOW_ID_LIMIT
+    assert len(one) <= NAME_LIMIT
     assert one.endswith("/" + uid)
     assert one != two
+
+
+def test_a_pod_is_found_by_an_attribute_that_sql_stores_can_hold() -> None:
+    """Their keyword columns take 255 characters; namespace and name may have 63 and 253."""
+    one, two = (pod_attribute("n" * 63, "x" * 252 + last) for last in "12")
+
+    assert len(one) == NAME_LIMIT
+    assert one != two
+    assert one.startswith("n" * 63 + "/xxx")
+    assert pod_attribute("default", "web-1") == "default/web-1"
 
 
 def test_task_queues_belong_to_a_cluster_and_a_tenant() -> None:

@@ -387,7 +387,7 @@ async def test_a_held_pod_that_is_not_permitted_waits_refused_by_that_plugin(sta
     await handle.terminate()
 
     [record] = stage.activities.requests(RefusalInput)
-    assert record.rejectors == ("Quota",)
+    assert (record.rejectors, record.reserved_node) == (("Quota",), "node-1")
     said, _, _ = record.message.partition("!")
     assert said == ("over quota" if seconds > 1 else "no permission came within 0.1 s")
     assert len(record.message) <= 1024  # it becomes the pod's condition, whatever somebody signals

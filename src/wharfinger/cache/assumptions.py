@@ -63,11 +63,11 @@ class Assumptions:
         held = self._held.get(identity)
         return held is not None and held.sent
 
-    def put(self, pod: Pod, node: str, now: float) -> None:
-        """Assume the pod on the node; an earlier assumption of the same pod is replaced."""
+    def put(self, pod: Pod, node: str, since: float) -> None:
+        """Assume the pod on the node, for expiry since then; an earlier assumption of the same pod is replaced."""
         identity = pod.identity
         self._settling.discard(identity)
-        self._held[identity] = _Held(pod, node, now)
+        self._held[identity] = _Held(pod, node, since)
 
     def mark_sent(self, identity: PodIdentity) -> None:
         """The transaction goes out now. Without effect when the pod is not assumed."""

@@ -104,12 +104,15 @@ class Cache:
 
     # --- assumptions --------------------------------------------------------------------------
 
-    def assume(self, pod: Pod, node_name: str) -> None:
-        """Count the pod on this node from now on. Without effect on a pod seen bound or finished."""
+    def assume(self, pod: Pod, node_name: str, *, held: float = 0.0) -> None:
+        """Count the pod on this node from now on. Without effect on a pod seen bound or finished.
+
+        `held`: seconds in which its bind surely does not begin yet (a Permit plugin holds it); they count for nothing.
+        """
         known = self._pods.get(pod.key)
         if known is not None and known.identity == pod.identity and (known.bound or known.finished):
             return
-        self._assumptions.put(pod, node_name, self._clock())
+        self._assumptions.put(pod, node_name, self._clock() + held)
         self._recount(pod)
         self._nominated.discard(pod.key)
 

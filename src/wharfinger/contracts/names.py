@@ -26,8 +26,8 @@ SEARCH_TENANT = "WharfingerTenant"
 SEARCH_ATTRIBUTES = (SEARCH_POD, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_TENANT)
 """All of type Keyword; registered at start-up."""
 
-WORKFLOW_ID_LIMIT = 255
-"""Characters; what Temporal on SQL stores takes."""
+NAME_LIMIT = 255
+"""Characters of a workflow id and of a keyword search attribute: what Temporal on SQL stores takes of each."""
 
 
 def check_cluster(name: str) -> str:
@@ -55,10 +55,18 @@ def pod_workflow_id(cluster: str, namespace: str, name: str, uid: str) -> str:
 
     At most 255 characters: the name is shortened (with a hash of it), the uid never.
     """
-    workflow_id = f"{cluster}/pod/{namespace}/{name}/{uid}"
-    excess = len(workflow_id) - WORKFLOW_ID_LIMIT
+    return _within_limit(f"{cluster}/pod/{namespace}/", name, f"/{uid}")
+
+
+def pod_attribute(namespace: str, name: str) -> str:
+    """The value of `WharfingerPod`: `<namespace>/<name>`, shortened as the workflow id is."""
+    return _within_limit(f"{namespace}/", name)
+
+
+def _within_limit(before: str, name: str, after: str = "") -> str:
+    excess = len(before) + len(name) + len(after) - NAME_LIMIT
     if excess <= 0:
-        return workflow_id
+        return f"{before}{name}{after}"
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
     short = name[: max(0, len(name) - excess - len(digest) - 1)]
-    return f"{cluster}/pod/{namespace}/{short}~{digest}/{uid}"
+    return f"{before}{short}~{digest}{after}"

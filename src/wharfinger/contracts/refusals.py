@@ -18,8 +18,10 @@ def rejection(placed: Placed, rejected: Rejected) -> Refused:
     )
 
 
-def refusal_input(pod: AttemptInput, refused: Refused, *, attempt: int, workflow_id: str, run_id: str) -> RefusalInput:
-    """What is kept of a refusal while the pod waits."""
+def refusal_input(
+    pod: AttemptInput, refused: Refused, held: Placed | None, *, attempt: int, workflow_id: str, run_id: str
+) -> RefusalInput:
+    """What is kept of a refusal while the pod waits; `held`: the placement that was held, and then not permitted."""
     return RefusalInput(
         namespace=pod.namespace,
         name=pod.name,
@@ -32,6 +34,8 @@ def refusal_input(pod: AttemptInput, refused: Refused, *, attempt: int, workflow
         revision=refused.computation.revision,
         nominated_node=refused.nominated_node,
         victims=refused.victims,
+        reserved_node=held.node if held is not None else "",
+        plugin_data=held.plugin_data if held is not None else {},
         workflow_id=workflow_id,
         run_id=run_id,
     )

@@ -307,6 +307,10 @@ class RefusalInput(Contract):
     """The pod's nomination from now on; empty = none."""
     victims: tuple[Victim, ...] = ()
     """Who will be evicted for it."""
+    reserved_node: str = ""
+    """Where plugins reserved for a placement that is given up: they are told so. Empty = they know, or never did."""
+    plugin_data: dict[str, Any] = Field(default_factory=dict)
+    """What those plugins carried, as in `Placed`."""
     workflow_id: str
     run_id: str
 

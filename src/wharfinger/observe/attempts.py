@@ -12,7 +12,7 @@ import json
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION, SCHEDULE_ATTEMPT, SEARCH_POD, pod_workflow_id
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION, SCHEDULE_ATTEMPT, SEARCH_POD, pod_attribute, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests import documents
@@ -58,7 +58,7 @@ async def fetch_attempts(
 
 async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
     """Runs that name the pod, newest first; other clusters may share the Temporal namespace."""
-    quoted = str(key).replace("\\", "\\\\").replace('"', '\\"')
+    quoted = pod_attribute(*key).replace("\\", "\\\\").replace('"', '\\"')
     query = f'{SEARCH_POD}="{quoted}" AND WorkflowType="{SCHEDULE_ATTEMPT}" AND WorkflowId STARTS_WITH "{cluster}/pod/"'
     return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
 
