@@ -13,14 +13,15 @@ important one; and what was done already is found done when this runs again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from wharfinger.activities import preemption
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests.decode import decode_pod
@@ -70,8 +71,8 @@ class Saga:
     def outcome(self) -> Evicted:
         """As the workflow is told."""
         return Evicted(
-            evicted=tuple(self.evicted),
-            notes=tuple(self.notes),
+            evicted=tuple(self.evicted[:LISTED]),
+            notes=first_ones(self.notes),
             leaving=self.leaving,
             revision=self.revision,
             complete=self.complete,
@@ -118,11 +119,24 @@ class Evictions:
             if node.kv is None:  # and whoever was there is gone with it
                 return saga.lapsed(node.revision)
             await self._clear_lower_nominations(saga)
-            for victim in request.victims:
+            for victim in await self._victims(saga):
                 await self._evict(saga, victim)
         except Superseded as ended:
             return ended.outcome
         return saga.outcome()
+
+    async def _victims(self, saga: Saga) -> Sequence[Victim]:
+        """All who have to leave; too many to travel, they are in the record. Raises `Superseded`."""
+        if not saga.request.in_record:
+            return saga.request.victims
+        read = await self._store.get(saga.record_key)
+        if read.kv is None or read.kv.mod_revision != saga.request.record_revision:
+            raise Superseded(saga.lapsed(read.revision))
+        record = AttemptRecord.model_validate_json(read.kv.value)
+        return [
+            Victim(pod=pod, create_revision=revision, uid="")
+            for pod, revision in zip(record.victims, record.victim_revisions or (), strict=True)
+        ]
 
     def _check_nomination(self, saga: Saga) -> None:
         """Whether the room is still promised to the preemptor; raises `Superseded`."""
@@ -248,6 +262,12 @@ class Evictions:
                 if cleared is None:
                     break
                 _, kv = await self._step(saga, kv, Put(kv.key, cleared))
+
+
+def first_ones(notes: Sequence[str]) -> tuple[str, ...]:
+    """Notes as they travel: a decision may have very many victims."""
+    more = len(notes) - LISTED
+    return (*notes[:LISTED], *([f"and {more} more like these"] if more > 0 else ()))
 
 
 def rfc3339(time: datetime) -> str:

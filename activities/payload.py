@@ -1,7 +1,7 @@
 """What travels of a decision: a summary of at most 4 KiB, whatever the size of the cluster.
 
-Reasons and runners-up are cut, most telling first; what was cut is said. Everything else about the
-decision can be computed again. Victims are not cut: they are to be evicted.
+Reasons, runners-up and victims are cut, most telling first; what was cut is said. Everything else about the
+decision can be computed again, and so are the victims, by whoever nominates.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
+from wharfinger.contracts import eviction
 from wharfinger.contracts.scheduling import Assumed, NodeScore, Nominated, Placed, PluginRefusal, Refused
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.model.decision import Ranked
@@ -75,6 +76,7 @@ def nominated(nominations: Nominations, but: Pod) -> tuple[tuple[Nominated, ...]
 
 def fitted(outcome: Outcome) -> Outcome:
     """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
+    outcome = _with_listed_victims(outcome, eviction.LISTED)
     for cut in _CUTS:
         if len(outcome.model_dump_json().encode()) <= LIMIT:
             break
@@ -123,6 +125,25 @@ def _without_scores(outcome: Outcome) -> Outcome:
     )
 
 
+def _with_listed_victims(outcome: Outcome, limit: int) -> Outcome:
+    if isinstance(outcome, Placed) or len(outcome.victims) <= limit:
+        return outcome
+    cut = {
+        "victims": outcome.victims[:limit],
+        "victim_count": outcome.victim_count or len(outcome.victims),
+        "victims_digest": outcome.victims_digest or eviction.digest(outcome.victims),
+    }
+    return outcome.model_copy(update=cut)
+
+
+def _with_fewer_victims(outcome: Outcome) -> Outcome:
+    return _with_listed_victims(outcome, 3)
+
+
+def _with_one_victim(outcome: Outcome) -> Outcome:
+    return _with_listed_victims(outcome, 1)
+
+
 def _without_reasons(outcome: Outcome) -> Outcome:
     return outcome.model_copy(update={"refusals": ()})
 
@@ -139,6 +160,8 @@ _CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
     _with_plain_runners_up,
     _without_overlay,
     _without_scores,
+    _with_fewer_victims,
     _without_reasons,
     _with_shorter_message,
+    _with_one_victim,
 )

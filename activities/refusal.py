@@ -16,6 +16,7 @@ from datetime import datetime
 from wharfinger.activities import preemption
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.errors import PluginError, RequestTooLarge
@@ -62,6 +63,8 @@ class Refusals:
         if request.reserved_node:
             self._unreserve(request, found)
         nominated = True
+        if isinstance(found, StoredPod) and request.victim_count > len(request.victims):
+            request, nominated = await self._with_all_victims(request, found.pod)
         while isinstance(found, StoredPod):
             # An assumption that an earlier step of this attempt left is of no use any more.
             self._cache.forget_unsent(found.pod.identity)
@@ -90,6 +93,17 @@ class Refusals:
                 profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
         except PluginError as error:
             log.warning("%s", error)
+
+    async def _with_all_victims(self, request: RefusalInput, pod: Pod) -> tuple[RefusalInput, bool]:
+        """Who is to leave, when they are too many to travel: the decision made again, if it is the same by now."""
+        await self._cache.progress.wait_for(request.revision, self._catch_up)
+        profile = self._profiles.get(pod.scheduler_name)
+        if profile is not None:
+            found = profile.evaluate(pod, self._cache.snapshot(excluding=pod.identity))
+            victims = preemption.victims(found.victims)
+            if found.nominated_node == request.nominated_node and digest(victims) == request.victims_digest:
+                return request.model_copy(update={"victims": victims}), True
+        return without_nomination(request), False
 
     def _makes_room(self, request: RefusalInput, pod: Pod) -> bool:
         """Whether the pod fits its nominated node as it is now, but for the victims; and no node with them."""
@@ -148,6 +162,9 @@ class Refusals:
             message=request.message,
             nominated_node=request.nominated_node,
             victims=tuple(victim.pod for victim in request.victims),
+            victim_revisions=(
+                tuple(victim.create_revision for victim in request.victims) if request.victim_count else None
+            ),
             workflow_id=request.workflow_id,
             run_id=request.run_id,
             create_revision=found.pod.create_revision,
@@ -157,7 +174,7 @@ class Refusals:
 
 def without_nomination(request: RefusalInput) -> RefusalInput:
     """The refusal alone: nobody is evicted."""
-    return request.model_copy(update={"nominated_node": "", "victims": ()})
+    return request.model_copy(update={"nominated_node": "", "victims": (), "victim_count": 0})
 
 
 def version(request: RefusalInput) -> bytes:

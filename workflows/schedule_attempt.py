@@ -38,7 +38,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.chain import backoff, details, has_chain_policy, required
     from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
-    from wharfinger.contracts.refusals import evict_input, refusal_input, rejection
+    from wharfinger.contracts.refusals import evict_input, refusal_input, rejection, victims_told
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
         PLACE_RETRY,
@@ -72,6 +72,8 @@ ONLY_ASSUMED = "OnlyAssumed"
 """Stands for the event where none was waited for."""
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
+EVICT = 0.05
+"""Seconds more for each of very many victims: two transactions."""
 SUMMARY_LIMIT = 120
 """Characters of a refusal shown in the UI's event list (the server takes 400 bytes)."""
 REASON_LIMIT = 1024
@@ -266,9 +268,9 @@ class ScheduleAttempt:
             return await workflow.execute_activity_method(
                 Scheduling.evict,
                 evict_input(pod, refused, recorded, workflow_id=info.workflow_id, run_id=info.run_id),
-                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
                 retry_policy=COMMIT_RETRY,
-                summary=shortened(f"{', '.join(one.pod for one in refused.victims)} → off {refused.nominated_node}"),
+                summary=shortened(f"{victims_told(refused)} → off {refused.nominated_node}"),
             )
         except FailureError as error:
             return await self._failed(pod, error)

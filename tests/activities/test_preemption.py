@@ -15,8 +15,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import NOW, Hand, World
-from wharfinger.activities import preemption
-from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
+from wharfinger.activities import payload, preemption
+from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.errors import RequestTooLarge
@@ -61,6 +61,8 @@ def refusal(refused: Refused, *, name: str = "high", attempt: int = 1, run: str 
         revision=refused.computation.revision,
         nominated_node=refused.nominated_node,
         victims=refused.victims,
+        victim_count=refused.victim_count,
+        victims_digest=refused.victims_digest,
         workflow_id=pod_workflow_id("test", "default", name, refused.uid),
         run_id=run,
     )
@@ -80,6 +82,7 @@ def eviction(refused: Refused, recorded: Recorded, *, name: str = "high") -> Evi
         create_revision=refused.create_revision,
         node=refused.nominated_node,
         victims=refused.victims,
+        in_record=refused.victim_count > len(refused.victims),
         record_revision=recorded.revision,
         workflow_id=pod_workflow_id("test", "default", name, refused.uid),
         run_id="run-1",
@@ -471,6 +474,73 @@ async def test_pods_that_are_only_assumed_are_no_victims(world: World) -> None:
     assert (refused.only_assumed, refused.nominated_node, refused.victims) == (True, "", ())
 
 
+# --- very many victims ----------------------------------------------------------------------------
+
+
+def long_name(number: int) -> str:
+    return f"low-{number:04d}." + ".".join(["x" * 60] * 4)[:240]
+
+
+async def crowd(world: World, number: int) -> None:
+    """A node full of pods of long names."""
+    await world.put_node("node-1", cpu=str(number), pods="5000")
+    for index in range(number):
+        spec = {"nodeName": "node-1", "priority": 1}
+        await world.put_pod(long_name(index), uid=f"uid-{index}", spec=spec)
+
+
+async def test_what_travels_of_very_many_victims_stays_small_and_all_of_them_are_evicted(world: World) -> None:
+    await crowd(world, 1000)
+    hand = await world.hand(eviction="immediate", settings=CALM)
+    await world.hand()
+
+    refused = await preemptor(world, hand, cpu="1000")
+    assert len(refused.model_dump_json()) <= payload.LIMIT
+    assert refused.victim_count == 1000
+    recorded = await nominate(hand, refused)
+    assert recorded.nominated
+    assert len((await world.record_of("high"))["victims"]) == 1000
+    request = eviction(refused, recorded)
+    outcome = await hand.activities.evict(request)
+    assert isinstance(outcome, Evicted)
+    assert outcome.complete
+    assert len(request.model_dump_json()) <= payload.LIMIT
+    assert len(outcome.model_dump_json()) <= payload.LIMIT
+    again = await hand.activities.evict(request)
+    assert len(again.model_dump_json()) <= payload.LIMIT
+    await hand.seen()
+
+    assert (await hand.bind("high", await hand.placed("high"))).kind == "bound"
+
+
+async def test_nobody_is_nominated_when_the_many_victims_are_others_by_now(world: World) -> None:
+    await crowd(world, 20)
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand, cpu="20")
+    await world.store.delete(keys.pod("default", long_name(3)))
+    await world.put_pod("low-new", spec={"nodeName": "node-1", "priority": 1})
+    await hand.seen()
+
+    recorded = await nominate(hand, refused)
+
+    assert not recorded.nominated
+
+
+async def test_the_record_names_the_victims_only_while_it_is_the_attempts_own(world: World) -> None:
+    await crowd(world, 20)
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand, cpu="20")
+    request = eviction(refused, await nominate(hand, refused))
+    assert request.in_record
+    await hand.seen()
+    await nominate(hand, refused, attempt=2)
+
+    outcome = await hand.activities.evict(request)
+
+    assert isinstance(outcome, Evicted)
+    assert (outcome.evicted, outcome.complete) == ((), False)
+
+
 # --- the nomination -------------------------------------------------------------------------------
 
 
@@ -585,14 +655,15 @@ async def test_a_decision_tells_the_nominations_that_it_reckoned_with(world: Wor
     assert (nominated.pod, nominated.create_revision, nominated.node) == ("default/other", created, "node-1")
 
 
-async def test_what_travels_of_a_preemption_names_every_victim(world: World) -> None:
-    names = [f"low-{number}-{'x' * 40}" for number in range(40)]
+async def test_what_travels_of_a_preemption_names_every_victim_of_a_few(world: World) -> None:
+    names = [f"low-{number}-{'x' * 40}" for number in range(LISTED)]
     await full_node(world, *names)
     hand = await world.hand()
 
-    refused = await preemptor(world, hand, cpu="40")
+    refused = await preemptor(world, hand, cpu=str(LISTED))
 
     assert sorted(one.pod for one in refused.victims) == sorted(f"default/{name}" for name in names)
+    assert (refused.victim_count, refused.victims_digest) == (0, "")
 
 
 # --- how long to wait -----------------------------------------------------------------------------

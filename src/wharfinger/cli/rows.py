@@ -90,11 +90,12 @@ def pod_status(pod: Pod) -> str:
     return "Gated" if pod.scheduling_gates else "Pending"
 
 
-def preemption(node: str, victims: Sequence[str]) -> str:
-    """Who has to leave, as a sentence without its end."""
+def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
+    """Who has to leave, as a sentence without its end; `count`: how many, where not all are given."""
     if not victims:
         return f"waits for room on {node}, its nominated node"
-    more = f" and {len(victims) - VICTIMS} more" if len(victims) > VICTIMS else ""
+    hidden = max(count, len(victims)) - VICTIMS
+    more = f" and {hidden} more" if hidden > 0 else ""
     return f"preempts {', '.join(victims[:VICTIMS])}{more} on {node}, its nominated node"
 
 

@@ -66,7 +66,7 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     elif attempt.node:
         yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
     if attempt.nominated_node:
-        yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims))}."
+        yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims, attempt.victim_count))}."
     if computation:
         micros = computation.get("micros", 0)
         yield (

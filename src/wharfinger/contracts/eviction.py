@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from typing import Literal
 
 from wharfinger.contracts.contract import Contract
@@ -16,6 +18,16 @@ class Victim(Contract):
     uid: str
 
 
+LISTED = 8
+"""Victims that travel by name; of more, the record in etcd has the names, and the history their digest."""
+
+
+def digest(victims: Iterable[Victim]) -> str:
+    """SHA-256 of who they are, whatever their order."""
+    lines = sorted(f"{victim.pod}@{victim.create_revision}\n" for victim in victims)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 class EvictInput(Contract):
     """Input of `evict`: who has to leave, for whom."""
 
@@ -26,6 +38,9 @@ class EvictInput(Contract):
     node: str
     """Where the victims are."""
     victims: tuple[Victim, ...]
+    """All of them, or the first ones."""
+    in_record: bool = False
+    """Whether the attempt record has to be asked for all of them."""
     record_revision: int
     """Mod revision of the preemptor's attempt record: nobody is evicted once it is another, or gone."""
     workflow_id: str
@@ -37,7 +52,7 @@ class Evicted(Contract):
 
     kind: Literal["evicted"] = "evicted"
     evicted: tuple[str, ...] = ()
-    """Marked or deleted by this try of the activity: `namespace/name`."""
+    """Marked or deleted by this try of the activity: `namespace/name`; the first ones of many."""
     notes: tuple[str, ...] = ()
     """Victims that this try did not touch, and why; for the explanation."""
     leaving: float = 0.0

@@ -32,6 +32,8 @@ class AttemptRecord(Record):
     """Where the pod will fit once its victims are gone; empty = it preempts nobody."""
     victims: tuple[str, ...] = ()
     """Who is evicted for it: `namespace/name`."""
+    victim_revisions: tuple[int, ...] | None = None
+    """The create revision of each, where the history does not hold them: they are too many."""
     workflow_id: str = ""
     run_id: str = ""
     create_revision: int = 0

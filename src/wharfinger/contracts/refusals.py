@@ -34,6 +34,8 @@ def refusal_input(
         revision=refused.computation.revision,
         nominated_node=refused.nominated_node,
         victims=refused.victims,
+        victim_count=refused.victim_count,
+        victims_digest=refused.victims_digest,
         reserved_node=held.node if held is not None else "",
         plugin_data=held.plugin_data if held is not None else {},
         workflow_id=workflow_id,
@@ -52,7 +54,14 @@ def evict_input(
         create_revision=refused.create_revision,
         node=refused.nominated_node,
         victims=refused.victims,
+        in_record=refused.victim_count > len(refused.victims),
         record_revision=recorded.revision,
         workflow_id=workflow_id,
         run_id=run_id,
     )
+
+
+def victims_told(refused: Refused) -> str:
+    """Who has to leave, for people."""
+    more = refused.victim_count - len(refused.victims)
+    return ", ".join(one.pod for one in refused.victims) + (f" and {more} more" if more > 0 else "")

@@ -224,7 +224,11 @@ class Refused(Contract):
     nominated_node: str = ""
     """Where the pod will fit once its victims are gone: new, or kept while earlier ones leave; empty = none."""
     victims: tuple[Victim, ...] = ()
-    """To be evicted from the nominated node, most important first; never cut, whatever their number."""
+    """To be evicted from the nominated node, most important first; the first ones of many."""
+    victim_count: int = 0
+    """How many there are when not all are listed; `record_refusal` finds the others anew."""
+    victims_digest: str = ""
+    """Says then whether it found the same ones (`contracts.eviction.digest`)."""
     leaving: float = 0.0
     """Seconds until earlier victims, which the pod waits for, are overdue; 0 = it waits for none, or too long."""
     computation: Computation
@@ -306,7 +310,10 @@ class RefusalInput(Contract):
     nominated_node: str = ""
     """The pod's nomination from now on; empty = none."""
     victims: tuple[Victim, ...] = ()
-    """Who will be evicted for it."""
+    """Who will be evicted for it; the first ones of many."""
+    victim_count: int = 0
+    victims_digest: str = ""
+    """Both as in `Refused`."""
     reserved_node: str = ""
     """Where plugins reserved for a placement that is given up: they are told so. Empty = they know, or never did."""
     plugin_data: dict[str, Any] = Field(default_factory=dict)

@@ -116,6 +116,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "message": attempt.message,
         "nominatedNode": attempt.nominated_node,
         "victims": attempt.victims,
+        "victimCount": attempt.victim_count,
         "nodes": computation.get("nodes", 0),
         "feasible": computation.get("feasible", 0),
         "refusals": attempt.refusals,

@@ -80,8 +80,13 @@ class Attempt:
 
     @property
     def victims(self) -> list[str]:
-        """Who had to leave for it, `namespace/name`, most important first."""
+        """Who had to leave for it, `namespace/name`, most important first; the first ones of many."""
         return [one["pod"] for one in self.placement.get("victims", ())]
+
+    @property
+    def victim_count(self) -> int:
+        """How many had to leave for it."""
+        return int(self.placement.get("victim_count", 0)) or len(self.victims)
 
     @property
     def computation(self) -> dict[str, Any]:

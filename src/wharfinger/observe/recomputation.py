@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.scheduling import Computation, Placed, Refused
 from wharfinger.errors import NotFound
 from wharfinger.framework.evaluation import Evaluation
@@ -86,7 +87,7 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
     evaluation = profile.evaluate(pod, snapshot, start=computation.start)
     recomputed = _decided(evaluation)
-    same = _same(outcome, recorded, recomputed)
+    same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
     if evaluation.refused_before_filtering:
         notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter was asked")
     if not same and evaluation.node is not None and _after_filtering(outcome, profile):
@@ -194,7 +195,18 @@ def _same(outcome: Placed | Refused, recorded: Decided, again: Decided) -> bool:
         return True
     if outcome.only_assumed or (outcome.nominated_node and not outcome.victims):
         return True  # withheld on purpose, or kept while an earlier attempt's victims leave
-    return (recorded.nominated_node, recorded.victims) == (again.nominated_node, again.victims)
+    return recorded.nominated_node == again.nominated_node
+
+
+def _same_victims(outcome: Placed | Refused, evaluation: Evaluation) -> bool:
+    if isinstance(outcome, Placed) or not outcome.victims:
+        return True
+    victims = [
+        Victim(pod=str(victim.key), create_revision=victim.create_revision, uid=victim.uid)
+        for victim in evaluation.victims
+    ]
+    recorded = outcome.victims_digest or digest(outcome.victims)
+    return digest(victims) == recorded
 
 
 def _after_filtering(outcome: Placed | Refused, profile: Profile) -> bool:
