@@ -6,6 +6,8 @@ import pytest
 
 from tests.whatif.objects import SMALL, ask, node, nodes_of, pod, workload
 from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.whatif.inventory import Inventory
+from wharfinger.whatif.workloads import missing_pods
 
 BIG = node("n1", cpu="100")
 TAINT = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
@@ -150,3 +152,11 @@ def test_what_is_wrong_with_a_workload_is_said_with_its_name(broken: dict[str, o
 def test_too_many_pods_are_refused() -> None:
     with pytest.raises(UsageError, match="more than 200,000 pods"):
         ask(BIG, workload("Deployment", "web", replicas=2_000_000_000))
+
+
+def test_too_many_pods_of_several_workloads_are_refused() -> None:
+    inventory = Inventory()
+    given = [inventory.put(workload("ReplicationController", name, replicas=3)) for name in ("a", "b")]
+
+    with pytest.raises(UsageError, match="more than 5 pods"):
+        list(missing_pods(inventory, given, limit=5))

@@ -28,10 +28,10 @@ _REVISION = "deployment.kubernetes.io/revision"
 _FIELDS = {"CronJob": "spec.jobTemplate.spec.template"}
 
 
-def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
+def missing_pods(inventory: Inventory, given: Iterable[Ref], *, limit: int = LIMIT) -> Iterator[Obj]:
     """What the controllers of the given workloads would make, in their order; and, first, a Deployment's ReplicaSet.
 
-    Raises `InvalidObject`, naming the workload, and `UsageError` beyond the `LIMIT`.
+    Raises `InvalidObject`, naming the workload, and `UsageError` beyond the limit.
     """
     asked = [ref for ref in given if ref.kind in KINDS]
     census = _Census(inventory, asked) if asked else None
@@ -43,11 +43,15 @@ def missing_pods(inventory: Inventory, given: Iterable[Ref]) -> Iterator[Obj]:
         try:
             for pod in _made(inventory, census, ref, obj):
                 made += 1
-                if made > LIMIT:
-                    raise UsageError(f"the workloads stand for more than {LIMIT:,} pods")
+                if made > limit:
+                    raise _too_many(limit)
                 yield pod
         except InvalidObject as error:
             raise InvalidObject(f"{ref}: {error}") from None
+
+
+def _too_many(limit: int) -> UsageError:
+    return UsageError(f"the workloads stand for more than {limit:,} pods")
 
 
 def template_of(ref: Ref, obj: Obj) -> Mapping[str, Any]:
@@ -125,6 +129,8 @@ def _belongs_to_another(inventory: Inventory, ref: Ref, obj: Obj) -> bool:
 def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator[Obj]:
     template = template_of(ref, obj)
     wanted = _wanted(ref, obj, census)
+    if wanted > LIMIT:
+        raise _too_many(LIMIT)  # before the first is made
     if ref.kind == "StatefulSet":
         yield from _stateful(inventory, ref, obj, template, wanted)
         return
