@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from wharfinger.contracts.eviction import Victim
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.plugins.victims import is_leaving
 
 OVERDUE_AFTER = 30.0
 """Seconds past the end of its grace after which a victim is overdue."""
@@ -50,11 +51,6 @@ def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
     left = {one.key: until_overdue(one.deletion_timestamp, now) for one in pods}
     overdue = sorted(key for key, seconds in left.items() if seconds <= 0)
     return Leaving(max(0.0, *left.values()), True, tuple(overdue))
-
-
-def is_leaving(one: Pod, pod: Pod) -> bool:
-    """Whether the one is terminating because it was preempted for the sake of pods like this."""
-    return one.disruption_target and bool(one.deletion_timestamp) and one.priority < pod.priority
 
 
 def until_overdue(deletion_timestamp: str, now: datetime) -> float:

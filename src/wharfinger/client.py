@@ -44,8 +44,7 @@ from wharfinger.contracts.names import (
     task_queue,
 )
 from wharfinger.contracts.scheduling import AttemptResult, AttemptTimings, chain_retry
-from wharfinger.errors import ConfigurationError, InvalidObject, NotFound, ServerError, WharfingerError
-from wharfinger.manifests.decode import decode_pod
+from wharfinger.errors import ConfigurationError, NotFound, ServerError, WharfingerError
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
 from wharfinger.observe.explanation import Explanation
@@ -239,16 +238,7 @@ class Wharfinger:
         read = await self._store.get(keys.pod(*key))
         if read.kv is None:
             raise NotFound(f"there is no pod {key}")
-        try:
-            return decode_pod(
-                read.kv.value,
-                namespace=key.namespace,
-                name=key.name,
-                create_revision=read.kv.create_revision,
-                mod_revision=read.kv.mod_revision,
-            )
-        except InvalidObject as error:
-            raise InvalidObject(f"pod {key} cannot be read: {error}") from error
+        return recorded.decoded(read.kv, key)
 
     async def _tenant_of(self, pod: Pod) -> str:
         """Whose workers schedule the pod: its label's, while that tenant exists."""

@@ -18,7 +18,8 @@ from tests.activities.conftest import NOW, Hand, World
 from wharfinger.activities import payload, preemption
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
+from wharfinger.contracts.refusals import refusal_input
+from wharfinger.contracts.scheduling import AttemptInput, EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
@@ -49,23 +50,9 @@ async def preemptor(world: World, hand: Hand, *, name: str = "high", priority: i
 
 
 def refusal(refused: Refused, *, name: str = "high", attempt: int = 1, run: str = "run-1") -> RefusalInput:
-    return RefusalInput(
-        namespace="default",
-        name=name,
-        uid=refused.uid,
-        create_revision=refused.create_revision,
-        pod_revision=refused.pod_revision,
-        attempt=attempt,
-        message=refused.message,
-        rejectors=refused.rejectors,
-        revision=refused.computation.revision,
-        nominated_node=refused.nominated_node,
-        victims=refused.victims,
-        victim_count=refused.victim_count,
-        victims_digest=refused.victims_digest,
-        workflow_id=pod_workflow_id("test", "default", name, refused.uid),
-        run_id=run,
-    )
+    workflow_id = pod_workflow_id("test", "default", name, refused.uid)
+    pod = AttemptInput(namespace="default", name=name)
+    return refusal_input(pod, refused, None, attempt=attempt, workflow_id=workflow_id, run_id=run)
 
 
 async def nominate(hand: Hand, refused: Refused, **more: Any) -> Recorded:

@@ -21,7 +21,7 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import KeyValue, Store
 
 LIMIT = 50
 """Runs that are fetched unless more are asked for, the newest ones."""
@@ -93,18 +93,23 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
     read = await store.get(keys.pod(*key))
     if read.kv is None:
         return None, ""
+    pod = decoded(read.kv, key)
+    annotations = documents.parse(read.kv.value)["metadata"].get("annotations")
+    return pod, str(annotations.get(ATTEMPT_ANNOTATION, "")) if isinstance(annotations, dict) else ""
+
+
+def decoded(kv: KeyValue, key: PodKey) -> Pod:
+    """A stored pod that somebody asked for by name. Raises `InvalidObject`, which names it."""
     try:
-        pod = decode_pod(
-            read.kv.value,
+        return decode_pod(
+            kv.value,
             namespace=key.namespace,
             name=key.name,
-            create_revision=read.kv.create_revision,
-            mod_revision=read.kv.mod_revision,
+            create_revision=kv.create_revision,
+            mod_revision=kv.mod_revision,
         )
     except InvalidObject as error:
         raise InvalidObject(f"pod {key} cannot be read: {error}") from error
-    annotations = documents.parse(read.kv.value)["metadata"].get("annotations")
-    return pod, str(annotations.get(ATTEMPT_ANNOTATION, "")) if isinstance(annotations, dict) else ""
 
 
 async def _record(store: Store, key: PodKey) -> AttemptRecord | None:

@@ -22,7 +22,7 @@ from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
-from wharfinger.plugins.victims import Budgets, Cost, Eviction, removable, select
+from wharfinger.plugins.victims import Budgets, Cost, Eviction, is_leaving, select
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
@@ -125,8 +125,7 @@ def ineligible(pod: Pod, trial: Trial) -> str:
     if row is None or trial.refusal(row).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     there = trial.snapshot.rows[row].pods.values()
-    leaving = any(removable(other, pod) and other.deletion_timestamp and other.disruption_target for other in there)
-    return UNDER_WAY if leaving else ""
+    return UNDER_WAY if any(is_leaving(other, pod) for other in there) else ""
 
 
 def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:

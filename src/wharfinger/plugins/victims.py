@@ -82,6 +82,11 @@ def removable(other: Pod, pod: Pod) -> bool:
     return other.priority < pod.priority and other.bound
 
 
+def is_leaving(other: Pod, pod: Pod) -> bool:
+    """Whether the other is on its way out because it was preempted for the sake of pods like this."""
+    return removable(other, pod) and bool(other.deletion_timestamp) and other.disruption_target
+
+
 def importance(pod: Pod) -> tuple[int, float]:
     """Sorts the most important first: higher priority, then longer running."""
     return -pod.priority, started(pod)
