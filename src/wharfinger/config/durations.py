@@ -48,5 +48,3 @@ def _decimal(value: int, unit: int) -> str:
 
 Duration = Annotated[int, BeforeValidator(parse), PlainSerializer(written, return_type=str)]
 """A field that is written as text and held in nanoseconds; its default is given in nanoseconds."""
-
-SECOND = _UNITS["s"]

@@ -38,8 +38,6 @@ class Inventory:
     def __init__(self, default_namespace: str = "default") -> None:
         self._default_namespace = default_namespace
         self._objects: dict[Ref, Obj] = {}
-        self._as_applied: dict[Ref, Obj] = {}
-        """Objects as they were given, where one that was there added to them."""
 
     def put(self, obj: Obj, *, applied: bool = False) -> Ref:
         """Add an object, in the place of an older one of its name. Raises `InvalidObject`.
@@ -51,18 +49,12 @@ class Inventory:
         if about.kind.namespaced and not mapping(obj, "metadata").get("namespace"):
             obj = {**obj, "metadata": {**mapping(obj, "metadata"), "namespace": about.namespace}}
         known = self._objects.get(ref) if applied else None
-        if known is not None:
-            self._as_applied[ref] = obj
         self._objects[ref] = obj if known is None else _applied(known, obj)
         return ref
 
     def get(self, ref: Ref) -> Obj | None:
         """An object; None when there is none."""
         return self._objects.get(ref)
-
-    def as_applied(self, ref: Ref) -> Obj | None:
-        """An object as it was given, without what only the cluster knew of it; None when there is none."""
-        return self._as_applied.get(ref) or self._objects.get(ref)
 
     def __contains__(self, ref: object) -> bool:
         return ref in self._objects
