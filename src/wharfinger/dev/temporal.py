@@ -33,6 +33,10 @@ DYNAMIC_CONFIGURATION: Mapping[str, object] = {
     "matching.persistenceMaxQPS": 50000,
 }
 
+PRAGMAS = ("journal_mode=wal", "synchronous=normal", "wal_autocheckpoint=8000")
+"""Of the SQLite file. Without the first two, every transaction waits for the disk twice: half the throughput. The
+third, in pages, gives another tenth: the one connection stands still while the log is carried over."""
+
 
 @dataclass(frozen=True, slots=True)
 class TemporalServer:
@@ -67,9 +71,9 @@ class TemporalServer:
         if self.namespace != "default":
             command += ["--namespace", self.namespace]
         if self.database is not None:
-            # Without these, every transaction waits for the disk twice: half the throughput.
             command += ["--db-filename", str(self.database)]
-            command += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal", "--sqlite-pragma", "wal_autocheckpoint=8000"]
+            for pragma in PRAGMAS:
+                command += ["--sqlite-pragma", pragma]
         for name in SEARCH_ATTRIBUTES:
             command += ["--search-attribute", f"{name}=Keyword"]
         for key, value in DYNAMIC_CONFIGURATION.items():
