@@ -32,11 +32,11 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.chain import backoff, details, has_chain_policy, required
+    from wharfinger.contracts.chain import details, has_chain_policy, required
     from wharfinger.contracts.eviction import Evicted
+    from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
     from wharfinger.contracts.refusals import evict_input, refusal_input, rejection, victims_told
     from wharfinger.contracts.scheduling import (
@@ -63,6 +63,7 @@ with workflow.unsafe.imports_passed_through():
         Wake,
         chain_retry,
     )
+    from wharfinger.workflows.parking import Parking, next_delay
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
@@ -70,8 +71,6 @@ OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 
 ONLY_ASSUMED = "OnlyAssumed"
 """Stands for the event where none was waited for."""
-SHORTEST_DELAY = timedelta(milliseconds=1)
-"""The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 EVICT = 0.05
 """Seconds more for each of very many victims: two transactions."""
 SUMMARY_LIMIT = 120
@@ -89,17 +88,13 @@ class ScheduleAttempt:
     def __init__(self) -> None:
         self._outcome = "error"
         self._node: str | None = None
-        self._woken_whatever: Wake | None = None
-        self._newest_wake = Wake()
+        self._parking = Parking()
         self._permission: Permission | None = None
 
     @workflow.signal
     def wake(self, signal: Wake = Wake()) -> None:  # noqa: B008 - frozen
         """An event lets the pod fit now; an empty one means: try again whatever happened."""
-        if not signal.revision:
-            self._woken_whatever = signal
-        elif signal.revision > self._newest_wake.revision:
-            self._newest_wake = signal
+        self._parking.signalled(signal)
 
     @workflow.signal
     def permit(self, signal: Permission = Permission()) -> None:  # noqa: B008 - frozen
@@ -113,7 +108,7 @@ class ScheduleAttempt:
         Completes when the pod is bound or gone; every other end is a failure (`FailureType`) that
         the retry policy turns into the next attempt.
         """
-        pod = parse(request)
+        pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
         if not has_chain_policy(workflow.info().retry_policy):
             workflow.continue_as_new(
                 request,
@@ -240,11 +235,16 @@ class ScheduleAttempt:
             if isinstance(room, Gone):
                 return self._gone(room)
             if room.complete:
-                wake = await self._park(pod, refused, room.leaving or refused.leaving)
+                wake = await self._parking.wait(
+                    pod.timings,
+                    refused.message,
+                    since=refused.computation.revision,
+                    leaving=room.leaving or refused.leaving,
+                    evicted=bool(refused.victims),
+                )
                 if room.revision > wake.revision:  # decided on an older state, it would evict once more
                     wake = wake.model_copy(update={"revision": room.revision})
-                left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
-                delay = max(SHORTEST_DELAY, timedelta(seconds=left))
+                delay = next_delay(refused_at)
             else:  # victims, or the pod itself, are not what they were: the next attempt chooses anew
                 wake = Wake(revision=room.revision, event="NominationLapsed")
         raise ApplicationError(
@@ -274,44 +274,6 @@ class ScheduleAttempt:
             )
         except FailureError as error:
             return await self._failed(pod, error)
-
-    async def _park(self, pod: AttemptInput, refused: Refused, leaving: float) -> Wake:
-        """Wait for a wake that is newer than the refusal, for victims to be overdue, or for the safety timer.
-
-        `leaving`: seconds until the victims it waits for are overdue; 0 = it waits for none.
-        """
-        timings = pod.timings
-        spread = timings.park_jitter * workflow.random().uniform(-1, 1)
-        longest = timings.park * (1 + spread)
-        overdue = 0 < leaving < longest
-        workflow.set_current_details(f"Waits since {workflow.now():%Y-%m-%d %H:%M:%S} UTC: {refused.message}")
-        seconds = timedelta(seconds=leaving if overdue else longest)
-        summary = "evicted pods are overdue" if overdue else "tries again by itself"
-        try:
-            if refused.victims:
-                await self._await_room(refused, seconds, summary)
-            else:
-                await workflow.wait_condition(
-                    lambda: self._wake_for(refused) is not None, timeout=seconds, timeout_summary=summary
-                )
-        except TimeoutError:
-            return Wake(event="VictimsOverdue" if overdue else "safety timer")
-        return self._wake_for(refused) or Wake()
-
-    async def _await_room(self, refused: Refused, seconds: timedelta, summary: str) -> None:
-        """Wait as the condition with a time-out does, but leave its timer to end with the run: an event less."""
-        if self._wake_for(refused) is not None:
-            return
-        timer = asyncio.create_task(workflow.sleep(seconds, summary=summary))
-        await workflow.wait_condition(lambda: timer.done() or self._wake_for(refused) is not None)
-        if self._wake_for(refused) is None:
-            raise TimeoutError
-
-    def _wake_for(self, refused: Refused) -> Wake | None:
-        """The wake that counts: an empty one, or one newer than the snapshot that refused."""
-        if self._newest_wake.revision > refused.computation.revision:
-            return self._newest_wake
-        return self._woken_whatever
 
     async def _failed(self, pod: AttemptInput, error: FailureError) -> NoReturn:
         """End as what the activity failed with; what is the scheduler's own fault is recorded first."""
@@ -363,19 +325,6 @@ class ScheduleAttempt:
         if workflow.info().typed_search_attributes.get(POD_KEY) is None:
             updates.append(POD_KEY.value_set(pod_attribute(pod.namespace, pod.name)))
         workflow.upsert_search_attributes(updates)
-
-
-def parse(request: Any) -> AttemptInput:
-    """The input, whoever wrote it; otherwise the run fails for good, with one line that says why."""
-    try:
-        return AttemptInput.model_validate(request)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in error.errors())
-        raise ApplicationError(
-            f"the input must be a mapping with namespace and name of a pod ({problems})",
-            type=FailureType.INVALID_INPUT,
-            non_retryable=True,
-        ) from None
 
 
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:

@@ -33,6 +33,10 @@ class EtcdSettings:
     """Seconds for a call with all its tries."""
     watch_idle: float = 20.0
     """Seconds without a byte after which a watch reconnects; servers should send progress every 5 s."""
+    max_txn_ops: int = 128
+    """Operations that the servers take in each list of a transaction: their `--max-txn-ops`, 128 unless set."""
+    max_txn_bytes: int = 1024 * 1024
+    """Bytes that a transaction of many pods may come to; the servers take 1.5 MiB unless set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,18 @@ class DispatchSettings:
     completing: int = 20
     """Attempts beyond those in flight whose pod is bound and whose run is still to be completed by Temporal."""
     concurrent_starts: int = 32
-    """Start calls at a time."""
+    """Start calls at a time, at most; fewer while Temporal is slow."""
+    cohorts: bool = True
+    """Whether many pods are placed in one workflow when the backlog is deep; otherwise each has its own, always."""
+    cohort_from: int = 24
+    """Pods to be started, at least, for a cohort to be formed of them; fewer are started one by one."""
+    cohort_most: int = 200
+    """Pods in one cohort: they are decided at a stretch, and more give no throughput."""
+    cohorts_in_flight: int = 4
+    """Cohorts started whose pods etcd has not all told about; more adds latency and no throughput."""
+    parked_chains: int = 1000
+    """Workflows of waiting pods that this worker keeps open (each costs it about 88 KB, and the server as much); pods
+    beyond that wait in its queue alone, with their record in etcd."""
     confirm_after: float = 30.0
     """Seconds after which an attempt that etcd does not confirm is started again."""
     hold: float = 2.0

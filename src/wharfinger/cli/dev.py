@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import DEFAULT_LEASE_TTL, RUN, ConfigOption, Eviction, EvictionMode, LeaseTtl, variable
+from wharfinger.cli.options import (
+    DEFAULT_LEASE_TTL,
+    RUN,
+    Cohorts,
+    CohortsOption,
+    ConfigOption,
+    Eviction,
+    EvictionMode,
+    LeaseTtl,
+    variable,
+)
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
@@ -74,6 +84,7 @@ def dev(
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.IMMEDIATE,
+    cohorts: CohortsOption = Cohorts.AUTO,
 ) -> None:
     """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
 
@@ -100,6 +111,7 @@ def dev(
         lease_ttl=lease_ttl,
         config=config,
         eviction=eviction.value,
+        cohorts=cohorts.value,
     )
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up

@@ -111,6 +111,42 @@ EvictionMode = Annotated[
 ]
 """The option of commands that run workers."""
 
+
+class Cohorts(StrEnum):
+    """Whether many pods may share a workflow."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
+CohortsOption = Annotated[
+    Cohorts,
+    typer.Option(
+        "--cohorts",
+        envvar=variable("cohorts"),
+        show_envvar=False,
+        help="`auto`: place many pods in one workflow while the backlog is deep. `off`: every pod has its own attempt. "
+        "Gangs are placed as gangs in any case.",
+    ),
+]
+"""The option of commands that run workers."""
+
+DEFAULT_MAX_TXN_OPS = EtcdSettings().max_txn_ops
+MaxTxnOps = Annotated[
+    int,
+    typer.Option(
+        "--max-txn-ops",
+        envvar=variable("max-txn-ops"),
+        show_envvar=False,
+        min=16,
+        max=10_000,
+        metavar="N",
+        help="Operations that etcd takes in each list of a transaction: what its own --max-txn-ops says. A gang is "
+        "bound in one transaction, so this bounds its size.",
+    ),
+]
+"""The option of commands that bind."""
+
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

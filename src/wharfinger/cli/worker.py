@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,16 +10,20 @@ import typer
 
 from wharfinger.cli.options import (
     DEFAULT_LEASE_TTL,
+    DEFAULT_MAX_TXN_OPS,
     RUN,
+    Cohorts,
+    CohortsOption,
     ConfigOption,
     Connection,
     Eviction,
     EvictionMode,
     LeaseTtl,
+    MaxTxnOps,
     connected,
     variable,
 )
-from wharfinger.settings import LeaseSettings, WorkerSettings
+from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
 
@@ -80,6 +85,8 @@ def worker(
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.GRACEFUL,
+    cohorts: CohortsOption = Cohorts.AUTO,
+    max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     log_level: Annotated[
         Level,
         typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
@@ -100,7 +107,7 @@ def worker(
     write_lines(log_level.value)
     quiet_sdk()
     settings = WorkerSettings(
-        etcd=connection.etcd,
+        etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
         temporal=connection.temporal,
         cluster=connection.cluster,
         tenant=connection.tenant,
@@ -110,6 +117,7 @@ def worker(
         health_port=health_port,
         lease=LeaseSettings(ttl=lease_ttl),
         eviction=eviction.value,
+        dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
     )
     code = uvloop.run(run_worker(settings))
     if code:

@@ -18,6 +18,7 @@ TENANT_LABEL = "wharfinger.dev/tenant"
 ATTEMPT_ANNOTATION = names.ATTEMPT_ANNOTATION
 
 SCHEDULE_ATTEMPT = "ScheduleAttempt"
+SCHEDULE_COHORT = "ScheduleCohort"
 
 SEARCH_POD = "WharfingerPod"
 SEARCH_NODE = "WharfingerNode"
@@ -56,6 +57,16 @@ def pod_workflow_id(cluster: str, namespace: str, name: str, uid: str) -> str:
     At most 255 characters: the name is shortened (with a hash of it), the uid never.
     """
     return _within_limit(f"{cluster}/pod/{namespace}/", name, f"/{uid}")
+
+
+def cohort_workflow_id(cluster: str, name: str) -> str:
+    """The id of a cohort: `<cluster>/cohort/<id>`."""
+    return f"{cluster}/cohort/{name}"
+
+
+def gang_workflow_id(cluster: str, namespace: str, group: str) -> str:
+    """The one id of a gang's attempts: `<cluster>/cohort/<namespace>/<group>`, at most 255 characters."""
+    return _within_limit(f"{cluster}/cohort/{namespace}/", group)
 
 
 def pod_attribute(namespace: str, name: str) -> str:

@@ -35,7 +35,14 @@ class AttemptRecord(Record):
     victim_revisions: tuple[int, ...] | None = None
     """The create revision of each, where the history does not hold them: they are too many."""
     workflow_id: str = ""
+    """The chain that is parked for the pod: its own, or its gang's; of a cohort's record, the cohort."""
     run_id: str = ""
+    parked: bool = True
+    """Whether that workflow waits to be woken; a cohort does not."""
+    urgent: bool = False
+    """Whether an attempt of the pod's own may help at once, although nothing has happened since."""
+    decided_by: str = ""
+    """`<workflow id>@<run id>` of the cohort that decided, where `workflow_id` names a parked chain instead."""
     create_revision: int = 0
     """The pod's: a record of an earlier life of the name counts for nothing."""
     time: str = ""

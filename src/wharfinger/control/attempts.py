@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import (
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client import start_attempt
-from wharfinger.contracts.names import pod_workflow_id, task_queue
-from wharfinger.contracts.scheduling import AttemptTimings, Wake
+from wharfinger.client import TASK_TIMEOUT, TENANT_KEY, start_attempt
+from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.contracts.names import (
+    COMMON,
+    SCHEDULE_COHORT,
+    cohort_workflow_id,
+    gang_workflow_id,
+    pod_workflow_id,
+    task_queue,
+)
+from wharfinger.contracts.scheduling import AttemptTimings, Wake, chain_retry
 from wharfinger.model.pod import Pod
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -27,10 +42,17 @@ class TemporalAttempts:
         self._cluster = cluster
         self._tenant = tenant
         self._queue = task_queue(cluster, tenant)
+        own = [] if tenant == COMMON else [SearchAttributePair(TENANT_KEY, tenant)]
+        self._attributes = TypedSearchAttributes(own)
+        """Of cohorts: they name their pods nowhere but in their input."""
 
     def workflow_id(self, pod: Pod) -> str:
         """The id of a pod's chain."""
         return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)
+
+    def gang_workflow_id(self, gang: GangName) -> str:
+        """The id of a gang's chain."""
+        return gang_workflow_id(self._cluster, gang.namespace, gang.name)
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
         """Start the pod's chain here, or join the open one; see `Starter`."""
@@ -44,8 +66,46 @@ class TemporalAttempts:
             revision=pod.mod_revision,
             woken_by=cause,
             eager=True,
-            terminate_existing=check_queue and await self._sits_elsewhere(pod),
+            terminate_existing=check_queue and await self._sits_elsewhere(self.workflow_id(pod)),
             timings=self._timings,
+            rpc_timeout=RPC_TIMEOUT,
+        )
+
+    async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
+        """Start a cohort of these pods here; see `Starter`."""
+        cohort = CohortInput(pods=tuple(pods), woken_by=cause, turn=turn)
+        await self._client.start_workflow(
+            SCHEDULE_COHORT,
+            cohort.model_dump(exclude_defaults=True),
+            id=cohort_workflow_id(self._cluster, name),
+            task_queue=self._queue,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            retry_policy=cohort_retry(),
+            task_timeout=TASK_TIMEOUT,
+            search_attributes=self._attributes,
+            static_summary=f"{len(pods)} pods",
+            request_eager_start=True,
+            rpc_timeout=RPC_TIMEOUT,
+        )
+
+    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
+        """Start the gang's chain here, or join the open one; see `Starter`."""
+        cohort = CohortInput(gang=gang, revision=revision, woken_by=cause, timings=self._timings or AttemptTimings())
+        workflow_id = self.gang_workflow_id(gang)
+        elsewhere = check_queue and await self._sits_elsewhere(workflow_id)
+        terminate, use = WorkflowIDConflictPolicy.TERMINATE_EXISTING, WorkflowIDConflictPolicy.USE_EXISTING
+        await self._client.start_workflow(
+            SCHEDULE_COHORT,
+            cohort.model_dump(exclude_defaults=True),
+            id=workflow_id,
+            task_queue=self._queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=terminate if elsewhere else use,
+            retry_policy=chain_retry(cohort.timings),
+            task_timeout=TASK_TIMEOUT,
+            search_attributes=self._attributes,
+            static_summary=f"gang {gang.namespace}/{gang.name}",
+            request_eager_start=True,
             rpc_timeout=RPC_TIMEOUT,
         )
 
@@ -59,10 +119,10 @@ class TemporalAttempts:
             raise
         return True
 
-    async def _sits_elsewhere(self, pod: Pod) -> bool:
-        """Whether an open chain of the pod lies on a task queue other than ours."""
+    async def _sits_elsewhere(self, workflow_id: str) -> bool:
+        """Whether an open chain lies on a task queue other than ours."""
         try:
-            found = await self._client.get_workflow_handle(self.workflow_id(pod)).describe(rpc_timeout=RPC_TIMEOUT)
+            found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return False

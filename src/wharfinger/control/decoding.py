@@ -143,6 +143,8 @@ def _refusal(kv: KeyValue) -> Refusal:
         message=record.message,
         workflow_id=record.workflow_id,
         run_id=record.run_id,
+        parked=record.parked,
+        urgent=record.urgent,
         create_revision=record.create_revision,
         record_revision=kv.mod_revision,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.model.pod import Pod
 
@@ -19,6 +21,19 @@ class Starter(Protocol):
         """
 
 
+class CohortStarter(Protocol):
+    """Starts cohorts and gangs."""
+
+    async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
+        """Start a cohort under this name, which is nobody else's; returns when Temporal has accepted.
+
+        One of that name that ran or runs already is an `RPCError` (ALREADY_EXISTS): a former call had succeeded.
+        """
+
+    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
+        """Start the gang's chain, or join the one that is open; otherwise as `Starter.start`."""
+
+
 class Signaller(Protocol):
     """Wakes parked runs."""
 
@@ -26,8 +41,11 @@ class Signaller(Protocol):
         """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
 
 
-class Attempts(Starter, Signaller, Protocol):
+class Attempts(Starter, CohortStarter, Signaller, Protocol):
     """Everything the loops ask of Temporal."""
 
     def workflow_id(self, pod: Pod) -> str:
         """The id of a pod's chain."""
+
+    def gang_workflow_id(self, gang: GangName) -> str:
+        """The id of a gang's chain."""

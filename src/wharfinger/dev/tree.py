@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wharfinger.contracts.names import DEFAULT_CLUSTER
 from wharfinger.dev import asking, binaries, ports, processes
-from wharfinger.dev.etcd import EtcdServer
+from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.progress import Progress
 from wharfinger.dev.ready_file import Ready
@@ -61,6 +61,8 @@ class DevSettings:
     """A KubeSchedulerConfiguration for the workers."""
     eviction: str = "immediate"
     """How preempted pods leave: nobody runs pods here."""
+    cohorts: str = "auto"
+    """`off`: every pod has an attempt of its own, however many wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,8 @@ class DevTree:
                 f"--lease-ttl={self.settings.lease_ttl:g}",
                 *self._config(),
                 f"--eviction={self.settings.eviction}",
+                f"--cohorts={self.settings.cohorts}",
+                f"--max-txn-ops={MAX_TXN_OPS}",
             )
 
         name = f"worker-{index}"

@@ -23,3 +23,7 @@ class Refusal:
     """Of the pod it is about."""
     record_revision: int = 0
     """Mod revision of the record itself."""
+    parked: bool = True
+    """Whether the workflow it names waits to be woken; a cohort does not."""
+    urgent: bool = False
+    """Whether an attempt of the pod's own may help at once, although nothing has happened since."""

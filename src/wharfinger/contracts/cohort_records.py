@@ -1,0 +1,87 @@
+"""From a cohort's decisions and commits to what is recorded of them, and who is evicted. Pure; the workflow asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wharfinger.contracts.cohorts import BoundMany, PlacedMany, Reasons, RecordedMany, Seat, TurnedAway, Unbound
+from wharfinger.contracts.eviction import EvictInput
+
+
+def turned_away(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
+    """Those that wait as unschedulable: turned away, or placed and then rejected for good; None for nobody."""
+    rejected = [one for one in bound.unbound if one.kind == "rejected"]
+    if not placed.turned_away and not rejected:
+        return None
+    return _with(placed, placed.turned_away, rejected, own_attempt=False)
+
+
+def contended(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
+    """Those whose room was taken: an attempt of their own follows at once; None for nobody."""
+    lost = [one for one in bound.unbound if one.kind == "contended"]
+    return _with(placed, (), lost, own_attempt=True) if lost else None
+
+
+def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
+    """A gang of which one member can never be committed as it was placed: none is bound, and all wait for it."""
+    rejected = next((one for one in bound.unbound if one.kind == "rejected"), None)
+    if rejected is None or bound.bound:
+        return None
+    everybody = [rejected.model_copy(update=_who(seat)) for seat in placed.seats]
+    return _with(placed, placed.turned_away, everybody, own_attempt=False)
+
+
+def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, run_id: str) -> Iterator[EvictInput]:
+    """What is asked of `evict`, member by member, for the records that were just written."""
+    for one in placed.turned_away:
+        revision = recorded.record_revisions.get(f"{one.namespace}/{one.name}")
+        if one.victims and revision is not None:
+            yield EvictInput(
+                namespace=one.namespace,
+                name=one.name,
+                uid=one.uid,
+                create_revision=one.create_revision,
+                node=one.nominated_node,
+                victims=one.victims,
+                record_revision=revision,
+                workflow_id=workflow_id,
+                run_id=run_id,
+            )
+
+
+def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unbound], *, own_attempt: bool) -> PlacedMany:
+    """The same decisions, with seats that were lost as pods that are turned away, each with its own reason."""
+    seats = {(seat.namespace, seat.name): seat for seat in placed.seats}
+    reasons = list(placed.reasons)
+    known: dict[tuple[str, str], int] = {}
+    lost: list[TurnedAway] = []
+    for one in unbound:
+        seat = seats.get((one.namespace, one.name))
+        if seat is None:
+            continue
+        said = Reasons(message=one.message, rejectors=(one.plugin,) if one.plugin else ())
+        at = known.setdefault((one.plugin, one.message), len(reasons))
+        if at == len(reasons):
+            reasons.append(said)
+        lost.append(
+            TurnedAway(
+                **_who(seat),
+                pod_revision=seat.pod_revision,
+                reasons=at,
+                stretch=seat.stretch,
+                attempt=seat.attempt,
+                chained=seat.chained,
+                own_attempt=own_attempt,
+            )
+        )
+    return placed.model_copy(update={"turned_away": (*away, *lost), "reasons": tuple(reasons)})
+
+
+def _who(seat: Seat) -> dict[str, object]:
+    """Which pod it is."""
+    return {
+        "namespace": seat.namespace,
+        "name": seat.name,
+        "uid": seat.uid,
+        "create_revision": seat.create_revision,
+    }
