@@ -11,8 +11,9 @@ from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts import eviction
-from wharfinger.contracts.scheduling import Assumed, NodeScore, Nominated, Placed, PluginRefusal, Refused
+from wharfinger.contracts.scheduling import Assumed, NodeScore, Nominated, OwnNodes, Placed, PluginRefusal, Refused
 from wharfinger.framework.snapshot import Nominations
+from wharfinger.framework.territory import Territory
 from wharfinger.model.decision import Ranked
 from wharfinger.model.pod import Pod
 
@@ -20,6 +21,8 @@ LIMIT = 4096
 """Bytes of JSON."""
 OVERLAY_LIMIT = 32
 """Assumed pods that are named; beyond that the overlay is only called approximate."""
+MEMBERS_LIMIT = 16
+"""Workers that are named as those who share the nodes; with more, a decision can be made again approximately only."""
 RANKED_LIMIT = 5
 REASONS_LIMIT = 10
 """Reasons a plugin; taints with a value a node make as many reasons as nodes."""
@@ -74,6 +77,12 @@ def nominated(nominations: Nominations, but: Pod) -> tuple[tuple[Nominated, ...]
     return tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first), False
 
 
+def own_nodes(territory: Territory) -> OwnNodes:
+    """By whose nodes a decision went."""
+    members = territory.members if len(territory.members) <= MEMBERS_LIMIT else ()
+    return OwnNodes(me=territory.me or "", members=members, margin=territory.margin)
+
+
 def fitted(outcome: Outcome) -> Outcome:
     """The outcome within `LIMIT`, cut step by step; plugins' own data is theirs and not cut."""
     outcome = _with_listed_victims(outcome, eviction.LISTED)
@@ -102,6 +111,14 @@ def _without_overlay(outcome: Outcome) -> Outcome:
     if not outcome.computation.assumed and not outcome.computation.nominated:
         return outcome
     computation = outcome.computation.model_copy(update={"assumed": (), "nominated": (), "approximate": True})
+    return outcome.model_copy(update={"computation": computation})
+
+
+def _without_members(outcome: Outcome) -> Outcome:
+    own = outcome.computation.own_nodes
+    if own is None or not own.members:
+        return outcome
+    computation = outcome.computation.model_copy(update={"own_nodes": own.model_copy(update={"members": ()})})
     return outcome.model_copy(update={"computation": computation})
 
 
@@ -159,6 +176,7 @@ _CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
     _with_fewer_reasons,
     _with_plain_runners_up,
     _without_overlay,
+    _without_members,
     _without_scores,
     _with_fewer_victims,
     _without_reasons,

@@ -23,6 +23,8 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import (
     Computation,
     Gone,
+    NodeScore,
+    OwnNodes,
     PermitWait,
     Placed,
     PlaceInput,
@@ -34,6 +36,7 @@ from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
+from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
 
@@ -56,6 +59,7 @@ class Placements:
         cluster: str,
         identity: str,
         behind_limit: float,
+        territory: Territory,
         metrics: Metrics,
         utc_now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
@@ -68,6 +72,7 @@ class Placements:
         self._cluster = cluster
         self._identity = identity
         self._behind_limit = behind_limit
+        self._territory = territory
         self._metrics = metrics
         self._utc_now = utc_now
         self._clock = clock
@@ -142,11 +147,19 @@ class Placements:
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
         start = self._start
-        evaluation = profile.evaluate(pod, snapshot, start=start)
+        evaluation = profile.evaluate(pod, snapshot, start=start, preference=self._territory.preference(snapshot))
         self._start = evaluation.next_start
         node_name = evaluation.node
         self._metrics.algorithm_duration.observe(self._clock() - began)
-        computation = self._computation(pod, profile, snapshot, began, feasible=evaluation.feasible_count, start=start)
+        computation = self._computation(
+            pod,
+            profile,
+            snapshot,
+            began,
+            feasible=evaluation.feasible_count,
+            start=start,
+            own_nodes=payload.own_nodes(self._territory) if evaluation.by_preference else None,
+        )
         if node_name is None:
             return self._refused(pod, profile, snapshot, evaluation, computation)
         return self._placed(pod, profile, evaluation, node_name, computation)
@@ -168,7 +181,7 @@ class Placements:
             return self._refused_by(pod, permission.status, computation)
         self._cache.assume(pod, node_name, held=wait.seconds if wait is not None else 0.0)
         self._verification.decided(pod, node_name)
-        ranking = evaluation.ranking(payload.RANKED_LIMIT)
+        ranking, passed_over = evaluation.ranking(payload.RANKED_LIMIT), evaluation.passed_over
         return Placed(
             uid=pod.uid,
             create_revision=pod.create_revision,
@@ -177,6 +190,7 @@ class Placements:
             node_revision=self._cache.nodes[node_name].mod_revision,
             score=ranking[0].total if ranking else None,
             ranking=payload.ranking(ranking),
+            passed_over=NodeScore(node=passed_over.node, total=passed_over.total) if passed_over else None,
             refusals=payload.refusals(evaluation.refusals),
             computation=computation,
             permit=wait,
@@ -248,7 +262,15 @@ class Placements:
         return leaving
 
     def _computation(
-        self, pod: Pod, profile: Profile, snapshot: Snapshot, began: float, *, feasible: int = 0, start: int = 0
+        self,
+        pod: Pod,
+        profile: Profile,
+        snapshot: Snapshot,
+        began: float,
+        *,
+        feasible: int = 0,
+        start: int = 0,
+        own_nodes: OwnNodes | None = None,
     ) -> Computation:
         """What is needed to decide the same again, and what it took."""
         identity = pod.identity
@@ -261,6 +283,7 @@ class Placements:
             assumed=assumed,
             nominated=nominated,
             start=start,
+            own_nodes=own_nodes,
             approximate=approximate or too_many,
             nodes=len(snapshot),
             feasible=feasible,

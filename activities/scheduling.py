@@ -32,6 +32,7 @@ from wharfinger.contracts.scheduling import (
     Scheduling,
 )
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
@@ -54,8 +55,12 @@ class SchedulingActivities(Scheduling):
         metrics: Metrics,
         utc_now: Callable[[], datetime],
         eviction: str = GRACEFUL,
+        territory: Territory | None = None,
     ) -> None:
-        """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions."""
+        """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
+
+        `territory`: nodes that this worker prefers; None = none.
+        """
         standings = Standings(store=store, cache=cache, ownership=ownership)
         verification = Verification(cache=cache, profiles=profiles)
         self._settling = Settling(store=store, cache=cache)
@@ -67,6 +72,7 @@ class SchedulingActivities(Scheduling):
             cluster=cluster,
             identity=identity,
             behind_limit=settings.behind,
+            territory=territory if territory is not None else Territory(),
             metrics=metrics,
             utc_now=utc_now,
         )

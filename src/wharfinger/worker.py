@@ -32,6 +32,7 @@ from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
 from wharfinger.control.polling import Polling, worker_factory
 from wharfinger.control.stopping import stop_on_signals, unless_stopped
+from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe.health import HealthServer
 from wharfinger.profiles import Configured, load_configuration
@@ -72,6 +73,7 @@ class Worker:
         self._profiles = configured.profiles
         self.metrics = metrics if metrics is not None else Metrics()
         self.cache = Cache(clock=clock, assume_expiry=settings.binding.assume_expiry)
+        territory = Territory(settings.binding.own_node_margin)
         ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), TENANT_LABEL)
         self._activities = SchedulingActivities(
             store=store,
@@ -84,6 +86,7 @@ class Worker:
             metrics=self.metrics,
             utc_now=utc_now,
             eviction=settings.eviction,
+            territory=territory,
         )
         completing = Completing(clock)
         polling = worker_factory(
@@ -113,6 +116,7 @@ class Worker:
             chance=self._chance,
             health_url=health_url,
             completing=completing,
+            territory=territory,
         )
 
     @property

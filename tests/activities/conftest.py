@@ -28,6 +28,7 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
 from wharfinger.manifests.decode import decode_node, decode_pod
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
@@ -150,6 +151,7 @@ class World:
         tenant: str = "common",
         cluster: str = CLUSTER,
         eviction: str = "graceful",
+        territory: Territory | None = None,
         utc_now: Callable[[], datetime] = lambda: NOW,
     ) -> Hand:
         """One more worker, synced."""
@@ -169,6 +171,7 @@ class World:
             metrics=metrics,
             utc_now=utc_now,
             eviction=eviction,
+            territory=territory,
         )
         hand = Hand(name, store, cache, activities, metrics, clock, asyncio.create_task(feed(store, cache)))
         self.hands.append(hand)

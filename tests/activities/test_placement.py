@@ -19,6 +19,7 @@ from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
+from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
@@ -156,6 +157,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         cluster=CLUSTER,
         identity="hand",
         behind_limit=60.0,
+        territory=Territory(),
         metrics=hand.metrics,
         utc_now=lambda: NOW,
         clock=lambda: float(next(clock)),

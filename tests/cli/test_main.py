@@ -54,6 +54,7 @@ def test_every_command_takes_the_connection_options_or_starts_its_own_servers(mo
         ["get", "pods", "-o", "xml"],
         ["apply", "-f", "/no/such/file"],
         ["worker", "--lease-ttl", "1"],
+        ["worker", "--own-node-margin", "-1"],
         ["worker", "--config", "/no/such/file"],
         ["dev", "--config", "/no/such/file"],
         ["config", "validate", "/no/such/file"],

@@ -134,8 +134,14 @@ async def test_two_workers_share_the_pods_and_one_takes_over_when_the_other_drai
         assert len(other.queue) > 5
         assert not set(one.queue) & set(other.queue)
 
+        for stage in (one, other):
+            territory = stage.loops.territory
+            assert (set(territory.members), territory.me) == (stage.loops.shards.members, stage.loops.shards.me)
+
         await other.drain()
         await one.until(lambda: len(one.queue) == 40)
+        assert one.loops.territory.members == (one.loops.shards.me,)
+        assert other.loops.territory.me is None
 
 
 async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None:

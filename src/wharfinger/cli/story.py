@@ -65,6 +65,8 @@ def _decision(attempt: Attempt) -> Iterator[str]:
         yield _INDENT + plain(attempt.message)
     elif attempt.node:
         yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
+        if attempt.passed_over:
+            yield _INDENT + plain(_before(attempt))
     if attempt.nominated_node:
         yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims, attempt.victim_count))}."
     if computation:
@@ -85,6 +87,14 @@ def _among(attempt: Attempt) -> str:
     if nodes > 1 and not attempt.refusals:  # it is nominated, or the pod names it
         return f"the only one of {nodes:,} nodes that was looked at"
     return "the only node that fits"
+
+
+def _before(attempt: Attempt) -> str:
+    """Which node the worker's own one was chosen before."""
+    other = attempt.passed_over
+    points = other["total"] - attempt.placement["score"]
+    better = f"{points} point{'' if points == 1 else 's'} better" if points else "as good"
+    return f"{attempt.placement['node']} was chosen before {other['node']}, {better}: it is this worker's own."
 
 
 def _refusals(attempt: Attempt) -> list[list[str]]:

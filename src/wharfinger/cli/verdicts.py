@@ -27,6 +27,10 @@ def _headline(attempt: Attempt, found: Recomputation) -> Iterator[str]:
     overlay = [f"{one.pod} on {one.node}" for one in computation.assumed]
     if overlay:
         yield plain(f"Counted already, before etcd said so: {', '.join(overlay)}")
+    own = computation.own_nodes
+    if own is not None:
+        points = f"{own.margin} point{'' if own.margin == 1 else 's'}"
+        yield plain(f"Up to {points} below the best, nodes that were the worker's own went first: {own.me}")
     nominated = [f"{one.pod} to {one.node}" for one in computation.nominated]
     if nominated:
         yield plain(f"Nominated were: {', '.join(nominated)}")

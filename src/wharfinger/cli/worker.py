@@ -23,7 +23,7 @@ from wharfinger.cli.options import (
     connected,
     variable,
 )
-from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
+from wharfinger.settings import BindSettings, DispatchSettings, LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
 
@@ -87,6 +87,19 @@ def worker(
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
+    own_node_margin: Annotated[
+        int,
+        typer.Option(
+            "--own-node-margin",
+            envvar=variable("own-node-margin"),
+            show_envvar=False,
+            min=0,
+            max=100,
+            metavar="POINTS",
+            help="How much worse than the best a node of this worker's own may score to go first, so that several "
+            "workers seldom contend. 0: the best node always.",
+        ),
+    ] = _DEFAULTS.binding.own_node_margin,
     log_level: Annotated[
         Level,
         typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
@@ -116,6 +129,7 @@ def worker(
         bind_address=bind_address,
         health_port=health_port,
         lease=LeaseSettings(ttl=lease_ttl),
+        binding=BindSettings(own_node_margin=own_node_margin),
         eviction=eviction.value,
         dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
     )

@@ -124,6 +124,17 @@ class PluginRefusal(Contract):
     reasons: dict[str, int]
 
 
+class OwnNodes(Contract):
+    """The deciding worker preferred nodes of its own, those that rendezvous hashing over the members gives it."""
+
+    me: str
+    """`<tenant>/<slot>`."""
+    members: tuple[str, ...] = ()
+    """Who shared the nodes; empty = too many to be told."""
+    margin: int
+    """Points of the total by which its own nodes might be worse than the best."""
+
+
 class Computation(Contract):
     """What is needed to compute the same decision again."""
 
@@ -137,6 +148,8 @@ class Computation(Contract):
     """Nominations that the decision reckoned with."""
     start: int = 0
     """Where a sampling profile began to look; always 0 for one that looks at every node."""
+    own_nodes: OwnNodes | None = None
+    """Which nodes went before slightly better ones; None = the best node was chosen."""
     approximate: bool = False
     """The overlay (assumed and nominated pods) was too large to keep."""
     nodes: int = 0
@@ -189,6 +202,8 @@ class Placed(Contract):
     """Total; None when only one node was feasible (scoring is skipped)."""
     ranking: tuple[NodeScore, ...] = ()
     """The chosen node and the runners-up, best first, at most five."""
+    passed_over: NodeScore | None = None
+    """What would have been chosen but for `own_nodes`; None = the same node."""
     refusals: tuple[PluginRefusal, ...] = ()
     computation: Computation
     permit: PermitWait | None = None
@@ -202,7 +217,8 @@ class Placed(Contract):
             update={
                 "ranking": tuple(NodeScore(node=one.node, total=one.total) for one in self.ranking),
                 "refusals": (),
-                "computation": self.computation.model_copy(update={"assumed": ()}),
+                "passed_over": None,
+                "computation": self.computation.model_copy(update={"assumed": (), "own_nodes": None}),
             }
         )
 

@@ -21,6 +21,7 @@ from wharfinger.control.informer import Informer
 from wharfinger.control.membership import INCARNATION, Membership
 from wharfinger.control.reachability import Reachability
 from wharfinger.control.shards import Roster, Shards
+from wharfinger.framework.territory import Territory
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Duty:
         reachability: Reachability,
         polling: Pollable,
         shards: Shards,
+        territory: Territory,
         serve: Callable[[bool], None],
         roll: Roll,
     ) -> None:
@@ -74,6 +76,7 @@ class Duty:
         self._reachability = reachability
         self._polling = polling
         self._shards = shards
+        self._territory = territory
         self._serve = serve
         self._roll = roll
         self._roster = Roster(tenant)
@@ -156,6 +159,7 @@ class Duty:
         mine = self.on and bool(slot) and self._roster.serving(slot) == INCARNATION
         me = f"{self._tenant}/{slot}" if mine else None
         if self._shards.update(self._roster.ready(), me) or anew:
+            self._territory.share(self._shards.members, self._shards.me)
             log.info("share-out members=%d serving=%s", len(self._shards.members), me is not None)
             self._serve(me is not None)
             self._roll.resharded()

@@ -33,6 +33,7 @@ from wharfinger.control.view import View
 from wharfinger.control.wake_signals import WakeSignals
 from wharfinger.control.waker import Waker
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -64,15 +65,18 @@ class Loops:
         chance: random.Random,
         health_url: str = "",
         completing: Completing | None = None,
+        territory: Territory | None = None,
     ) -> None:
         """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
 
-        `completing` is told elsewhere when runs end; without it they count until their pod is bound.
+        `completing` is told elsewhere when runs end; without it they count until their pod is bound. `territory` is
+        asked elsewhere which nodes are this worker's own; here it is told who shares them.
         """
         dispatching = settings.dispatching
         self.cache = cache
         self.metrics = metrics
         self.shards = Shards(hold=dispatching.hold, clock=clock)
+        self.territory = territory if territory is not None else Territory()
         self.view = View(cache, metrics)
         self.queue = SchedulingQueue(
             clock=clock,
@@ -139,6 +143,7 @@ class Loops:
             reachability=self.reachability,
             polling=polling,
             shards=self.shards,
+            territory=self.territory,
             serve=self.dispatcher.serve,
             roll=self.intake,
         )

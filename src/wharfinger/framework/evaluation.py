@@ -13,7 +13,7 @@ from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.scoring import Scores, choose, ranking
+from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
 from wharfinger.framework.search import Search, outside
 from wharfinger.framework.status import Status
 from wharfinger.model.decision import Decision, Ranked
@@ -27,9 +27,16 @@ class Evaluation:
     """One pod evaluated on one snapshot by one profile."""
 
     def __init__(
-        self, pod: Pod, state: CycleState, search: Search, scores: Scores | None, filters: Sequence[FilterStep]
+        self,
+        pod: Pod,
+        state: CycleState,
+        search: Search,
+        scores: Scores | None,
+        filters: Sequence[FilterStep],
+        *,
+        preference: Preference | None = None,
     ) -> None:
-        """`scores`: None when at most one node is feasible."""
+        """`scores`: None when at most one node is feasible; `preference`: None = the best node is chosen."""
         self.pod = pod
         self.snapshot = search.snapshot
         self.state = state
@@ -47,12 +54,22 @@ class Evaluation:
         self._search = search
         self._scores = scores
         self._filters = filters
+        self._preference = preference
+        self._passed_over: int | None = None
         self.node: str | None = None
         """The chosen node's name, None when no node is feasible."""
         if scores is not None:
-            self.node = self.snapshot.names[scores.row(choose(scores, self.snapshot, pod))]
+            self.node = self.snapshot.names[scores.row(self._choose(scores))]
         elif self.feasible_count:
             self.node = self.snapshot.names[0 if search.alive is None else int(search.alive.argmax())]
+
+    def _choose(self, scores: Scores) -> int:
+        best = choose(scores, self.snapshot, self.pod)
+        if self._preference is None:
+            return best
+        chosen = prefer(best, scores, self.snapshot, self.pod, self._preference)
+        self._passed_over = best if chosen != best else None
+        return chosen
 
     @cached_property
     def feasible(self) -> tuple[str, ...]:
@@ -151,16 +168,29 @@ class Evaluation:
         scores = self._scores
         if scores is None:
             return ()
-        return tuple(
-            Ranked(self.snapshot.names[scores.row(position)], scores.total(position), scores.of(position))
-            for position in ranking(scores, self.snapshot, self.pod, count)
-        )
+        best_first = ranking(scores, self.snapshot, self.pod, count, self._preference)
+        return tuple(self._ranked(scores, position) for position in best_first)
+
+    @property
+    def by_preference(self) -> bool:
+        """Whether preferred nodes had a say: never when at most one node is feasible."""
+        return self._scores is not None and self._preference is not None
+
+    @property
+    def passed_over(self) -> Ranked | None:
+        """The node that would have been chosen but for the preference; None when it is the chosen one."""
+        if self._scores is None or self._passed_over is None:
+            return None
+        return self._ranked(self._scores, self._passed_over)
+
+    def _ranked(self, scores: Scores, position: int) -> Ranked:
+        return Ranked(self.snapshot.names[scores.row(position)], scores.total(position), scores.of(position))
 
     def runners_up(self, count: int) -> tuple[str, ...]:
         """The next best nodes after the chosen one, best first."""
         if self._scores is None:
             return ()
-        positions = ranking(self._scores, self.snapshot, self.pod, count + 1)[1:]
+        positions = ranking(self._scores, self.snapshot, self.pod, count + 1, self._preference)[1:]
         return tuple(self.snapshot.names[self._scores.row(position)] for position in positions)
 
     def verdicts(self) -> Mapping[str, Mapping[str, Status]]:

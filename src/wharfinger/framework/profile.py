@@ -20,7 +20,7 @@ from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
 from wharfinger.framework.local_plugins import LocalPlugins, local_by_form
 from wharfinger.framework.local_table import LocalFilter, LocalScore
-from wharfinger.framework.scoring import Scorer
+from wharfinger.framework.scoring import Preference, Scorer
 from wharfinger.framework.searcher import Searcher
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
@@ -176,17 +176,26 @@ class Profile:
 
     # --- deciding -----------------------------------------------------------------------------
 
-    def evaluate(self, pod: Pod, snapshot: Snapshot, *, start: int = 0, preempt: bool = True) -> Evaluation:
+    def evaluate(
+        self,
+        pod: Pod,
+        snapshot: Snapshot,
+        *,
+        start: int = 0,
+        preempt: bool = True,
+        preference: Preference | None = None,
+    ) -> Evaluation:
         """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError.
 
         `start`: of a sampling profile, where to begin: the `next_start` of the decision before. `preempt`: whether
-        PostFilter is asked at all; it costs far more than the rest.
+        PostFilter is asked at all; it costs far more than the rest. `preference`: nodes that go before slightly better
+        ones; None = the best node is chosen.
         """
         state = CycleState()
         search = self._searcher.search(state, pod, snapshot, start)
         count = search.count
         scores = self._scorer.score(state, pod, search) if count > 1 else None
-        evaluation = Evaluation(pod, state, search, scores, self._filters)
+        evaluation = Evaluation(pod, state, search, scores, self._filters, preference=preference)
         if count == 0 and preempt and self._post_filters and len(snapshot):
             self._run_post_filters(evaluation, state, pod, FailedSearch(pod, state, search, self._searcher))
         return evaluation

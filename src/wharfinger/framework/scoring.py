@@ -1,7 +1,7 @@
 """Which feasible node is best: PreScore, Score, normalisation, weights, and the choice.
 
 Ties are broken by a hash of the pod's uid and the node's name: the same on every machine, whatever the order of the
-nodes, and spread evenly over equal nodes.
+nodes, and spread evenly over equal nodes. Several workers may each prefer nodes of their own among the nearly best.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
 from wharfinger.framework.calls import ask
-from wharfinger.framework.columns import IntColumn, RowNumbers
+from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
 from wharfinger.framework.local_plugins import skips_score
@@ -28,6 +28,16 @@ from wharfinger.model.pod import Pod
 ALL_ROWS = slice(None)
 PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSelection], Status]]"
 """A plugin's name and its PreScore."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Nodes to be chosen before others that are not much better."""
+
+    preferred: BoolColumn
+    """By row of the snapshot."""
+    margin: int
+    """Points of the total by which they may be worse than the best."""
 
 
 @dataclass(slots=True)
@@ -61,6 +71,10 @@ class Scores:
     def row(self, position: int) -> int:
         """The row behind a position."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
+
+    def rows_of(self, positions: RowNumbers) -> RowNumbers:
+        """The rows behind several positions."""
+        return positions if isinstance(self.rows, slice) else self.rows[positions]
 
 
 class Scorer:
@@ -110,15 +124,27 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
-    places = (sums == sums.max()).nonzero()[0]
-    if len(places) == 1:
-        return int(places[0])
-    return int(places[_tie_break(places, scores, snapshot, pod).argmax()])
+    return _first((sums == sums.max()).nonzero()[0], scores, snapshot, pod)
 
 
-def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[int]:
-    """The `count` best positions, best first; the first is the one that `choose` names."""
+def prefer(best: int, scores: Scores, snapshot: Snapshot, pod: Pod, preference: Preference) -> int:
+    """The position that is chosen before the best one; the best itself when it is preferred, or nothing near it is."""
+    if preference.preferred[scores.row(best)]:
+        return best
+    own = _near(scores, preference, int(scores.sums[best]))
+    if len(own) == 0:
+        return best
+    sums = scores.sums[own]
+    return _first(own[sums == sums.max()], scores, snapshot, pod)
+
+
+def ranking(
+    scores: Scores, snapshot: Snapshot, pod: Pod, count: int, preference: Preference | None = None
+) -> list[int]:
+    """The `count` best positions, best first; the first is the one that `choose`, or `prefer`, names."""
     left = scores.sums.copy()
+    if preference is not None:
+        left[_near(scores, preference, int(left.max(initial=DEAD)))] += preference.margin + 1  # above all others
     best_first: list[int] = []
     while len(best_first) < count:
         highest = left.max(initial=DEAD)
@@ -131,7 +157,19 @@ def ranking(scores: Scores, snapshot: Snapshot, pod: Pod, count: int) -> list[in
     return best_first
 
 
+def _near(scores: Scores, preference: Preference, highest: int) -> RowNumbers:
+    """Preferred positions that are feasible and at most the margin below the highest sum."""
+    near = (scores.sums >= max(highest - preference.margin, DEAD + 1)).nonzero()[0]
+    return near[preference.preferred[scores.rows_of(near)]]
+
+
+def _first(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
+    """Of positions with the same total the one that goes first."""
+    if len(places) == 1:
+        return int(places[0])
+    return int(places[_tie_break(places, scores, snapshot, pod).argmax()])
+
+
 def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> NDArray[np.uint64]:
     """A number for each of these positions: the highest goes first, of equal ones the first."""
-    rows = places if isinstance(scores.rows, slice) else scores.rows[places]
-    return snapshot.node_columns.names.tie_break(rows, pod.uid)
+    return snapshot.node_columns.names.tie_break(scores.rows_of(places), pod.uid)

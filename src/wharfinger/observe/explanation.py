@@ -121,6 +121,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "feasible": computation.get("feasible", 0),
         "refusals": attempt.refusals,
         "ranking": attempt.ranking,
+        "passedOver": attempt.passed_over,
         "notes": list(attempt.notes),
         "steps": [_step(step) for step in attempt.steps],
         "computation": computation,

@@ -74,6 +74,11 @@ class Attempt:
         return list(self.placement.get("ranking", ()))
 
     @property
+    def passed_over(self) -> dict[str, Any]:
+        """The node that would have been chosen had the worker not preferred its own; empty when it is the same."""
+        return dict(self.placement.get("passed_over") or {})
+
+    @property
     def nominated_node(self) -> str:
         """Where the pod was to fit once its victims were gone; empty when nobody could be preempted."""
         return str(self.placement.get("nominated_node", ""))

@@ -14,7 +14,9 @@ from wharfinger.contracts.scheduling import Computation, Placed, Refused
 from wharfinger.errors import NotFound
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Nominations, Snapshot
+from wharfinger.framework.territory import owned
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 
@@ -85,7 +87,8 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         notes.append(f"{gate.plugin} held the pod back before any node was looked at")
         same = held.rejectors == recorded.rejectors
         return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
-    evaluation = profile.evaluate(pod, snapshot, start=computation.start)
+    preference = _preference(snapshot, computation, notes)
+    evaluation = profile.evaluate(pod, snapshot, start=computation.start, preference=preference)
     recomputed = _decided(evaluation)
     same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
     if evaluation.refused_before_filtering:
@@ -150,6 +153,17 @@ def _nominated(cache: Cache, pod: Pod, computation: Computation) -> Nominations:
         by_node.setdefault(pod.nominated_node_name, []).append(pod)
     ordered = sorted(by_node.items())
     return {node: tuple(sorted(pods, key=lambda one: (-one.priority, one.key))) for node, pods in ordered}
+
+
+def _preference(snapshot: Snapshot, computation: Computation, notes: list[str]) -> Preference | None:
+    """The nodes that the deciding worker preferred."""
+    own = computation.own_nodes
+    if own is None:
+        return None
+    if not own.members:
+        notes.append("more workers shared the nodes than the record names: this is approximate")
+        return None
+    return Preference(owned(snapshot.node_columns.names, own.members, own.me), own.margin)
 
 
 def _verdicts(evaluation: Evaluation) -> Iterator[NodeVerdicts]:

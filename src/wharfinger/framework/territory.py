@@ -1,0 +1,73 @@
+"""Which nodes are this worker's own, where several share a cluster: rendezvous hashing over the ready ones.
+
+Workers that decide at the same time for alike pods would choose the same few best nodes, and all but one would lose
+the transaction. Among nodes that are hardly worse than the best, each takes one of its own first. A courtesy, as
+the sharing out of pods is (`control.shards`): who is wrong about the others for a moment only contends as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.node_names import NodeNames, name_hash
+from wharfinger.framework.scoring import Preference
+from wharfinger.framework.snapshot import Snapshot
+
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+"""Shifts and factors of splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the sum depends on all."""
+
+
+class Territory:
+    """The nodes of one worker."""
+
+    def __init__(self, margin: int = 0) -> None:
+        """`margin`: points of the total by which one's own node may be worse than the best; 0 = all nodes are equal."""
+        self.margin = margin
+        self.members: tuple[str, ...] = ()
+        """The workers that share the nodes, sorted."""
+        self.me: str | None = None
+        """This worker among them; None while it serves nothing."""
+        self._known: tuple[NodeNames, Preference] | None = None
+
+    def share(self, members: Iterable[str], me: str | None) -> None:
+        """Take over who shares the nodes."""
+        self.members, self.me = tuple(sorted(members)), me
+        self._known = None
+
+    def preference(self, snapshot: Snapshot) -> Preference | None:
+        """This worker's nodes among those of the snapshot; None when nobody else shares them, or it serves nothing.
+
+        Made anew when the nodes or the members changed, not for every decision.
+        """
+        if not self.margin or self.me not in self.members or len(self.members) == 1:
+            return None
+        names = snapshot.node_columns.names
+        if self._known is None or self._known[0] is not names:
+            self._known = names, Preference(owned(names, self.members, self.me), self.margin)
+        return self._known[1]
+
+
+def owned(names: NodeNames, members: Iterable[str], me: str) -> BoolColumn:
+    """By row, the nodes that rendezvous hashing over the members gives to `me`: the same in every release.
+
+    Decisions are recorded with the members, not with the nodes.
+    """
+    mine = _weights(names, me)
+    owner: BoolColumn = np.ones(len(mine), dtype=np.bool_)
+    for member in members:
+        if member != me:
+            weights = _weights(names, member)
+            owner &= (mine > weights) | ((mine == weights) & (me < member))
+    return owner
+
+
+def _weights(names: NodeNames, member: str) -> NDArray[np.uint64]:
+    mixed = names.hashes ^ np.uint64(name_hash(member))
+    for shift, factor in _STEPS:
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    weights: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
+    return weights

@@ -1,0 +1,97 @@
+"""Whose nodes are whose: every node is one worker's, little moves, and a decision pays nothing for it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.framework.objects import node, snapshot
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.node_names import NodeNames
+from wharfinger.framework.territory import Territory, owned
+
+MEMBERS = ("common/0", "common/1", "common/2", "common/3")
+NAMES = NodeNames(f"node-{number}" for number in range(4000))
+
+
+def shared(members: tuple[str, ...] = MEMBERS, me: str | None = "common/0", margin: int = 2) -> Territory:
+    territory = Territory(margin)
+    territory.share(members, me)
+    return territory
+
+
+def test_every_node_is_exactly_one_workers() -> None:
+    shares = np.array([owned(NAMES, MEMBERS, member) for member in MEMBERS])
+
+    assert (shares.sum(axis=0) == 1).all()
+    assert all(900 < share < 1100 for share in shares.sum(axis=1))
+
+
+def test_the_nodes_are_shared_the_same_way_on_every_machine_and_in_every_release() -> None:
+    """Decisions are recorded with the members only."""
+    shares = [owned(NAMES, reversed(MEMBERS), member) for member in MEMBERS]
+
+    assert [next(n for n, share in enumerate(shares) if share[row]) for row in range(10)] == [
+        3,
+        1,
+        0,
+        0,
+        2,
+        1,
+        0,
+        2,
+        0,
+        0,
+    ]
+
+
+def test_only_the_nodes_of_a_worker_that_leaves_move() -> None:
+    rest = tuple(member for member in MEMBERS if member != "common/3")
+    left = owned(NAMES, MEMBERS, "common/3")
+    for member in rest:
+        before, after = owned(NAMES, MEMBERS, member), owned(NAMES, rest, member)
+        assert (after & ~before <= left).all()
+        assert (before <= after).all()
+
+
+@pytest.mark.parametrize(
+    "territory",
+    [
+        shared(("common/0",)),
+        shared(margin=0),
+        shared(me=None),
+        shared(me="common/9"),
+        shared((), None),
+        Territory(2),
+    ],
+    ids=["alone", "switched off", "withdrawn", "not among them", "nobody", "never told"],
+)
+def test_who_shares_with_nobody_prefers_nothing(territory: Territory) -> None:
+    assert territory.preference(snapshot(node("a"), node("b"))) is None
+
+
+def test_the_nodes_are_looked_at_again_when_they_or_the_workers_change() -> None:
+    territory, some = shared(), snapshot(*(node(f"n{number}") for number in range(20)))
+    first = territory.preference(some)
+    assert first is not None
+    assert first.preferred.tolist() == owned(some.node_columns.names, MEMBERS, "common/0").tolist()
+
+    assert territory.preference(some.at(2)) is first
+    larger = territory.preference(some.resized(set(), [NodeInfo.of(node("n20"))]))
+    assert larger is not None
+    assert len(larger.preferred) == 21
+    territory.share(MEMBERS[:2], "common/0")
+    fewer = territory.preference(some)
+    assert fewer is not None
+    assert fewer.preferred.sum() > first.preferred.sum()
+
+
+def test_many_workers_on_many_nodes_are_soon_told_apart() -> None:
+    """Whenever a worker comes or goes, between two decisions."""
+    names, members = NodeNames(f"node-{number}" for number in range(5000)), [f"common/{n}" for n in range(64)]
+    owned(names, members, "common/0")
+    began = time.perf_counter()
+    owned(names, members, "common/0")
+    assert time.perf_counter() - began < 0.1
