@@ -1,0 +1,205 @@
+"""Pods a second, durably: from the first put in etcd to the last bind in etcd, everything on this machine.
+
+One tree of etcd, Temporal and workers, as `wharfinger dev` runs it. Prints a JSON object a mode: `mode` (`auto`:
+cohorts while the backlog is deep; `single`: one workflow a pod), `pods_per_s`, `cpu_ms_per_pod` of each part; with
+`--mode both` also how many times faster `auto` was in that run. At the end etcd is asked whether every pod is bound,
+once, and no node overcommitted.
+
+    python benchmarks/throughput.py --nodes 5000 --pods 20000
+    python benchmarks/throughput.py --nodes 5000 --pods 20000 --mode both --single-pods 2000
+    python benchmarks/throughput.py --nodes 5000 --pods 12000 --rate 200     latency of a steady stream
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import processes
+import uvloop
+from attempts import node, pod, say
+
+from wharfinger.demo.audit import audit
+from wharfinger.dev.ports import free_port
+from wharfinger.dev.progress import progress_for
+from wharfinger.dev.tree import DevSettings, DevTree, Servers, prepare, running
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Put, Store, WatchBatch
+from wharfinger.settings import EtcdSettings
+
+PUTS_AT_ONCE = 500
+"""In one transaction."""
+QUIET = 1.0
+"""Seconds without a bind after which etcd is asked whether all are bound."""
+SILENCE = 60.0
+"""Seconds without a bind after which the measurement is given up."""
+WARM = 300
+"""Pods placed before the measured ones."""
+
+
+@dataclass
+class Ends:
+    """When binds were seen: every one rewrites the version of its namespace, the lightest thing to watch."""
+
+    batches: AsyncIterator[WatchBatch]
+    last: float = 0.0
+
+    async def follow(self) -> None:
+        """Until cancelled."""
+        async for batch in self.batches:
+            if batch.events:
+                self.last = time.perf_counter()
+
+
+async def unbound(store: Store, prefix: str) -> int:
+    """How many pods with such names have no node yet."""
+    waiting = 0
+    async for page in store.list(keys.pod("bench", prefix)):
+        waiting += sum(b'"nodeName"' not in kv.value for kv in page.items)
+    return waiting
+
+
+async def flood(store: Store, name: str, count: int) -> float:
+    """Seconds from the first put to the last bind of so many pods, put as fast as etcd takes them."""
+    puts = [Put(keys.pod("bench", f"{name}-{index}"), pod(f"{name}-{index}")) for index in range(count)]
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+    async with store.watch(keys.bound("bench"), first) as batches:
+        ends = Ends(batches)
+        following = asyncio.create_task(ends.follow())
+        began = time.perf_counter()
+        for at in range(0, count, PUTS_AT_ONCE):
+            await store.txn((), puts[at : at + PUTS_AT_ONCE])
+        try:
+            await _all_bound(store, name, ends, began)
+        finally:
+            following.cancel()
+            await asyncio.wait({following})
+    return ends.last - began
+
+
+async def _all_bound(store: Store, name: str, ends: Ends, began: float) -> None:
+    while True:
+        await asyncio.sleep(QUIET / 4)
+        silent = time.perf_counter() - max(ends.last, began)
+        if silent >= QUIET and not await unbound(store, f"{name}-"):
+            return
+        if silent >= SILENCE:
+            raise SystemExit(f"{await unbound(store, f'{name}-')} pods are not bound after {SILENCE:.0f} s of silence")
+
+
+async def steady(store: Store, name: str, count: int, rate: float) -> list[float]:
+    """Seconds from put to bound of each pod of a stream of so many a second."""
+    put_at: dict[str, float] = {}
+    taken: list[float] = []
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+
+    async def follow(batches: AsyncIterator[WatchBatch]) -> None:
+        async for batch in batches:
+            now = time.perf_counter()
+            bound = [event.kv.key for event in batch.events if b'"nodeName"' in event.kv.value]
+            taken.extend(now - put_at.pop(key) for key in bound if key in put_at)
+            if len(taken) == count:
+                return
+
+    async with store.watch(keys.pod("bench", f"{name}-"), first) as batches:
+        following = asyncio.create_task(follow(batches))
+        began = time.perf_counter()
+        for index in range(count):
+            await asyncio.sleep(max(0.0, began + index / rate - time.perf_counter()))
+            key = keys.pod("bench", f"{name}-{index}")
+            put_at[key] = time.perf_counter()
+            await store.put(key, pod(f"{name}-{index}"))
+        await asyncio.wait_for(following, SILENCE)
+    return taken
+
+
+async def measure(servers: Servers, mode: str, nodes: int, pods: int, *, rate: float, workers: int) -> dict[str, Any]:
+    """One mode on a tree of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
+    cohorts = "off" if mode == "single" else "auto"
+    ports = (free_port(), free_port(), free_port(), free_port())
+    settings = DevSettings(folder, workers, *ports, cohorts=cohorts)
+    try:
+        async with (
+            running(settings, servers, say=say) as tree,
+            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
+        ):
+            first = (await store.get(keys.INSTALLATION)).revision + 1
+            names = [f"node-{index:05}" for index in range(nodes)]
+            for at in range(0, nodes, PUTS_AT_ONCE):
+                await store.txn((), [Put(keys.node(name), node(name)) for name in names[at : at + PUTS_AT_ONCE]])
+            await flood(store, "warm", WARM)
+            figures = await _figures(tree, store, mode, pods, rate)
+            judged = await audit(store, first)
+            if not judged.sound:
+                raise SystemExit(f"not sound: {judged}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return figures
+
+
+async def _figures(tree: DevTree, store: Store, mode: str, pods: int, rate: float) -> dict[str, Any]:
+    before = processes.of_tree(tree)
+    if rate:
+        taken = sorted(await steady(store, "steady", pods, rate))
+        figures = {"mode": mode, "rate": rate, **latencies(taken)}
+    else:
+        seconds = await flood(store, "flood", pods)
+        figures = {"mode": mode, "pods_per_s": round(pods / seconds, 1)}
+    after = processes.of_tree(tree)
+    used = {part: round((after[part] - before[part]) / pods * 1000, 3) for part in before}
+    memory = round(max(map(processes.resident_mib, tree.ready().worker_pids)))
+    return {**figures, "cpu_ms_per_pod": used, "worker_mib": memory}
+
+
+def latencies(taken: Sequence[float]) -> dict[str, float]:
+    """Milliseconds from put to bound."""
+    cuts = statistics.quantiles(taken, n=100)
+    return {
+        "p50_ms": round(cuts[49] * 1000, 1),
+        "p99_ms": round(cuts[98] * 1000, 1),
+        "max_ms": round(max(taken) * 1000, 1),
+    }
+
+
+async def run(given: argparse.Namespace, servers: Servers) -> None:
+    """Measure what was asked for, and print it."""
+    modes = ("auto", "single") if given.mode == "both" else (given.mode,)
+    found: dict[str, dict[str, Any]] = {}
+    for mode in modes:
+        pods = given.single_pods or given.pods if mode == "single" else given.pods
+        found[mode] = await measure(servers, mode, given.nodes, pods, rate=given.rate, workers=given.workers)
+        print(json.dumps(found[mode]), flush=True)
+    if given.mode == "both" and not given.rate:
+        ratio = found["auto"]["pods_per_s"] / found["single"]["pods_per_s"]
+        print(json.dumps({"times_faster": round(ratio, 1)}), flush=True)
+
+
+def main() -> None:
+    """Parse, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000, help="nodes in the cluster (5000)")
+    parser.add_argument("--pods", type=int, default=20000, help="pods (20000)")
+    parser.add_argument("--mode", choices=("auto", "single", "both"), default="auto", help="see above (auto)")
+    parser.add_argument("--single-pods", type=int, default=0, help="pods of `single` when both are measured (--pods)")
+    parser.add_argument("--rate", type=float, default=0.0, help="pods a second, steadily; 0: all at once (0)")
+    parser.add_argument("--workers", type=int, default=1, help="worker processes (1)")
+    given = parser.parse_args()
+    uvloop.run(run(given, prepare(progress_for(sys.stderr))))
+    os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
+
+
+if __name__ == "__main__":
+    main()
