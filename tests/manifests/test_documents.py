@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.documents import objects, parse
+from wharfinger.manifests.documents import objects, parse, to_json
 from wharfinger.manifests.yaml_text import to_yaml
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",))) | st.from_regex(r"[-+]?[0-9eE._xo]+", fullmatch=True)
@@ -106,3 +107,42 @@ def test_what_is_no_object_in_a_file_comes_as_it_is_so_that_the_rest_is_read() -
 def test_a_file_is_refused_where_its_syntax_ends() -> None:
     with pytest.raises(InvalidObject):
         list(objects("{"))
+
+
+@given(VALUES)
+def test_what_is_written_as_json_is_read_back_the_same(value: Any) -> None:
+    assert parse(to_json({"value": value})) == {"value": value}
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, 10**400, 0.1, 1e22, 5e-324, "\ud800", "\x00", "é"])
+def test_every_number_and_text_survives_being_read_and_written(value: object) -> None:
+    text = json.dumps({"value": value}).encode()
+
+    read = parse(text)
+    again = parse(to_json(read))
+
+    assert read == again == {"value": value}
+    assert type(again["value"]) is type(value)
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": -Infinity}', '{"a": 1e999}'])
+def test_numbers_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidObject, match="number"):
+        parse(text.encode())
+
+
+@pytest.mark.parametrize("depth", [200, 300, 900])
+def test_what_is_nested_deeply_survives(depth: int) -> None:
+    text = b"[" * depth + b"]" * depth
+
+    assert to_json(parse(text)) == text
+
+
+def test_what_is_nested_beyond_all_measure_is_refused() -> None:
+    with pytest.raises(InvalidObject, match="nested"):
+        parse(b"[" * 5000 + b"]" * 5000)
+    nested: Any = []
+    for _ in range(5000):
+        nested = [nested]
+    with pytest.raises(InvalidObject, match="nested"):
+        to_json(nested)

@@ -43,6 +43,7 @@ READ: dict[str, Any] = {
 }
 NOT_READ = {
     *("name", "uid", "create_revision", "mod_revision", "creation_timestamp", "start_time", "condition"),
+    *("key", "identity"),  # names and revisions
     *("node_name", "phase", "deletion_timestamp", "scheduling_gates"),  # none of those that wait has them
     *("termination_grace_seconds", "disruption_target"),  # of bound pods that are evicted
 }

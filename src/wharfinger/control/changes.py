@@ -7,7 +7,7 @@ before and after; it is handed on synchronously, in one block, so nobody sees ha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.node import Node
@@ -16,8 +16,7 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 
-@dataclass(frozen=True, slots=True)
-class PodChange:
+class PodChange(NamedTuple):
     """A pod before and after; None = there was, or is, none."""
 
     key: PodKey
@@ -25,8 +24,7 @@ class PodChange:
     new: Pod | None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChange:
+class NodeChange(NamedTuple):
     """A node before and after."""
 
     name: str
@@ -34,8 +32,7 @@ class NodeChange:
     new: Node | None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordChange:
+class RecordChange(NamedTuple):
     """A pod's attempt record before and after."""
 
     key: PodKey
@@ -43,8 +40,7 @@ class RecordChange:
     new: Refusal | None
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceChange:
+class InstanceChange(NamedTuple):
     """A worker's registration after the change; None = gone."""
 
     tenant: str

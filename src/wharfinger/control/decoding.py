@@ -6,7 +6,7 @@ Apart from `control.view`, so that a long list can be decoded page by page besid
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -47,8 +47,7 @@ INCARNATION_DIGITS = 18
 """A number of more digits is nobody's incarnation (and beyond some thousands, Python refuses to read it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """One key as the store shows it now."""
 
     kv: KeyValue

@@ -1,7 +1,8 @@
 """Bytes and mappings to the model's objects: what the informer, `apply` and the simulator call.
 
 Whatever comes in, the only exception that comes out is `InvalidObject`, whose text is one line. The subjects are
-next door: `pods`, `affinity`, `occupants`, `nodes`, `surroundings`, `selectors`; the bytes' syntax is `documents`.
+next door: `pods`, `pod_specs`, `affinity`, `occupants`, `nodes`, `surroundings`, `selectors`; what many pods share is
+read once (`recurring`); the bytes' syntax is `documents`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents, nodes, pods, surroundings
 from wharfinger.manifests.metadata import check_key
 from wharfinger.manifests.occupants import occupant
+from wharfinger.manifests.pods import EACH_ANEW
+from wharfinger.manifests.recurring import RECURRING
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import Surrounding
@@ -28,9 +31,7 @@ def decode_pod(
     """
     obj = documents.parse(value)
     check_key(obj, namespace=namespace, name=name)
-    return pod_from_mapping(
-        obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace or "default"
-    )
+    return _pod(obj, create_revision, mod_revision, namespace or "default", RECURRING)
 
 
 def decode_occupant(
@@ -68,9 +69,19 @@ def pod_from_mapping(
     obj: Mapping[str, Any], *, create_revision: int = 0, mod_revision: int = 0, default_namespace: str = "default"
 ) -> Pod:
     """A pod from its mapping. Raises `InvalidObject`."""
+    return _pod(obj, create_revision, mod_revision, default_namespace, EACH_ANEW)
+
+
+def _pod(
+    obj: Mapping[str, Any], create_revision: int, mod_revision: int, default_namespace: str, parts: pods.Parts
+) -> Pod:
     try:
         return pods.pod(
-            obj, create_revision=create_revision, mod_revision=mod_revision, default_namespace=default_namespace
+            obj,
+            create_revision=create_revision,
+            mod_revision=mod_revision,
+            default_namespace=default_namespace,
+            parts=parts,
         )
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None

@@ -2,6 +2,9 @@
 
 Stored objects are JSON almost always, so that is tried first; what is no JSON is read as YAML
 (`yaml_events`). Sizes and depths are limited, so no input can exhaust memory or the stack.
+
+orjson reads and writes what both it and the standard library understand alike, in a third and a tenth
+of the time; whatever it refuses, or would round, is left to the standard library.
 """
 
 from __future__ import annotations
@@ -9,8 +12,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NoReturn
+
+import orjson
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import yaml_events
@@ -31,12 +37,19 @@ def _finite(text: str) -> float:
 
 
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_DIGITS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else byte for byte in range(256))
+_LONG = b"0" * 19
+"""Digits of the smallest integer that orjson would make a float of, -2^63-1."""
+_PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def parse(value: bytes) -> Any:
     """The one document in a stored value: JSON, else YAML. Raises `InvalidObject`."""
     if len(value) > VALUE_LIMIT:
         raise InvalidObject(f"is larger than {VALUE_LIMIT} bytes")
+    if _LONG not in value.translate(_DIGITS):
+        with suppress(orjson.JSONDecodeError):
+            return orjson.loads(value)
     text = _decoded(value)
     documents = list(islice(_documents(text), 2))
     if len(documents) != 1:
@@ -109,11 +122,20 @@ def _with_kind(item: Any, kind: str, parent: Mapping[str, Any]) -> Any:
 
 
 def to_json(obj: Any) -> bytes:
-    """Compact JSON in UTF-8, as objects are stored."""
+    """Compact JSON in UTF-8, as objects are stored. Raises `InvalidObject` for what is nested too deeply."""
+    try:
+        return orjson.dumps(obj, option=_PLAIN)
+    except orjson.JSONEncodeError:  # deeper than 254, beyond 64 bits, or half a surrogate pair
+        return _to_json_slowly(obj)
+
+
+def _to_json_slowly(obj: Any) -> bytes:
     try:
         return json.dumps(obj, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can escape but UTF-8 cannot hold
         return json.dumps(obj, separators=(",", ":")).encode()
+    except RecursionError:
+        raise InvalidObject("is nested too deeply") from None
 
 
 def _decoded(value: bytes) -> str:

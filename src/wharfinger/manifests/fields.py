@@ -26,7 +26,7 @@ def mapping(obj: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, A
     value = obj.get(key)
     if value is None:
         return EMPTY
-    if not isinstance(value, Mapping):
+    if value.__class__ is not dict and not isinstance(value, Mapping):  # the first one costs a tenth
         raise InvalidObject(f"{where}{key} is no mapping")
     return value
 
@@ -35,7 +35,7 @@ def mappings(obj: Mapping[str, Any], key: str, where: str = "") -> Sequence[Mapp
     """A list of mappings; empty when absent."""
     value = sequence(obj, key, where)
     for index, entry in enumerate(value):
-        if not isinstance(entry, Mapping):
+        if entry.__class__ is not dict and not isinstance(entry, Mapping):
             raise InvalidObject(f"{where}{key}[{index}] is no mapping")
     return value
 
@@ -57,6 +57,8 @@ def text(obj: Mapping[str, Any], key: str, where: str = "", default: str = "") -
     value = obj.get(key)
     if value is None:
         return default
+    if value.__class__ is str and len(value) <= TEXT_LIMIT and value.isascii():
+        return value
     return checked_text(value, f"{where}{key}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping, text
@@ -24,8 +24,8 @@ def check_kind(obj: Mapping[str, Any], kind: str, api_version: str = "v1") -> No
 
 def checked_object(obj: object) -> Mapping[str, Any]:
     """The mapping that every object is; refuses anything else."""
-    if isinstance(obj, Mapping):
-        return obj
+    if obj.__class__ is dict or isinstance(obj, Mapping):
+        return cast("Mapping[str, Any]", obj)
     shape = {type(None): "null", bool: "a truth value", str: "a text", int: "a number", float: "a number"}
     raise InvalidObject(f"is {shape.get(type(obj), 'a list')}, not an object")
 

@@ -1,13 +1,11 @@
-"""A `v1.Pod` as a mapping to the model's pod."""
+"""A `v1.Pod` as a mapping to the model's pod; its specification is read in `pod_specs`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from wharfinger.errors import InvalidObject
-from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
-from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
+from wharfinger.manifests.fields import boolean, mapping, mappings, text, text_map
 from wharfinger.manifests.metadata import (
     METADATA,
     check_kind,
@@ -16,37 +14,61 @@ from wharfinger.manifests.metadata import (
     object_namespace,
     object_uid,
 )
-from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
-from wharfinger.manifests.unsupported import unsupported_features
-from wharfinger.model.node import PODS
-from wharfinger.model.pod import DEFAULT_SCHEDULER, NO_LABELS, HostPort, Pod
-from wharfinger.model.resources import Container, PodResources, Request, pod_request
+from wharfinger.manifests.pod_specs import SPEC, spec_fields
+from wharfinger.model.pod import Pod
 
-SPEC = "spec."
 STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
-_INT32 = 2**31 - 1
-_DEFAULT_GRACE = 30
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The classes that every Kubernetes cluster has."""
 
 
-def pod(given: object, *, create_revision: int, mod_revision: int, default_namespace: str) -> Pod:
+class Parts(Protocol):
+    """Reads the parts of a pod that many pods have alike."""
+
+    def labels(self, metadata: Mapping[str, Any]) -> Mapping[str, str]:
+        """The pod's labels."""
+
+    def controller(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Kind and name of the pod's controller, None for a pod of its own."""
+
+    def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        """See `pod_specs.spec_fields`."""
+
+
+class EachAnew:
+    """Reads each part anew."""
+
+    def labels(self, metadata: Mapping[str, Any]) -> Mapping[str, str]:
+        """`metadata.labels`."""
+        return text_map(metadata, "labels", METADATA)
+
+    def controller(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Of the first of `metadata.ownerReferences` that is one."""
+        for index, entry in enumerate(mappings(metadata, "ownerReferences", METADATA)):
+            where = f"{METADATA}ownerReferences[{index}]."
+            if boolean(entry, "controller", where):
+                return text(entry, "kind", where), text(entry, "name", where)
+        return None
+
+    def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+        """All that follows from the specification."""
+        return spec_fields(spec, namespace, labels)
+
+
+EACH_ANEW = EachAnew()
+
+
+def pod(
+    given: object, *, create_revision: int, mod_revision: int, default_namespace: str, parts: Parts = EACH_ANEW
+) -> Pod:
     """Read a pod; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "Pod")
     metadata = mapping(obj, "metadata")
     spec = mapping(obj, "spec")
     status = mapping(obj, "status")
-    containers = mappings(spec, "containers", SPEC)
-    init_containers = mappings(spec, "initContainers", SPEC)
-    labels = text_map(metadata, "labels", METADATA)
+    labels = parts.labels(metadata)
     namespace = object_namespace(metadata, default_namespace)
-    affinity = node_affinity(spec)
-    terms = PodTerms(spec, namespace, labels)
-    required, required_anti = terms.required(AFFINITY), terms.required(ANTI_AFFINITY)
-    constraints = spread_constraints(spec)
-    request = _request(spec, containers, init_containers)
+    scheduled, evicted = _conditions(status)
     return Pod(
         namespace=namespace,
         name=object_name(metadata),
@@ -54,59 +76,18 @@ def pod(given: object, *, create_revision: int, mod_revision: int, default_names
         create_revision=create_revision,
         mod_revision=mod_revision,
         labels=labels,
-        priority=_priority(spec),
-        preemption_policy=text(spec, "preemptionPolicy", SPEC) or "PreemptLowerPriority",
-        scheduler_name=text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
         node_name=text(spec, "nodeName", SPEC),
         nominated_node_name=text(status, "nominatedNodeName", STATUS),
         phase=text(status, "phase", STATUS),
         deletion_timestamp=text(metadata, "deletionTimestamp", METADATA),
         creation_timestamp=text(metadata, "creationTimestamp", METADATA),
         start_time=text(status, "startTime", STATUS),
-        requests=request.requests,
-        scoring_cpu=request.scoring_cpu,
-        scoring_memory=request.scoring_memory,
-        host_ports=_host_ports(spec, containers, init_containers),
-        node_selector=text_map(spec, "nodeSelector", SPEC),
-        required_node_terms=required_node_terms(affinity) if affinity else None,
-        preferred_node_terms=preferred_node_terms(affinity) if affinity else (),
-        tolerations=tolerations(spec),
-        required_affinity=required,
-        required_anti_affinity=required_anti,
-        preferred_affinity=terms.preferred(AFFINITY),
-        preferred_anti_affinity=terms.preferred(ANTI_AFFINITY),
-        spread_constraints=constraints,
-        images=_images(spec, containers, init_containers),
-        container_count=len(init_containers) + len(containers),
-        termination_grace_seconds=_grace(spec),
-        disruption_target=_being_evicted(status),
-        controller=_controller(metadata),
-        scheduling_gates=_gates(spec),
-        unsupported=unsupported_features(spec),
-        hard_terms_across_nodes=bool(required or required_anti or any(entry.hard for entry in constraints)),
+        disruption_target=evicted,
+        controller=parts.controller(metadata),
         group=_group(spec, labels),
-        condition=_scheduled_condition(status),
+        condition=scheduled,
+        **parts.spec_fields(spec, namespace, labels),
     )
-
-
-def _priority(spec: Mapping[str, Any]) -> int:
-    priority = integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32)
-    if priority is not None:
-        return priority
-    return _SYSTEM_PRIORITIES.get(text(spec, "priorityClassName", SPEC), 0)
-
-
-def _gates(spec: Mapping[str, Any]) -> tuple[str, ...]:
-    gates = mappings(spec, "schedulingGates", SPEC)
-    return tuple([text(gate, "name", f"spec.schedulingGates[{index}].") for index, gate in enumerate(gates)])
-
-
-def _controller(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    for index, entry in enumerate(mappings(metadata, "ownerReferences", METADATA)):
-        where = f"{METADATA}ownerReferences[{index}]."
-        if boolean(entry, "controller", where):
-            return text(entry, "kind", where), text(entry, "name", where)
-    return None
 
 
 def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
@@ -114,100 +95,18 @@ def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
         name = text(mapping(spec, "schedulingGroup", SPEC), "podGroupName", "spec.schedulingGroup.")
         if name:
             return name
-    return labels.get(GROUP_LABEL, "") if labels is not NO_LABELS else ""
+    return labels.get(GROUP_LABEL, "")
 
 
-def _images(
-    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
-) -> tuple[str, ...]:
-    """What must be on the node to run the pod, one entry a use."""
-    names = [text(entry, "image", f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)]
-    names += [text(entry, "image", f"spec.containers[{index}].") for index, entry in enumerate(containers)]
-    for index, volume in enumerate(mappings(spec, "volumes", SPEC)):
-        if volume.get("image") is not None:
-            where = f"spec.volumes[{index}]."
-            names.append(text(mapping(volume, "image", where), "reference", f"{where}image."))
-    return tuple([name for name in names if name])
-
-
-def _grace(spec: Mapping[str, Any]) -> int:
-    """Seconds the pod gets to end; a negative number means one, as in Kubernetes."""
-    seconds = integer(spec, "terminationGracePeriodSeconds", SPEC, low=-(2**63), high=_INT32)
-    if seconds is None:
-        return _DEFAULT_GRACE
-    return seconds if seconds >= 0 else 1
-
-
-def _being_evicted(status: Mapping[str, Any]) -> bool:
+def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None, bool]:
+    """PodScheduled (status, reason, message), and whether the pod is being evicted by this scheduler."""
+    scheduled: tuple[str, str, str] | None = None
+    evicted: bool | None = None
     for index, entry in enumerate(mappings(status, "conditions", STATUS)):
         where = f"status.conditions[{index}]."
-        if text(entry, "type", where) == "DisruptionTarget":
-            return (text(entry, "status", where), text(entry, "reason", where)) == ("True", "PreemptionByScheduler")
-    return False
-
-
-def _scheduled_condition(status: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    for index, entry in enumerate(mappings(status, "conditions", STATUS)):
-        where = f"status.conditions[{index}]."
-        if text(entry, "type", where) == "PodScheduled":
-            return text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)
-    return None
-
-
-def _request(
-    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
-) -> Request:
-    pod_level = mapping(spec, "resources", SPEC)
-    pod_requests = quantities(pod_level, "requests", "spec.resources.")
-    pod_limits = quantities(pod_level, "limits", "spec.resources.")
-    resources = PodResources(
-        [_container(entry, f"spec.containers[{index}].") for index, entry in enumerate(containers)],
-        [_container(entry, f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)],
-        quantities(spec, "overhead", SPEC),
-        pod_requests if pod_requests or pod_limits else None,
-        pod_limits,
-    )
-    try:
-        return pod_request(resources)
-    except ValueError as error:
-        raise InvalidObject(f"spec: {error}") from None
-
-
-def _container(entry: Mapping[str, Any], where: str) -> Container:
-    """What a container asks for; a limit without a request counts as request, as the API server has it."""
-    resources = mapping(entry, "resources", where)
-    requests = quantities(resources, "requests", f"{where}resources.")
-    limits = quantities(resources, "limits", f"{where}resources.")
-    if limits:
-        requests = {**limits, **requests}
-    if PODS in requests:
-        raise InvalidObject(f"{where}resources: a container cannot ask for {PODS!r}")
-    return Container(requests, restartable=text(entry, "restartPolicy", where) == "Always")
-
-
-def _host_ports(
-    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
-) -> tuple[HostPort, ...]:
-    """Ports wanted on the node: of containers, and of init containers that keep running.
-
-    On the host's network every container port is one, as the API server has it.
-    """
-    on_host = boolean(spec, "hostNetwork", SPEC)
-    found: dict[HostPort, None] = {}
-    for index, entry in enumerate(containers):
-        _collect_ports(found, entry, f"spec.containers[{index}].", on_host)
-    for index, entry in enumerate(init_containers):
-        if entry.get("restartPolicy") == "Always":
-            _collect_ports(found, entry, f"spec.initContainers[{index}].", on_host)
-    return tuple(found)
-
-
-def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], where: str, on_host: bool) -> None:
-    for index, entry in enumerate(mappings(container, "ports", where)):
-        path = f"{where}ports[{index}]."
-        port = integer(entry, "hostPort", path, low=0, high=65535)
-        if not port and on_host:
-            port = integer(entry, "containerPort", path, low=0, high=65535)
-        if port:
-            protocol = text(entry, "protocol", path) or "TCP"
-            found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard
+        kind = text(entry, "type", where)
+        if kind == "PodScheduled" and scheduled is None:
+            scheduled = text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)
+        elif kind == "DisruptionTarget" and evicted is None:
+            evicted = (text(entry, "status", where), text(entry, "reason", where)) == ("True", "PreemptionByScheduler")
+    return scheduled, bool(evicted)

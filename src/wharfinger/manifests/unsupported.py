@@ -14,6 +14,8 @@ RESOURCE_CLAIMS = "resource claims"
 _CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
 _EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 """Disks of which kube-scheduler allows one user a node."""
+VOLUMES_READ = _CLAIM_VOLUMES + _EXCLUSIVE_VOLUMES
+"""Kinds of volumes that mean something here."""
 
 
 def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:

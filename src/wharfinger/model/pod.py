@@ -113,16 +113,14 @@ class Pod:
     """The pod group (gang) it belongs to, empty for none."""
     condition: tuple[str, str, str] | None = None
     """Of the PodScheduled condition: status, reason, message; None when absent."""
+    key: PodKey = field(init=False, repr=False, compare=False)
+    """Namespace and name. Made once, as `identity`: many a dictionary is asked with them for each pod."""
+    identity: PodIdentity = field(init=False, repr=False, compare=False)
+    """Namespace, name and create revision."""
 
-    @property
-    def key(self) -> PodKey:
-        """Namespace and name."""
-        return PodKey(self.namespace, self.name)
-
-    @property
-    def identity(self) -> PodIdentity:
-        """Namespace, name and create revision."""
-        return PodIdentity(self.namespace, self.name, self.create_revision)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", PodKey(self.namespace, self.name))
+        object.__setattr__(self, "identity", PodIdentity(self.namespace, self.name, self.create_revision))
 
     @property
     def finished(self) -> bool:

@@ -9,7 +9,6 @@ spelling to `etcd_wire`.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import ssl
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+import orjson
 from etcd3 import errors as refusals
 from etcd3.aio_client import AioClient
 from etcd3.baseclient import BaseClient, sem
@@ -66,6 +66,9 @@ _UNDECIDED_CODES = frozenset({1, 2, 4, 10, 13, 14})
 """gRPC: cancelled, unknown, deadline exceeded, aborted, internal, unavailable."""
 
 
+JSON = {"Content-Type": "application/json"}
+
+
 class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no types
     """etcd3-py's asynchronous client, mended: no I/O at start-up, any endpoint, errors that are told apart."""
 
@@ -90,7 +93,7 @@ class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no type
             return
         text = await response.read()
         try:
-            answer = json.loads(text)
+            answer = orjson.loads(text)
             message, code = str(answer["message"]), int(answer["code"])
         except (ValueError, KeyError, TypeError):
             if NAMED_CERTIFICATE in text:
@@ -104,10 +107,12 @@ class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no type
     async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
         """One call, one answer; raises what `etcd_gateway` tells apart, or a `StoreError`."""
         try:
-            call = self.call_rpc(path, body, encode=False, raw=True, timeout=timeout, headers={}, allow_redirects=False)
+            call = self.call_rpc(
+                path, orjson.dumps(body), raw=True, timeout=timeout, headers=dict(JSON), allow_redirects=False
+            )
             async with call as response:
                 await self._raise_for_status(response)
-                answer = json.loads(await response.read())
+                answer = orjson.loads(await response.read())
         except refusals.Etcd3Exception as error:
             raise _meaning(error) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 import aiohttp
+import orjson
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
 from wharfinger.registry import etcd_wire as wire
@@ -90,7 +90,7 @@ class Watch:
                 aclosing(_lines(content)) as lines,
             ):
                 async for line in lines:
-                    message: Body = json.loads(line)
+                    message: Body = orjson.loads(line)
                     if "error" in message:
                         error = message["error"]
                         raise self._connection.refusal(str(error.get("message", "")), int(error.get("code", 2)))

@@ -6,7 +6,7 @@ under `/registry/wharfinger.dev/<kind>/...`, so that one watch over `/registry/`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ROOT = "/registry/"
 PODS = ROOT + "pods/"
@@ -94,20 +94,18 @@ def profile(digest: str) -> str:
     return f"{PROFILES}{digest}"
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedKey:
+class ParsedKey(NamedTuple):
     """A key taken apart: the kind's prefix and what follows it, split at slashes."""
 
     prefix: str
     parts: tuple[str, ...]
 
 
-_PREFIXES = (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES, *SURROUNDINGS)
+_PREFIXES = frozenset((BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES, *SURROUNDINGS))
 
 
 def parse(key: str) -> ParsedKey | None:
     """Which kind of object a key names; None for kinds we do not read."""
-    for prefix in _PREFIXES:
-        if key.startswith(prefix):
-            return ParsedKey(prefix, tuple(key[len(prefix) :].split("/")))
-    return None
+    end = key.find("/", len(OURS if key.startswith(OURS) else ROOT)) + 1
+    prefix = key[:end]
+    return ParsedKey(prefix, tuple(key[end:].split("/"))) if prefix in _PREFIXES else None

@@ -1,0 +1,152 @@
+"""What a worker spends on each change that etcd's watch tells, before any decision.
+
+From the bytes of the stream through wire, decoding, view, cache and queue, with the real classes and no servers.
+Prints one JSON object: microseconds of CPU for a pending pod, for a pod bound by us (with its share of the versions
+that a bind rewrites) and for a heart-beat of a node; seconds for the first list of as many pods, and the longest
+stall of the event loop meanwhile.
+
+    python benchmarks/ingest.py --pods 20000 --nodes 5000
+    python benchmarks/ingest.py --profile bound         # where the time goes, to standard error
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import json
+import pstats
+import sys
+import time
+from collections.abc import Iterable
+
+import uvloop
+from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, worker
+
+from wharfinger.control import garbage
+from wharfinger.control.loops import Loops
+from wharfinger.model.pod import PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue
+
+PUTS_AT_ONCE = 100
+"""Pods in one transaction of those who create them."""
+PATIENCE = 600.0
+
+
+async def phase(
+    name: str, loops: Loops, store: Recorded, lines: Iterable[bytes], revision: int, count: int, profiled: str
+) -> float:
+    """Microseconds of CPU for each of `count` changes, from the stream's bytes until the last is taken in."""
+    store.play(lines)
+    profiler = cProfile.Profile() if profiled == name else None
+    if profiler:
+        profiler.enable()
+    began = time.process_time()
+    if not await loops.cache.progress.wait_for(revision, PATIENCE):
+        raise SystemExit(f"the worker did not take in {name} within {PATIENCE:.0f} s")
+    spent = time.process_time() - began
+    if profiler:
+        profiler.disable()
+        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+    return round(spent / count * 1e6, 1)
+
+
+async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str, float]:
+    """Pods come, are assumed, and come back bound; nodes beat."""
+    names = [f"node-{number:05}" for number in range(nodes)]
+    listed = [KeyValue(keys.node(name), node(name), at + 1, at + 1) for at, name in enumerate(names)]
+    store = Recorded(listed, nodes)
+    loops = worker(store, time.monotonic)
+    garbage.tune()
+    following = asyncio.create_task(loops.informer.run())
+    await loops.informer.synced.wait()
+    revision = nodes
+    objects = [pod(number) for number in range(pods)]
+    found: dict[str, float] = {}
+
+    lines, created = [], []
+    for numbers in revisions(PUTS_AT_ONCE, pods):
+        revision += 1
+        items = [
+            KeyValue(keys.pod(namespace, name), encoded(obj), revision, revision)
+            for namespace, name, obj in (objects[number] for number in numbers)
+        ]
+        created += [revision] * len(items)
+        lines.append(line(items, revision))
+    found["pending"] = await phase("pending", loops, store, lines, revision, pods, profiled)
+
+    while (entry := loops.queue.pop()) is not None:
+        loops.queue.started(entry)
+    lines = []
+    for numbers in revisions(binds, pods):
+        revision += 1
+        items = []
+        for number in numbers:
+            namespace, name, obj = objects[number]
+            on = names[number % nodes]
+            value = bound(obj, on, revision)
+            items.append(KeyValue(keys.pod(namespace, name), value, created[number], revision))
+            items.append(KeyValue(keys.binding(on), b"{}", 1, revision))
+            known = loops.cache.pods[PodKey(namespace, name)]
+            loops.cache.assume(known, on)
+            loops.cache.mark_sent(known.identity)
+        items += [KeyValue(keys.bound(name), b"{}", 1, revision) for name in sorted({objects[n][0] for n in numbers})]
+        lines.append(line(items, revision))
+    loops.cache.snapshot()
+    found["bound"] = await phase("bound", loops, store, lines, revision, pods, profiled)
+
+    lines = []
+    for beat, name in enumerate(names):
+        revision += 1
+        lines.append(line([KeyValue(keys.node(name), node(name, beat + 1), 1, revision)], revision))
+    found["heart_beat"] = await phase("heart_beat", loops, store, lines, revision, nodes, profiled)
+    following.cancel()
+    return found
+
+
+async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
+    """The first list of a worker that starts into a backlog."""
+    items = [KeyValue(keys.node(f"node-{n:05}"), node(f"node-{n:05}"), n + 1, n + 1) for n in range(nodes)]
+    for number in range(pods):
+        namespace, name, obj = pod(number)
+        items.append(KeyValue(keys.pod(namespace, name), encoded(obj), nodes + number + 1, nodes + number + 1))
+    items.sort(key=lambda item: item.key)
+    loops = worker(Recorded(items, nodes + pods), time.monotonic)
+    garbage.tune()
+    stall = 0.0
+    profiler = cProfile.Profile() if profiled == "list" else None
+    began = last = time.perf_counter()
+    following = asyncio.create_task(loops.informer.run())
+    if profiler:
+        profiler.enable()
+    while not loops.informer.synced.is_set():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        stall, last = max(stall, now - last), now
+    if profiler:
+        profiler.disable()
+        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+    following.cancel()
+    return {"list_s": round(last - began, 2), "list_stall_s": round(stall, 2)}
+
+
+def main() -> None:
+    """Measure as told on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=20000)
+    parser.add_argument("--binds", type=int, default=64, help="pods bound in one revision")
+    parser.add_argument("--listed", type=int, default=0, help="also list so many pods at the start")
+    parser.add_argument("--profile", default="", choices=("", "pending", "bound", "heart_beat", "list"))
+    args = parser.parse_args()
+    found = {}
+    if args.profile != "list":
+        found = uvloop.run(watched(args.nodes, args.pods, args.binds, args.profile))
+    if args.listed:
+        found |= uvloop.run(listed(args.nodes, args.listed, args.profile))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

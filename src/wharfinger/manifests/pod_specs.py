@@ -1,0 +1,195 @@
+"""A `v1.PodSpec` as a mapping to those fields of the model's pod that follow from it.
+
+Names that differ from pod to pod (its node, its group) are read in `pods`: equal specifications are many, and
+`recurring` reads them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
+from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
+from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
+from wharfinger.manifests.unsupported import VOLUMES_READ, unsupported_features
+from wharfinger.model.node import PODS
+from wharfinger.model.pod import DEFAULT_SCHEDULER, HostPort
+from wharfinger.model.resources import Container, PodResources, Request, pod_request
+
+SPEC = "spec."
+_INT32 = 2**31 - 1
+_DEFAULT_GRACE = 30
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The classes that every Kubernetes cluster has."""
+
+_READ = (
+    "affinity",
+    "containers",
+    "hostNetwork",
+    "initContainers",
+    "nodeSelector",
+    "overhead",
+    "preemptionPolicy",
+    "priority",
+    "priorityClassName",
+    "resourceClaims",
+    "resources",
+    "schedulerName",
+    "schedulingGates",
+    "terminationGracePeriodSeconds",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+)
+_READ_OF_LISTS = {
+    "containers": ("image", "ports", "resources", "restartPolicy"),
+    "initContainers": ("image", "ports", "resources", "restartPolicy"),
+    "volumes": ("image", *VOLUMES_READ),
+}
+
+
+def what_is_read(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification without what no decision reads, such as the names of volumes that an API server makes up.
+
+    `spec_fields` reads nothing else. Raises `InvalidObject` for containers and volumes that are none.
+    """
+    read = {name: spec[name] for name in _READ if name in spec}
+    for part, names in _READ_OF_LISTS.items():
+        if part in read:
+            read[part] = [
+                {name: entry[name] for name in names if name in entry} for entry in mappings(read, part, SPEC)
+            ]
+    return read
+
+
+def spec_fields(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of `Pod`; raises `InvalidObject`.
+
+    `namespace` and `labels`, the pod's, mean something only where there is an `affinity`.
+    """
+    spec = what_is_read(spec)
+    containers = mappings(spec, "containers", SPEC)
+    init_containers = mappings(spec, "initContainers", SPEC)
+    affinity = node_affinity(spec)
+    terms = PodTerms(spec, namespace, labels)
+    required, required_anti = terms.required(AFFINITY), terms.required(ANTI_AFFINITY)
+    constraints = spread_constraints(spec)
+    request = _request(spec, containers, init_containers)
+    return {
+        "priority": _priority(spec),
+        "preemption_policy": text(spec, "preemptionPolicy", SPEC) or "PreemptLowerPriority",
+        "scheduler_name": text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
+        "requests": request.requests,
+        "scoring_cpu": request.scoring_cpu,
+        "scoring_memory": request.scoring_memory,
+        "host_ports": _host_ports(spec, containers, init_containers),
+        "node_selector": text_map(spec, "nodeSelector", SPEC),
+        "required_node_terms": required_node_terms(affinity) if affinity else None,
+        "preferred_node_terms": preferred_node_terms(affinity) if affinity else (),
+        "tolerations": tolerations(spec),
+        "required_affinity": required,
+        "required_anti_affinity": required_anti,
+        "preferred_affinity": terms.preferred(AFFINITY),
+        "preferred_anti_affinity": terms.preferred(ANTI_AFFINITY),
+        "spread_constraints": constraints,
+        "images": _images(spec, containers, init_containers),
+        "container_count": len(init_containers) + len(containers),
+        "termination_grace_seconds": _grace(spec),
+        "scheduling_gates": _gates(spec),
+        "unsupported": unsupported_features(spec),
+        "hard_terms_across_nodes": bool(required or required_anti or any(entry.hard for entry in constraints)),
+    }
+
+
+def _priority(spec: Mapping[str, Any]) -> int:
+    priority = integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32)
+    if priority is not None:
+        return priority
+    return _SYSTEM_PRIORITIES.get(text(spec, "priorityClassName", SPEC), 0)
+
+
+def _gates(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    gates = mappings(spec, "schedulingGates", SPEC)
+    return tuple([text(gate, "name", f"spec.schedulingGates[{index}].") for index, gate in enumerate(gates)])
+
+
+def _images(
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """What must be on the node to run the pod, one entry a use."""
+    names = [text(entry, "image", f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)]
+    names += [text(entry, "image", f"spec.containers[{index}].") for index, entry in enumerate(containers)]
+    for index, volume in enumerate(mappings(spec, "volumes", SPEC)):
+        if volume.get("image") is not None:
+            where = f"spec.volumes[{index}]."
+            names.append(text(mapping(volume, "image", where), "reference", f"{where}image."))
+    return tuple([name for name in names if name])
+
+
+def _grace(spec: Mapping[str, Any]) -> int:
+    """Seconds the pod gets to end; a negative number means one, as in Kubernetes."""
+    seconds = integer(spec, "terminationGracePeriodSeconds", SPEC, low=-(2**63), high=_INT32)
+    if seconds is None:
+        return _DEFAULT_GRACE
+    return seconds if seconds >= 0 else 1
+
+
+def _request(
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> Request:
+    pod_level = mapping(spec, "resources", SPEC)
+    pod_requests = quantities(pod_level, "requests", "spec.resources.")
+    pod_limits = quantities(pod_level, "limits", "spec.resources.")
+    resources = PodResources(
+        [_container(entry, f"spec.containers[{index}].") for index, entry in enumerate(containers)],
+        [_container(entry, f"spec.initContainers[{index}].") for index, entry in enumerate(init_containers)],
+        quantities(spec, "overhead", SPEC),
+        pod_requests if pod_requests or pod_limits else None,
+        pod_limits,
+    )
+    try:
+        return pod_request(resources)
+    except ValueError as error:
+        raise InvalidObject(f"spec: {error}") from None
+
+
+def _container(entry: Mapping[str, Any], where: str) -> Container:
+    """What a container asks for; a limit without a request counts as request, as the API server has it."""
+    resources = mapping(entry, "resources", where)
+    requests = quantities(resources, "requests", f"{where}resources.")
+    limits = quantities(resources, "limits", f"{where}resources.")
+    if limits:
+        requests = {**limits, **requests}
+    if PODS in requests:
+        raise InvalidObject(f"{where}resources: a container cannot ask for {PODS!r}")
+    return Container(requests, restartable=text(entry, "restartPolicy", where) == "Always")
+
+
+def _host_ports(
+    spec: Mapping[str, Any], containers: Sequence[Mapping[str, Any]], init_containers: Sequence[Mapping[str, Any]]
+) -> tuple[HostPort, ...]:
+    """Ports wanted on the node: of containers, and of init containers that keep running.
+
+    On the host's network every container port is one, as the API server has it.
+    """
+    on_host = boolean(spec, "hostNetwork", SPEC)
+    found: dict[HostPort, None] = {}
+    for index, entry in enumerate(containers):
+        _collect_ports(found, entry, f"spec.containers[{index}].", on_host)
+    for index, entry in enumerate(init_containers):
+        if entry.get("restartPolicy") == "Always":
+            _collect_ports(found, entry, f"spec.initContainers[{index}].", on_host)
+    return tuple(found)
+
+
+def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], where: str, on_host: bool) -> None:
+    for index, entry in enumerate(mappings(container, "ports", where)):
+        path = f"{where}ports[{index}]."
+        port = integer(entry, "hostPort", path, low=0, high=65535)
+        if not port and on_host:
+            port = integer(entry, "containerPort", path, low=0, high=65535)
+        if port:
+            protocol = text(entry, "protocol", path) or "TCP"
+            found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard
