@@ -20,6 +20,9 @@ ATTEMPT_ANNOTATION = names.ATTEMPT_ANNOTATION
 SCHEDULE_ATTEMPT = "ScheduleAttempt"
 SCHEDULE_COHORT = "ScheduleCohort"
 
+AFTER_COHORT = "cohort "
+"""Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
+
 SEARCH_POD = "WharfingerPod"
 SEARCH_NODE = "WharfingerNode"
 SEARCH_OUTCOME = "WharfingerOutcome"
@@ -62,6 +65,11 @@ def pod_workflow_id(cluster: str, namespace: str, name: str, uid: str) -> str:
 def cohort_workflow_id(cluster: str, name: str) -> str:
     """The id of a cohort: `<cluster>/cohort/<id>`."""
     return f"{cluster}/cohort/{name}"
+
+
+def is_cohort(cluster: str, workflow_id: str) -> bool:
+    """Whether the id is that of a cohort or a gang."""
+    return workflow_id.startswith(f"{cluster}/cohort/")
 
 
 def gang_workflow_id(cluster: str, namespace: str, group: str) -> str:

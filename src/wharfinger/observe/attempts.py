@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION, SCHEDULE_ATTEMPT, SEARCH_POD, pod_attribute, pod_workflow_id
+from wharfinger.contracts.names import (
+    ATTEMPT_ANNOTATION,
+    SCHEDULE_ATTEMPT,
+    SEARCH_POD,
+    is_cohort,
+    pod_attribute,
+    pod_workflow_id,
+)
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.cohort_history import read_member
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
 from wharfinger.registry import keys
@@ -37,6 +47,10 @@ async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey
     pod, bound_by = await _pod(store, key)
     record = await _record(store, key)
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
+    named = [bound_by, *(one.after_cohort for one in attempts), *(_decided_by(record) if record else ())]
+    cohorts = dict.fromkeys(_run(name) for name in named if is_cohort(cluster, name))
+    attempts += await _memberships(client, list(cohorts)[-limit:], key)
+    attempts = sorted(attempts, key=lambda one: one.started)[-limit:]
     return explain(str(key), pod, bound_by, record, attempts, limit=limit)
 
 
@@ -54,6 +68,27 @@ async def fetch_attempts(
     except RPCError as error:
         raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+
+async def _memberships(client: Client, runs: Sequence[Run], key: PodKey) -> list[Attempt]:
+    """The pod's part in those runs of cohorts and gangs; raises `ServerError`."""
+    gate = asyncio.Semaphore(CONCURRENT)
+    try:
+        histories = await asyncio.gather(*(_history(client, run, gate) for run in runs))
+    except RPCError as error:
+        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
+    found = (read_member(*run, events, key) for run, events in zip(runs, histories, strict=True) if events)
+    return [one for one in found if one is not None]
+
+
+def _decided_by(record: AttemptRecord) -> tuple[str, str]:
+    """The runs that a record names; of a gang's or a cohort's, the pod was one of many."""
+    return record.decided_by, f"{record.workflow_id}@{record.run_id}"
+
+
+def _run(name: str) -> Run:
+    workflow_id, _, run_id = name.rpartition("@")
+    return workflow_id, run_id
 
 
 async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
@@ -74,7 +109,13 @@ async def _newest(client: Client, workflow_id: str) -> Run | None:
 
 
 async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt | None:
-    """One run's history; None when retention took it meanwhile, or it only continued as new."""
+    """One run's attempt; None when retention took it meanwhile, or it only continued as new."""
+    events = await _history(client, run, gate)
+    return None if events is None or is_only_continued(events) else read_attempt(*run, events)
+
+
+async def _history(client: Client, run: Run, gate: asyncio.Semaphore) -> Sequence[HistoryEvent] | None:
+    """One run's events; None when retention took them."""
     workflow_id, run_id = run
     async with gate:
         try:
@@ -83,9 +124,7 @@ async def _attempt(client: Client, run: Run, gate: asyncio.Semaphore) -> Attempt
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
             raise
-    if is_only_continued(history.events):
-        return None
-    return read_attempt(workflow_id, run_id, history.events)
+    return history.events
 
 
 async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:

@@ -17,7 +17,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
-from wharfinger.contracts.names import SEARCH_NODE, SEARCH_OUTCOME
+from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
 
 _CAUSES = {
     "seen": "started when the pod was seen",
@@ -62,6 +62,8 @@ class Attempt:
     steps: list[Step] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     """What happened on the way of the bind."""
+    after_cohort: str = ""
+    """`<workflow id>@<run id>` of the cohort that left the pod to this chain; empty for none."""
 
     @property
     def refusals(self) -> dict[str, dict[str, int]]:
@@ -129,6 +131,7 @@ class _Reader:
             run_id=run_id,
             started=_time(event),
             cause=_cause(event),
+            after_cohort=_cohort_before(event),
         )
         backoff = started.first_workflow_task_backoff.ToTimedelta().total_seconds()
         if backoff:
@@ -247,9 +250,31 @@ def _cause(event: HistoryEvent) -> str:
         return f"woken by {waker}" if waker else f"tried again after {kind}"
     request = _first(started.input.payloads)
     reason = request.get("woken_by", "") if isinstance(request, dict) else ""
+    if str(reason).startswith(AFTER_COHORT):
+        return "started for the pod alone, after a cohort could not place it"
     if reason:
         return _CAUSES.get(reason, f"started: {reason}")
     return "started by hand" if started.continued_execution_run_id else "started"
+
+
+def _cohort_before(event: HistoryEvent) -> str:
+    request = _first(event.workflow_execution_started_event_attributes.input.payloads)
+    reason = request.get("woken_by", "") if isinstance(request, dict) else ""
+    return str(reason).removeprefix(AFTER_COHORT) if str(reason).startswith(AFTER_COHORT) else ""
+
+
+def results(events: Iterable[HistoryEvent], activity: str) -> list[Any]:
+    """What the completed runs of an ordinary activity answered, in order, as plain JSON."""
+    names: dict[int, str] = {}
+    found: list[Any] = []
+    for event in events:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            names[event.event_id] = event.activity_task_scheduled_event_attributes.activity_type.name
+        elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            completed = event.activity_task_completed_event_attributes
+            if names.get(completed.scheduled_event_id) == activity:
+                found.append(_first(completed.result.payloads))
+    return found
 
 
 def _first(payloads: Sequence[Payload]) -> Any:
