@@ -1,0 +1,93 @@
+"""What a cohort's history says of one pod."""
+
+from __future__ import annotations
+
+from wharfinger.contracts.cohorts import PlacedMany, Reasons, Seat, Stretch, TurnedAway
+from wharfinger.contracts.scheduling import Assumed, Computation, PluginRefusal
+from wharfinger.observe.cohort_history import placed_alone, refused_alone
+
+
+def seat(name: str, node: str, *, stretch: int = 0) -> Seat:
+    return Seat(
+        namespace="default",
+        name=name,
+        uid=f"uid-{name}",
+        create_revision=int(name),
+        pod_revision=int(name),
+        node=node,
+        score=90,
+        plugins={"NodeResourcesFit": 90},
+        others={"node-8": 80, "node-9": 70},
+        feasible=3,
+        reasons=0,
+        stretch=stretch,
+    )
+
+
+TAINTED = Reasons(refusals=(PluginRefusal(plugin="TaintToleration", reasons={"taint": 2}),))
+FULL = Reasons(
+    refusals=(PluginRefusal(plugin="NodeResourcesFit", reasons={"Insufficient cpu": 5}),),
+    rejectors=("NodeResourcesFit",),
+    message="0/5 nodes are available: 5 Insufficient cpu.",
+)
+ELSEWHERE = Assumed(pod="other/web", create_revision=3, node="node-7")
+PLACED = PlacedMany(
+    seats=(
+        seat("11", "node-1"),
+        seat("12", "node-2"),
+        seat("13", "node-3", stretch=1),
+        seat("14", "node-4", stretch=1),
+    ),
+    turned_away=(
+        TurnedAway(
+            namespace="default",
+            name="15",
+            uid="u",
+            create_revision=15,
+            pod_revision=15,
+            reasons=1,
+            after_seat=3,
+            stretch=1,
+        ),
+    ),
+    reasons=(TAINTED, FULL),
+    stretches=(
+        Stretch(first_seat=0, computation=Computation(revision=20, nodes=5, assumed=(ELSEWHERE,))),
+        Stretch(first_seat=2, computation=Computation(revision=21, nodes=5)),
+    ),
+)
+
+
+def overlay(computation: Computation) -> list[tuple[str, str]]:
+    return [(one.pod, one.node) for one in computation.assumed]
+
+
+def test_a_seat_is_told_as_a_placement_with_its_runners_up_and_reasons() -> None:
+    placed = placed_alone(PLACED, 1)
+
+    assert (placed.node, placed.score, placed.uid) == ("node-2", 90, "uid-12")
+    assert [(one.node, one.total) for one in placed.ranking] == [("node-2", 90), ("node-8", 80), ("node-9", 70)]
+    assert placed.ranking[0].plugins == {"NodeResourcesFit": 90}
+    assert placed.refusals == TAINTED.refusals
+    assert placed.computation.feasible == 3
+
+
+def test_a_decision_saw_the_overlay_and_the_seats_of_its_stretch_before_it() -> None:
+    assert overlay(placed_alone(PLACED, 0).computation) == [("other/web", "node-7")]
+    assert overlay(placed_alone(PLACED, 1).computation) == [("other/web", "node-7"), ("default/11", "node-1")]
+
+
+def test_a_later_stretch_has_its_own_snapshot_which_holds_the_former_seats() -> None:
+    computation = placed_alone(PLACED, 3).computation
+
+    assert computation.revision == 21
+    assert overlay(computation) == [("default/13", "node-3")]
+
+
+def test_a_pod_that_was_turned_away_is_told_as_a_refusal() -> None:
+    refused = refused_alone(PLACED, PLACED.turned_away[0])
+
+    assert refused.message == FULL.message
+    assert refused.rejectors == ("NodeResourcesFit",)
+    assert overlay(refused.computation) == [("default/13", "node-3")]
+    assert refused.computation.revision == 21
