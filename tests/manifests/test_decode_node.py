@@ -53,6 +53,10 @@ def test_a_heart_beat_changes_nothing_that_scheduling_compares() -> None:
         (node_manifest(status={"allocatable": {"cpu": "-1"}}), "negative"),
         (node_manifest(status={"allocatable": {"cpu": "9223372036854775807"}}), "beyond the range"),
         (node_manifest(status={"allocatable": []}), "status.allocatable is no mapping"),
+        (
+            node_manifest(status={"allocatable": {f"r{number}": 1 for number in range(129)}}),
+            "status.allocatable has more than 128 entries",
+        ),
         (node_manifest(unschedulable="yes"), "neither true nor false"),
         (node_manifest(taints=[{"effect": "NoSchedule"}]), r"spec.taints\[0\].key is missing"),
         (node_manifest(metadata={"name": "n2"}), "its key says 'n1'"),

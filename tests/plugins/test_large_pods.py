@@ -15,9 +15,18 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.model.pod import HostPort
-from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator, PreferredTerm, Requirement
+from wharfinger.model.selectors import (
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PreferredTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
 from wharfinger.plugins.node_ports import conflict
 from wharfinger.plugins.pod_counting import label_test
+from wharfinger.plugins.taint_toleration import tolerated, unpreferred
 from wharfinger.plugins.unsupported_features import MOST_TERMS
 from wharfinger.profiles import load_profiles
 
@@ -85,6 +94,46 @@ def test_a_term_with_thousands_of_requirements() -> None:
     term = PodAffinityTerm("host", LabelSelector(absent), frozenset({"default"}))
     with within(2):
         assert load_profiles()["default-scheduler"].evaluate(pod(required_affinity=(term,)), snapshot).node
+
+
+def test_thousands_of_tolerations_against_thousands_of_taints() -> None:
+    taints = tuple(Taint("dedicated", str(number), "NoSchedule") for number in range(MANY))
+    tolerations = tuple(Toleration("dedicated", "Equal", taint.value, taint.effect) for taint in taints)
+    with within(0.5):
+        assert tolerated(tolerations, taints)
+        assert not tolerated(tolerations[1:], taints)
+
+
+def test_thousands_of_resources_of_each_of_many_nodes() -> None:
+    offers = [{"cpu": 1000, "pods": 10} | {f"r{row}/{number}": 1 for number in range(200)} for row in range(100)]
+    snapshot = Snapshot.of(NodeInfo.of(node(f"n{row}", allocatable=offer)) for row, offer in enumerate(offers))
+    subject = pod(requests={resource: 1 for offer in offers[:20] for resource in offer if "/" in resource})
+    with within(2):
+        assert load_profiles()["default-scheduler"].evaluate(subject, snapshot).node is None
+
+
+@given(
+    st.lists(
+        st.builds(
+            Toleration,
+            st.sampled_from(["", "a", "b"]),
+            st.sampled_from(["", "Equal", "Exists", "Bogus"]),
+            st.sampled_from(["", "x", "y"]),
+            st.sampled_from(["", "NoSchedule", "NoExecute", "PreferNoSchedule"]),
+        ),
+        max_size=5,
+    ),
+    st.builds(
+        Taint,
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["", "x", "y"]),
+        st.sampled_from(["NoSchedule", "PreferNoSchedule"]),
+    ),
+)
+def test_taints_are_looked_up_as_they_are_compared(few: list[Toleration], taint: Taint) -> None:
+    many = (*few, *(Toleration(f"other{number}", "Exists") for number in range(300)))
+    assert tolerated(many, (taint,)) is tolerated(tuple(few), (taint,))
+    assert unpreferred(many, (taint,)) == unpreferred(tuple(few), (taint,))
 
 
 requirements = st.builds(

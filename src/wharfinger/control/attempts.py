@@ -30,6 +30,8 @@ from wharfinger.model.pod import Pod
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one try; the callers try again by themselves."""
 WAKE = "wake"
+_NOBODY = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
+"""There is no open run, or can be none: the id is too long, say. Trying again helps neither."""
 
 
 class TemporalAttempts:
@@ -110,11 +112,16 @@ class TemporalAttempts:
         )
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
-        """Signal the chain; whether there was an open one."""
+        """Signal the chain; whether there was an open one.
+
+        The id comes from a record in etcd, where anybody may have written it: others' workflows are left alone.
+        """
+        if not workflow_id.startswith(f"{self._cluster}/"):
+            return False
         try:
             await self._client.get_workflow_handle(workflow_id).signal(WAKE, wake, rpc_timeout=RPC_TIMEOUT)
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
+            if error.status in _NOBODY:
                 return False
             raise
         return True

@@ -134,6 +134,8 @@ def _refusal(kv: KeyValue) -> Refusal:
         record = AttemptRecord.model_validate_json(kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
+    if record.revision > kv.mod_revision:
+        raise InvalidObject("it tells of a revision that was not yet: no event would ever be newer")
     return Refusal(
         attempt=record.attempt,
         reason=record.reason,
@@ -152,6 +154,8 @@ def _refusal(kv: KeyValue) -> Refusal:
 def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
     if incarnation_number(incarnation) is None:
         raise InvalidObject(f"incarnation {incarnation[:80]!r} is no number")
+    if not kv.lease:
+        raise InvalidObject("no lease holds it: pods would be shared out to a worker that need not live")
     try:
         return InstanceRecord.model_validate_json(kv.value)
     except ValidationError as error:

@@ -24,6 +24,9 @@ _KINDS = {
     keys.TENANTS: "tenant",
 }
 
+SHOWN = 512
+"""Characters of a key in a line of the log; a key may be as long as a value."""
+
 
 def kind_of(key: str) -> str:
     """The kind of object a key names, for people."""
@@ -60,5 +63,7 @@ class InvalidObjects:
 
 
 def printable(key: str) -> str:
-    """A key, or a part of one, as text that can be encoded: bytes that are no UTF-8 are spelt out."""
-    return key.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    """A key, or a part of one, for a line of the log: bounded; bytes that are no UTF-8, and controls, are spelt out."""
+    shown = key if len(key) <= SHOWN else f"{key[:SHOWN]}...({len(key)} characters)"
+    text = shown.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return text if text.isprintable() else "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

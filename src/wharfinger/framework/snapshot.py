@@ -230,21 +230,26 @@ class SummedPods:
     Most decisions look at no column, only at rows that changed; so columns are not copied at every placement.
     """
 
-    __slots__ = ("_columns", "_stamps")
+    __slots__ = ("_columns", "_offered", "_stamps")
 
     def __init__(self, known: tuple[IntColumn, PodColumns] | None = None) -> None:
         self._stamps: IntColumn | None = None
         self._columns: PodColumns | None = None
+        self._offered: Mapping[str, IntColumn] | None = None
+        """The resources that are known to have a column: nodes may offer very many, and a pod ask for as many."""
         if known is not None:
             self._stamps, self._columns = known
 
     def columns(self, snapshot: Snapshot) -> PodColumns:
         """The columns of that snapshot."""
         offered = snapshot.node_columns.allocatable
-        if self._columns is None or self._stamps is None or not offered.keys() <= self._columns.requested.keys():
+        if self._columns is None or self._stamps is None or not self._has(self._columns, offered):
             self._columns = PodColumns.of(snapshot.rows, offered)
         elif self._stamps is not snapshot.stamps:
             changed = snapshot.changed_since(self._stamps).tolist()
             self._columns = self._columns.replaced({row: snapshot.rows[row] for row in changed})
-        self._stamps = snapshot.stamps
+        self._stamps, self._offered = snapshot.stamps, offered
         return self._columns
+
+    def _has(self, columns: PodColumns, offered: Mapping[str, IntColumn]) -> bool:
+        return offered is self._offered or offered.keys() <= columns.requested.keys()

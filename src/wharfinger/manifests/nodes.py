@@ -13,6 +13,9 @@ from wharfinger.model.node import Node
 from wharfinger.model.quantities import LIMIT
 from wharfinger.model.resources import node_allocatable
 
+RESOURCE_LIMIT = 128
+"""Resources that one node may offer; no real node has half of them. Each is a column over all nodes."""
+
 
 def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
     """Read a node; raises `InvalidObject`."""
@@ -38,8 +41,11 @@ def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
 def _allocatable(status: Mapping[str, Any]) -> Mapping[str, int]:
     if status.get("allocatable") is None:
         raise InvalidObject("status.allocatable is missing")
+    offered = quantities(status, "allocatable", "status.")
+    if len(offered) > RESOURCE_LIMIT:
+        raise InvalidObject(f"status.allocatable has more than {RESOURCE_LIMIT} entries")
     try:
-        return node_allocatable(quantities(status, "allocatable", "status."))
+        return node_allocatable(offered)
     except ValueError as error:
         raise InvalidObject(f"status.allocatable: {error}") from None
 

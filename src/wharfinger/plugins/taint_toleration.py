@@ -5,7 +5,7 @@ Refuses on NoSchedule and NoExecute; counts PreferNoSchedule against a node.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -34,12 +34,15 @@ from wharfinger.plugins import names
 
 _REPELLING = ("NoSchedule", "NoExecute")
 _PREFER = "PreferNoSchedule"
+_PAIRS = 256
+"""Comparisons that cost less than making sets."""
 _UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 
 
 def tolerated(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> bool:
     """Whether every taint that repels outright is tolerated."""
-    return all(taint.effect not in _REPELLING or tolerates(tolerations, taint) for taint in taints)
+    is_tolerated = _test(tolerations, len(taints))
+    return all(taint.effect not in _REPELLING or is_tolerated(taint) for taint in taints)
 
 
 def unpreferred(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) -> int:
@@ -48,7 +51,26 @@ def unpreferred(tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...]) 
     Only tolerations for that effect, or for every effect, count.
     """
     fitting = tuple(toleration for toleration in tolerations if toleration.effect in ("", _PREFER))
-    return sum(taint.effect == _PREFER and not tolerates(fitting, taint) for taint in taints)
+    is_tolerated = _test(fitting, len(taints))
+    return sum(taint.effect == _PREFER and not is_tolerated(taint) for taint in taints)
+
+
+def _test(tolerations: tuple[Toleration, ...], taints: int) -> Callable[[Taint], bool]:
+    """Whether a taint is tolerated, asked for so many of them: thousands against thousands are looked up."""
+    if len(tolerations) * taints <= _PAIRS:
+        return lambda taint: tolerates(tolerations, taint)
+    values = {
+        (each.key, each.value, each.effect) for each in tolerations if each.key and each.operator in ("Equal", "")
+    }
+    keys = {(each.key, each.effect) for each in tolerations if each.operator == "Exists"}
+
+    def is_tolerated(taint: Taint) -> bool:
+        return any(
+            (taint.key, taint.value, effect) in values or (taint.key, effect) in keys or ("", effect) in keys
+            for effect in ("", taint.effect)
+        )
+
+    return is_tolerated
 
 
 class TaintToleration(Filter, NodeFilter, Score, NodeScore, Local, QueueingHints):

@@ -1,0 +1,177 @@
+"""Whatever lies in etcd, under whatever key: a worker's core takes it in, tells of it, and serves the others.
+
+The decoders alone are tested in `tests/manifests/test_fuzz`; here is what follows them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.control.stage import PROFILES, Clock, Stage, node_bytes, pod_bytes
+from tests.manifests.test_fuzz import VALUES, paths, replaced
+from tests.properties import hostile
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import AttemptRecord, InstanceRecord
+from wharfinger.control.changes import Changes
+from wharfinger.control.decoding import observe
+from wharfinger.control.view import View
+from wharfinger.framework.profile import Profile
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.queue.entry import Part
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+from wharfinger.telemetry import Metrics
+
+PROFILE: Profile = PROFILES["default-scheduler"]
+
+
+class Follower:
+    """The view of one worker, told of one key after the other."""
+
+    def __init__(self) -> None:
+        self.cache = Cache(clock=Clock())
+        self.view = View(self.cache, Metrics())
+        self.revision = 0
+
+    def take(self, key: str, value: bytes | None) -> None:
+        self.revision += 1
+        kv = KeyValue(key, value or b"", self.revision if value is not None else 0, self.revision)
+        observed = observe(Event(kv, deleted=value is None))
+        if observed is not None:
+            self.view.take(observed, Changes(self.revision))
+        self.cache.progress.advance(self.revision)
+
+    def decide_everything(self) -> None:
+        """A decision for each pending pod, with everything that is told of it."""
+        for pod in list(self.cache.pods.values()):
+            if pod.pending and pod.scheduler_name in PROFILES and PROFILE.gate(pod).ok:
+                decide(pod, self.cache)
+
+
+def decide(pod: Pod, cache: Cache) -> None:
+    evaluation = PROFILE.evaluate(pod, cache.snapshot(excluding=pod.identity))
+    assert evaluation.node is None or evaluation.node in cache.nodes
+    assert evaluation.refusals is not None
+    assert isinstance(evaluation.message, str)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(sorted(hostile.COMPLETE)), VALUES)
+def test_any_field_of_any_kind_may_hold_anything(data: st.DataObject, prefix: str, new: Any) -> None:
+    complete = hostile.named(hostile.COMPLETE[prefix], prefix, 1)
+    value = json.dumps(replaced(complete, data.draw(st.sampled_from(paths(complete))), new)).encode()
+    follower = Follower()
+    follower.take(keys.node("n"), node_bytes("n"))
+    follower.take(hostile.well_formed_key(prefix, 1), value)
+    follower.take(keys.pod("default", "good"), pod_bytes("good"))
+
+    follower.decide_everything()
+
+
+@given(st.lists(st.sampled_from(["", "a", "/", "\udcff", "\n", "wharfinger.dev/", "pods/"]), max_size=8), st.binary())
+def test_any_key_may_hold_anything(parts: list[str], value: bytes) -> None:
+    follower = Follower()
+    for prefix in (keys.ROOT, *hostile.COMPLETE):
+        follower.take(prefix + "".join(parts), value)
+        follower.take(prefix + "".join(parts), None)
+
+    assert follower.view.invalid.reasons == {}
+
+
+def test_as_large_as_etcd_takes_them_and_many() -> None:
+    follower = Follower()
+    for number in range(20):
+        follower.take(keys.node(f"n{number}"), node_bytes(f"n{number}"))
+    for key, value in hostile.huge(random.Random(1)):
+        follower.take(key, value)
+
+    follower.decide_everything()
+    follower.take(keys.pod("default", "good"), pod_bytes("good"))
+    decide(follower.cache.pods[PodKey("default", "good")], follower.cache)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    chance = random.Random(seed)
+    stored = dict(hostile.stored(chance, 600))
+    caplog.set_level(logging.INFO)
+    async with Stage() as stage:
+        await stage.put_node("good")
+        for number, (key, value) in enumerate(stored.items()):
+            await stage.store.put(key, value)
+            if number % 50 == 0:
+                await stage.put_pod(f"good{number}")
+                await stage.until(lambda name=f"good{number}": name in stage.attempts.names)
+                await stage.bind(f"good{number}", "good")
+        for pod in [pod for pod in stage.cache.pods.values() if pod.pending]:  # so that the waker decides them too
+            record = AttemptRecord(attempt=1, create_revision=pod.create_revision, plugins=("NodeResourcesFit",))
+            await stage.store.put(keys.attempt(pod.namespace, pod.name), record.to_bytes())
+        await stage.put_node("larger", cpu="64")
+        await stage.caught_up()
+
+        invalid = stage.loops.view.invalid.reasons
+        for key in stored:
+            parsed = keys.parse(key)
+            if parsed is not None and parsed.prefix in (keys.PODS, keys.NODES):
+                assert (key in invalid) != _readable(stage, parsed)
+        told = sum(sample.value for metric in stage.metrics.invalid_objects.collect() for sample in metric.samples)
+        assert told == len(invalid) > 200
+        lines = Counter(record.getMessage() for record in caplog.records if record.msg.startswith("invalid "))
+        assert sum(lines.values()) == len(invalid)
+        failed = {record.name for record in caplog.records if record.levelno >= logging.ERROR}
+        assert failed <= {
+            "wharfinger.control.closer"
+        }  # the stage's Temporal has no run of such an id, and says so loudly
+        assert max(len(record.getMessage()) for record in caplog.records) < 4000
+
+        for key in stored:
+            await stage.store.delete(key)
+        await stage.caught_up()
+        assert stage.loops.view.invalid.reasons == {}
+
+
+async def test_a_worker_that_lists_finds_what_another_watched() -> None:
+    async with Stage() as watching:
+        for key, value in hostile.stored(random.Random(4), 600):
+            await watching.store.put(key, value)
+        async with Stage(watching.store) as listing:
+            await watching.caught_up()
+            await listing.caught_up()
+
+            assert watching.loops.view.invalid.reasons == listing.loops.view.invalid.reasons
+            assert set(watching.cache.pods) == set(listing.cache.pods)
+            assert set(watching.cache.nodes) == set(listing.cache.nodes)
+
+
+async def test_a_registration_that_no_lease_holds_gets_no_share_of_the_pods() -> None:
+    async with Stage() as stage:
+        record = InstanceRecord(state="ready", host="h", pid=1)
+        await stage.store.put(keys.instance("common", "ghost", 1), record.to_bytes())
+        await stage.caught_up()
+
+        assert len(stage.loops.shards.members) == 1
+        assert keys.instance("common", "ghost", 1) in stage.loops.view.invalid.reasons
+
+
+async def test_a_record_of_the_future_keeps_no_pod_waiting() -> None:
+    async with Stage() as stage:
+        revision = await stage.put_pod("p")
+        record = AttemptRecord(attempt=1, create_revision=revision, revision=2**62, plugins=("NodeResourcesFit",))
+        await stage.store.put(keys.attempt("default", "p"), record.to_bytes())
+        await stage.caught_up()
+
+        assert stage.part("p") is Part.IN_FLIGHT
+
+
+def _readable(stage: Stage, parsed: keys.ParsedKey) -> bool:
+    if len(parsed.parts) == 1:
+        return parsed.prefix == keys.NODES and parsed.parts[0] in stage.cache.nodes
+    return len(parsed.parts) == 2 and parsed.prefix == keys.PODS and PodKey(*parsed.parts) in stage.cache.pods
