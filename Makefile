@@ -4,13 +4,14 @@
 #   make test    all tests, with real servers
 #   make bench   how many decisions a second, and attempts; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
+#   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL; without it they are skipped
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup linked servers demo test lint types bench clean
+.PHONY: setup linked servers cluster-server demo test lint types bench clean
 
 setup: servers
 
@@ -53,6 +54,9 @@ linked: $(VENV)/.dependencies
 
 servers: linked
 	@$(BIN)/python -m wharfinger.dev.binaries
+
+cluster-server: linked
+	@$(BIN)/python -m wharfinger.dev.binaries temporal-server temporal-sql-tool
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

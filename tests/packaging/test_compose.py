@@ -1,4 +1,4 @@
-"""The compose file: what can be judged without a Docker engine."""
+"""The compose files: what can be judged without a Docker engine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,16 @@ OWN = re.compile(r"--(name|data-dir|initial-|listen-|advertise-|unsafe-)")
 
 
 SCHEMA = Draft202012Validator(json.loads((Path(__file__).parent / "compose-spec.json").read_text()))
+FILES = ("docker-compose.yml", "docker-compose.production.yml")
+
+
+def read(name: str) -> dict[str, Any]:
+    return yaml.safe_load((ROOT / name).read_text())  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
 def project() -> dict[str, Any]:
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())  # type: ignore[no-any-return]
+    return read("docker-compose.yml")
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +39,19 @@ def services(project: dict[str, Any]) -> dict[str, Any]:
     return project["services"]  # type: ignore[no-any-return]
 
 
+@pytest.fixture(scope="module")
+def production() -> dict[str, Any]:
+    """Services of the file for production; tests/integration/test_real_cluster.py runs what they run."""
+    return read("docker-compose.production.yml")["services"]  # type: ignore[no-any-return]
+
+
 def faults(project: dict[str, Any]) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(project)]
 
 
-def test_the_file_is_what_the_compose_specification_asks_for(project: dict[str, Any]) -> None:
-    assert faults(project) == []
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_what_the_compose_specification_asks_for(name: str) -> None:
+    assert faults(read(name)) == []
 
 
 @pytest.mark.parametrize(
@@ -57,13 +69,32 @@ def test_a_mistake_in_the_file_would_be_found(project: dict[str, Any], service: 
     assert faults({**project, "services": services})
 
 
-def test_what_services_refer_to_is_declared(project: dict[str, Any], services: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_what_services_refer_to_is_declared(name: str) -> None:
     """The schema cannot say so."""
-    volumes = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
+    project = read(name)
+    services = project["services"]
+    mounts = {mount.split(":")[0] for service in services.values() for mount in service.get("volumes", ())}
+    folders = {mount for mount in mounts if mount.startswith(".")}
     awaited = {name for service in services.values() for name in service.get("depends_on", ())}
+    secrets = {name for service in services.values() for name in service.get("secrets", ())}
 
-    assert volumes == set(project["volumes"])
+    assert mounts - folders == set(project["volumes"])
+    assert all((ROOT / folder).is_dir() for folder in folders)
     assert awaited <= set(services)
+    assert secrets == set(project.get("secrets", ()))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_who_is_awaited_can_be_waited_for(name: str) -> None:
+    services = read(name)["services"]
+    for service in services.values():
+        for awaited, wait in service.get("depends_on", {}).items():
+            if wait["condition"] == "service_healthy":
+                assert "healthcheck" in services[awaited]
+            else:
+                assert wait["condition"] == "service_completed_successfully"
+                assert services[awaited]["restart"].startswith("on-failure")
 
 
 def test_images_are_pinned_to_the_versions_that_the_tools_are_built_from(services: dict[str, Any]) -> None:
@@ -77,7 +108,45 @@ def test_images_are_pinned_to_the_versions_that_the_tools_are_built_from(service
     assert services["retention"]["image"] == services["temporal"]["image"]
 
 
-def test_etcd_runs_with_the_settings_of_dev(services: dict[str, Any]) -> None:
+def test_production_is_pinned_to_the_same_servers(production: dict[str, Any], services: dict[str, Any]) -> None:
+    ui = re.search(r"ui-server/v2 v(\S+)", (binaries.modules_folder(binaries.TEMPORAL) / "go.mod").read_text())
+    server = binaries.pinned(binaries.TEMPORAL)
+
+    assert ui is not None
+    assert binaries.pinned(binaries.TEMPORAL_SERVER) == server
+    assert production["etcd"]["image"] == services["etcd"]["image"]
+    assert production["temporal"]["image"] == f"temporalio/server:{server}"
+    assert production["temporal-ui"]["image"] == f"temporalio/ui:{ui.group(1)}"
+    for job in ("temporal-schema", "temporal-namespace"):
+        assert production[job]["image"] == f"temporalio/admin-tools:{server}"
+    assert re.fullmatch(r"postgres:\d+\.\d+", production["postgres"]["image"])
+
+
+def test_production_has_no_password_in_it() -> None:
+    said = read("docker-compose.production.yml")
+    names = [
+        (name, str(value))
+        for service in said["services"].values()
+        for name, value in service.get("environment", {}).items()
+        if re.search("PASSWORD|PWD|SECRET|API_KEY", name)
+    ]
+
+    assert {name for name, _ in names} == {"POSTGRES_PASSWORD_FILE", "SQL_PASSWORD_FILE"}
+    assert {value for _, value in names} == {f"/run/secrets/{name}" for name in said["secrets"]}
+    assert all(set(secret) == {"file"} for secret in said["secrets"].values())
+
+
+def test_production_workers_serve_the_namespace_that_is_made(production: dict[str, Any]) -> None:
+    made = production["temporal-namespace"]["environment"]["TEMPORAL_NAMESPACE"]
+
+    assert production["worker"]["environment"]["WHARFINGER_TEMPORAL_NAMESPACE"] == made
+    assert production["worker"]["deploy"]["replicas"] > 1
+    assert set(production["worker"]["depends_on"]) == {"etcd", "temporal", "temporal-namespace"}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_etcd_runs_with_the_settings_of_dev(name: str) -> None:
+    services = read(name)["services"]
     dev = EtcdServer(Path("etcd"), Path("data"), 2379).command()
 
     expected = {option for option in dev[1:] if not OWN.match(option)}
@@ -94,12 +163,17 @@ def test_temporal_runs_with_the_settings_of_dev(services: dict[str, Any]) -> Non
     assert {option for option in services["temporal"]["command"][2:] if not option.startswith("--ip")} == expected
 
 
-def test_nothing_is_published_beyond_loopback(services: dict[str, Any]) -> None:
-    published = [port for service in services.values() for port in service.get("ports", ())]
+@pytest.mark.parametrize(
+    ("name", "ports"),
+    [
+        ("docker-compose.yml", ["10259:10259", "2379:2379", "7233:7233", "8233:8233"]),
+        ("docker-compose.production.yml", ["2379:2379", "7233:7233", "8233:8080"]),
+    ],
+)
+def test_nothing_is_published_beyond_loopback(name: str, ports: list[str]) -> None:
+    published = [port for service in read(name)["services"].values() for port in service.get("ports", ())]
 
-    assert sorted(published) == [
-        "127.0.0.1:10259:10259", "127.0.0.1:2379:2379", "127.0.0.1:7233:7233", "127.0.0.1:8233:8233",
-    ]  # fmt: skip
+    assert sorted(published) == [f"127.0.0.1:{port}" for port in ports]
 
 
 def test_the_worker_waits_for_healthy_servers_and_has_time_to_drain(services: dict[str, Any]) -> None:

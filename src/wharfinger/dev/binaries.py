@@ -5,7 +5,8 @@ In this order, the first that works: the PATH, when the version there is known t
 Temporal the download of its SDK; a build with Go from the modules pinned in `tools/*/go.mod`. The last two
 put their result into the tools folder, under a lock, so that it is made once.
 
-`python -m wharfinger.dev.binaries` makes sure of all servers and says where they are.
+`python -m wharfinger.dev.binaries` makes sure of the embedded servers and says where they are; with names of
+programs, of those: a Temporal cluster's own are made for tests and benchmarks only.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Program:
     """Go main package."""
     downloaded_as: str = ""
     """Module whose version names a release that the Temporal SDK can download; empty = it cannot."""
+    modules: str = ""
+    """Folder of `tools` with its go.mod; empty = the one of its name."""
 
 
 ETCD = Program("etcd", r"etcd Version: (\S+)", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
@@ -50,6 +53,20 @@ TEMPORAL = Program(
     downloaded_as="github.com/temporalio/cli",
 )
 PROGRAMS = (ETCD, TEMPORAL)
+"""What `wharfinger dev` embeds."""
+
+TEMPORAL_SERVER = Program(
+    "temporal-server", r"temporal version (\S+)", "go.temporal.io/server", "go.temporal.io/server/cmd/server"
+)
+TEMPORAL_SQL_TOOL = Program(
+    "temporal-sql-tool",
+    r"temporal-sql-tool version (\S+)",
+    "go.temporal.io/server",
+    "go.temporal.io/server/cmd/tools/sql",
+    modules="temporal-server",
+)
+CLUSTER_PROGRAMS = (TEMPORAL_SERVER, TEMPORAL_SQL_TOOL)
+"""A Temporal on PostgreSQL. After `temporal` was built, the build cache leaves little to do for them."""
 
 
 def locate(program: Program, progress: Progress | None = None) -> Path:
@@ -123,7 +140,7 @@ def modules_folder(program: Program) -> Path:
     """The folder with the program's go.mod and go.sum: of the checkout, or packed in the wheel."""
     root = checkout()
     tools = root / "tools" if root is not None else Path(__file__).resolve().parents[1] / "tools"
-    return tools / program.name
+    return tools / (program.modules or program.name)
 
 
 def _make(program: Program, progress: Progress) -> Path:
@@ -184,10 +201,14 @@ def _locked(path: Path, program: Program, progress: Progress) -> Iterator[None]:
         yield
 
 
-def main() -> int:
-    """Make sure of all servers; the door for `make setup`."""
+def main(names: Sequence[str]) -> int:
+    """Make sure of the programs of these names, or of the embedded servers; the door for make."""
+    known = {program.name: program for program in (*PROGRAMS, *CLUSTER_PROGRAMS)}
+    if not known.keys() >= set(names):
+        print(f"error: no program of ours: {', '.join(sorted(set(names) - known.keys()))}", file=sys.stderr)
+        return 2
     try:
-        for program in PROGRAMS:
+        for program in [known[name] for name in names] or PROGRAMS:
             print(f"{program.name} {pinned(program)}: {locate(program)}", flush=True)
     except ServerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -196,4 +217,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""The worker against a full Temporal on PostgreSQL, as docker-compose.production.yml lays it out.
+
+Skipped, with the reason, where there is no PostgreSQL or nobody built the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, RegisterNamespaceRequest
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from tests.conftest import start_etcd
+from tests.integration import temporal_cluster
+from tests.integration.dev_tree import wait_until
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
+from tests.integration.temporal_cluster import TemporalCluster
+from tests.integration.worker_process import WorkerProcess
+from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+
+pytestmark = pytest.mark.timeout(300)
+
+MONTH = timedelta(hours=720)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalCluster]:
+    reason = temporal_cluster.missing()
+    if reason:
+        pytest.skip(reason)
+    made = TemporalCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.make()
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+@contextlib.contextmanager
+def working(cluster: TemporalCluster, namespace: str, folder: Path) -> Iterator[tuple[Gateway, WorkerProcess]]:
+    """An etcd and a worker on the cluster, the worker ready."""
+    with start_etcd(folder) as etcd:
+        variables = {"ETCD": etcd.url, "TEMPORAL": cluster.address, "TEMPORAL_NAMESPACE": namespace}
+        worker = WorkerProcess(
+            folder / "worker.log", env={f"WHARFINGER_{name}": value for name, value in variables.items()}
+        )
+        try:
+            worker.wait_ready()
+            yield Gateway(etcd.url), worker
+        finally:
+            worker.end()
+
+
+async def attributes(client: Client) -> set[str]:
+    """Names of the search attributes that the client's namespace knows besides the server's own."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    return set((await client.operator_service.list_search_attributes(request)).custom_attributes)
+
+
+async def test_what_makes_the_databases_and_the_namespace_may_run_at_every_start(cluster: TemporalCluster) -> None:
+    cluster.make_schema()
+    for _ in range(2):
+        cluster.make_namespace("prepared")
+
+    client = await Client.connect(cluster.address, namespace="prepared")
+    made = await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace="prepared"))
+
+    assert made.config.workflow_execution_retention_ttl.ToTimedelta() == MONTH
+    assert await attributes(client) == set(SEARCH_ATTRIBUTES)
+
+
+async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_temporal_is_killed(
+    cluster: TemporalCluster, tmp_path: Path
+) -> None:
+    retention = Duration()
+    retention.FromTimedelta(MONTH)
+    client = await Client.connect(cluster.address, namespace="bare")
+    await client.workflow_service.register_namespace(
+        RegisterNamespaceRequest(namespace="bare", workflow_execution_retention_period=retention)
+    )
+    with working(cluster, "bare", tmp_path) as (etcd, _):
+        assert await attributes(client) == set(SEARCH_ATTRIBUTES)
+        first = etcd.revision() + 1
+        for number in range(10):
+            etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="8"))
+        etcd.put(f"{PODS}default/large", pod("large", cpu="32"))
+        wait_until(lambda: etcd.get(f"{ATTEMPTS}default/large"), 30, "the large pod refused")
+
+        def put(first: int, last: int) -> None:
+            for number in range(first, last):
+                etcd.put(f"{PODS}default/p{number:03}", pod(f"p{number:03}", cpu="200m"))
+
+        put(0, 40)
+        wait_until(lambda: len(bound_pods(etcd)) == 40, 60, "the first pods bound")
+        put(40, 100)
+        cluster.kill()
+        put(100, 120)
+        assert len(bound_pods(etcd)) < 120
+        cluster.start()
+        wait_until(lambda: len(bound_pods(etcd)) == 120, 90, "all pods bound that fit")
+
+        etcd.put(f"{NODES}wide", node("wide", cpu="64"))
+        wait_until(lambda: bound_pods(etcd).get("large") == "wide", 30, "the parked pod woken and bound")
+        verdict = audit(etcd, first)
+        assert verdict.doubled == []
+        assert verdict.overcommitted == []
+        assert verdict.pending == set()
+        assert len(verdict.bound) == 121
+
+        async def completed() -> int:
+            ended = "WharfingerPod STARTS_WITH 'default/' AND WharfingerOutcome = 'bound'"
+            return (await client.count_workflows(f"{ended} AND ExecutionStatus = 'Completed'")).count
+
+        async with asyncio.timeout(60):  # a run that bound just before the kill ends when it is told that it did
+            while await completed() < 121:
+                await asyncio.sleep(0.2)
+        runs = [run.status async for run in client.list_workflows("WharfingerPod = 'default/large'")]
+        assert sorted(runs) == [WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED]
