@@ -147,7 +147,8 @@ def test_a_gated_pod_is_not_placed(simulator: Simulator) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"]
+    "kind",
+    ["Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PodGroup"],
 )
 def test_what_surrounds_pods_is_added_and_deleted_once(simulator: Simulator, kind: str) -> None:
     assert simulator.add({"kind": kind, "metadata": {"name": "web"}}) == []

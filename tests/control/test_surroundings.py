@@ -77,7 +77,7 @@ async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> Non
 
         def known() -> bool:
             around = stage.cache.surroundings
-            return bool(around.namespaces or around.collections or around.budgets)
+            return bool(around.namespaces or around.collections or around.budgets or around.pod_groups)
 
         await put(stage, prefix, "web", **whole)
         await stage.caught_up()

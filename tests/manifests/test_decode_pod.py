@@ -9,7 +9,7 @@ import pytest
 from tests.manifests.manifests import pod_manifest, raw
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_pod, pod_from_mapping
-from wharfinger.model.pod import HostPort
+from wharfinger.model.pod import GangTerms, HostPort
 from wharfinger.model.selectors import NodeSelectorTerm, Operator, PreferredTerm, Requirement, Toleration
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -154,6 +154,9 @@ def test_what_else_scheduling_reads_is_read() -> None:
     assert pod.labels == {"a": "b"}
 
 
+GANG = "pod-group.scheduling.sigs.k8s.io/"
+
+
 def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
     label = {"pod-group.scheduling.sigs.k8s.io/name": "gang"}
 
@@ -161,6 +164,27 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
     assert (
         pod_from_mapping(pod_manifest(metadata={"labels": label}, schedulingGroup={"podGroupName": "newer"})).group
         == "newer"
+    )
+
+
+def test_a_pod_says_of_its_gang_how_many_and_where() -> None:
+    labels = {GANG + "name": "team", GANG + "min-available": "8"}
+    annotations = {"wharfinger.dev/topology-key": "topology.kubernetes.io/zone"}
+    metadata = {"labels": labels, "annotations": annotations}
+
+    assert pod_from_mapping(pod_manifest(metadata=metadata)).gang == GangTerms(
+        min_available=8, topology_key="topology.kubernetes.io/zone"
+    )
+    by_object = pod_from_mapping(pod_manifest(metadata=metadata, schedulingGroup={"podGroupName": "team"}))
+    assert by_object.gang == GangTerms(by_object=True)
+    assert pod_from_mapping(pod_manifest(metadata={"annotations": annotations})).gang == GangTerms()
+
+
+def test_a_number_that_is_none_makes_the_pod_wait_and_not_vanish() -> None:
+    labels = {GANG + "name": "team", GANG + "min-available": "many"}
+
+    assert pod_from_mapping(pod_manifest(metadata={"labels": labels})).gang == GangTerms(
+        problem="min-available 'many' is no positive number"
     )
 
 

@@ -31,7 +31,10 @@ TERM = {
     "mismatchLabelKeys": ["b"],
 }
 FULL_POD = pod_manifest(
-    metadata={"labels": {"a": "b"}},
+    metadata={
+        "labels": {"a": "b", "pod-group.scheduling.sigs.k8s.io/name": "team"},
+        "annotations": {"wharfinger.dev/topology-key": "zone"},
+    },
     status={
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],
@@ -79,7 +82,13 @@ FULL_NODE = node_manifest(
 SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}
 FULL_SURROUNDING = {
     "metadata": {"name": "web", "namespace": "default", "labels": {"a": "b"}},
-    "spec": {"selector": SELECTOR, "template": {"metadata": {"labels": {"a": "b"}}}},
+    "spec": {
+        "selector": SELECTOR,
+        "template": {"metadata": {"labels": {"a": "b"}}},
+        "minMember": 3,
+        "schedulingPolicy": {"gang": {"minCount": 8}},
+        "schedulingConstraints": {"topology": [{"key": "zone"}]},
+    },
     "status": {"disruptionsAllowed": 1, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}},
 }
 

@@ -9,6 +9,7 @@ import pytest
 from tests.manifests.manifests import raw
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding, surrounding_from_mapping
+from wharfinger.model.gang import PodGroup
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection
 
@@ -70,6 +71,31 @@ def test_a_budget_without_status_allows_nothing_and_without_selector_protects_no
 
 
 @pytest.mark.parametrize(
+    ("version", "spec", "least", "topology"),
+    [
+        (
+            "scheduling.k8s.io/v1alpha2",
+            {
+                "schedulingPolicy": {"gang": {"minCount": 8}},
+                "schedulingConstraints": {"topology": [{"key": "topology.kubernetes.io/zone"}]},
+            },
+            8,
+            ("topology.kubernetes.io/zone",),
+        ),
+        ("scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"basic": {}}}, 0, ()),
+        ("scheduling.x-k8s.io/v1alpha1", {"minMember": 3}, 3, ()),
+        ("", {}, 0, ()),
+    ],
+)
+def test_a_pod_group_says_how_many_and_where(
+    version: str, spec: dict[str, Any], least: int, topology: tuple[str, ...]
+) -> None:
+    read = surrounding_from_mapping({**thing(spec), "apiVersion": version, "kind": "PodGroup"}, "PodGroup")
+
+    assert read == PodGroup("team", "web", least, topology)
+
+
+@pytest.mark.parametrize(
     ("kind", "obj", "reason"),
     [
         ("Service", {**thing(), "kind": "Pod"}, "kind is 'Pod', not 'Service'"),
@@ -79,6 +105,9 @@ def test_a_budget_without_status_allows_nothing_and_without_selector_protects_no
         ("StatefulSet", thing({"selector": {"matchExpressions": [{"key": "a"}]}}), r"selector.matchExpressions\[0\]"),
         ("PodDisruptionBudget", thing(None, {"disruptionsAllowed": "1"}), "disruptionsAllowed is no integer"),
         ("PodDisruptionBudget", thing(None, {"disruptedPods": []}), "disruptedPods is no mapping"),
+        ("PodGroup", thing({"schedulingPolicy": {"gang": {"minCount": 0}}}), "minCount is not between 1"),
+        ("PodGroup", {**thing(), "apiVersion": "v1"}, "apiVersion is 'v1', not of 'scheduling.k8s.io'"),
+        ("PodGroup", thing({"schedulingConstraints": {"topology": [{}]}}), r"topology\[0\].key '' is no label's name"),
         ("Namespace", thing(name="A"), "no DNS subdomain"),
         ("Service", thing(namespace="other"), "its key says 'team'"),
     ],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from wharfinger.model.gang import PodGroup
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding, Surroundings
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 SERVICE = PodCollection("Service", "team", "web", WEB)
-THINGS = (Namespace("team", {"a": "b"}), SERVICE, DisruptionBudget("team", "web", WEB, 1))
+THINGS = (Namespace("team", {"a": "b"}), SERVICE, DisruptionBudget("team", "web", WEB, 1), PodGroup("team", "web", 8))
 
 
 @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
@@ -28,6 +29,9 @@ def test_another_state_takes_the_place_of_the_older_one() -> None:
     assert around.namespaces == {"team": Namespace("team")}
     assert around.collections == {"team": (PodCollection("Service", "team", "web", LabelSelector()),)}
     assert around.budgets == {"team": (THINGS[2],)}
+    assert around.pod_groups == {"team": (THINGS[3],)}
+    assert around.pod_group("team", "web") == THINGS[3]
+    assert around.pod_group("team", "other") is None
 
 
 def test_collections_of_one_name_are_told_apart_by_their_kind() -> None:
@@ -40,8 +44,10 @@ def test_collections_of_one_name_are_told_apart_by_their_kind() -> None:
 
 
 def test_what_is_gone_leaves_nothing_behind() -> None:
-    around = Surroundings().with_object(THINGS[0]).with_object(SERVICE).with_object(THINGS[2])
+    around = Surroundings()
+    for thing in THINGS:
+        around = around.with_object(thing)
 
     around = around.without(Namespace, "", "team").without(PodCollection, "team", "web", "Service")
-    assert around.without(DisruptionBudget, "team", "web") == Surroundings()
+    assert around.without(DisruptionBudget, "team", "web").without(PodGroup, "team", "web") == Surroundings()
     assert Surroundings().namespace_labels("team") == {}

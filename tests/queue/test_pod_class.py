@@ -9,7 +9,7 @@ import pytest
 
 from tests.framework.objects import pod
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
-from wharfinger.model.pod import HostPort, Pod
+from wharfinger.model.pod import GangTerms, HostPort, Pod
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 from wharfinger.queue.candidates import pod_class
 
@@ -40,6 +40,7 @@ READ: dict[str, Any] = {
     "unsupported": ("a",),
     "hard_terms_across_nodes": True,
     "group": "a",
+    "gang": GangTerms(min_available=2),
 }
 NOT_READ = {
     *("name", "uid", "create_revision", "mod_revision", "creation_timestamp", "start_time", "condition"),

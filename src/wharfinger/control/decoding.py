@@ -29,6 +29,7 @@ SURROUNDING_KINDS = {
     keys.REPLICA_SETS: "ReplicaSet",
     keys.STATEFUL_SETS: "StatefulSet",
     keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
+    keys.POD_GROUPS: "PodGroup",
 }
 _PARTS = {
     keys.PODS: 2,

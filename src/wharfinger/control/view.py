@@ -19,6 +19,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
 from wharfinger.control.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
 from wharfinger.control.invalid import InvalidObjects
+from wharfinger.model.gang import PodGroup
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.refusal import Refusal
@@ -33,6 +34,7 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
     **dict.fromkeys(keys.SURROUNDINGS, PodCollection),
     keys.NAMESPACES: Namespace,
     keys.DISRUPTION_BUDGETS: DisruptionBudget,
+    keys.POD_GROUPS: PodGroup,
 }
 
 
@@ -119,7 +121,7 @@ class View:
 
     def _surrounding(self, observed: Observed) -> None:
         *namespace, name = observed.parts
-        if isinstance(observed.value, Namespace | PodCollection | DisruptionBudget):
+        if isinstance(observed.value, Surrounding):
             self.cache.set_surrounding(observed.value)
             return
         what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]

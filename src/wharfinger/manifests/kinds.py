@@ -21,6 +21,8 @@ class Kind:
     plural: str
     namespaced: bool = True
     aliases: tuple[str, ...] = ()
+    other_groups: tuple[str, ...] = ()
+    """API groups of other makers, whose objects of this name are stored as the same kind."""
 
     @property
     def singular(self) -> str:
@@ -45,6 +47,8 @@ POD = Kind("Pod", "", "pods", aliases=("po",))
 NODE = Kind("Node", "", "nodes", namespaced=False, aliases=("no",))
 NAMESPACE = Kind("Namespace", "", "namespaces", namespaced=False, aliases=("ns",))
 
+POD_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
+"""API groups that have PodGroups: Kubernetes itself, and the scheduler-plugins, whose fields are others."""
 _RBAC = "rbac.authorization.k8s.io"
 KINDS = (
     POD,
@@ -67,6 +71,7 @@ KINDS = (
     Kind("CronJob", "batch", "cronjobs", aliases=("cj",)),
     Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
     Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",)),
+    Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_groups=POD_GROUPS[1:]),
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
     Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),
@@ -103,7 +108,7 @@ def of_object(obj: Mapping[str, Any]) -> Kind:
     if not version:
         raise InvalidObject("apiVersion is missing")
     group = version.rpartition("/")[0]
-    if group != kind.group:
+    if group not in (kind.group, *kind.other_groups):
         raise InvalidObject(f"apiVersion {version[:40]!r} has no kind {name!r}; its group is {kind.group or 'v1'!r}")
     return kind
 

@@ -15,10 +15,13 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.pod_specs import SPEC, spec_fields
-from wharfinger.model.pod import Pod
+from wharfinger.model.gang import number_of, problem_of
+from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
 
 STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+TOPOLOGY_KEY_ANNOTATION = "wharfinger.dev/topology-key"
 
 
 class Parts(Protocol):
@@ -69,6 +72,7 @@ def pod(
     labels = parts.labels(metadata)
     namespace = object_namespace(metadata, default_namespace)
     scheduled, evicted = _conditions(status)
+    group, gang = _gang(metadata, spec, labels)
     return Pod(
         namespace=namespace,
         name=object_name(metadata),
@@ -84,18 +88,32 @@ def pod(
         start_time=text(status, "startTime", STATUS),
         disruption_target=evicted,
         controller=parts.controller(metadata),
-        group=_group(spec, labels),
+        group=group,
+        gang=gang,
         condition=scheduled,
         **parts.spec_fields(spec, namespace, labels),
     )
 
 
-def _group(spec: Mapping[str, Any], labels: Mapping[str, str]) -> str:
+def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, GangTerms]:
+    """The group's name, empty for none, and what the pod says of it. What it says wrongly makes it wait, not vanish."""
+    named = ""
     if spec.get("schedulingGroup") is not None:
-        name = text(mapping(spec, "schedulingGroup", SPEC), "podGroupName", "spec.schedulingGroup.")
-        if name:
-            return name
-    return labels.get(GROUP_LABEL, "")
+        named = text(mapping(spec, "schedulingGroup", SPEC), "podGroupName", "spec.schedulingGroup.")
+    group = named or labels.get(GROUP_LABEL, "")
+    if not group:
+        return "", NO_TERMS
+    written = None if named else labels.get(MIN_AVAILABLE_LABEL)
+    annotations = metadata.get("annotations")
+    key = annotations.get(TOPOLOGY_KEY_ANNOTATION) if isinstance(annotations, Mapping) and not named else None
+    topology_key = key if isinstance(key, str) else ""
+    problem = problem_of(group, written, topology_key)
+    return group, GangTerms(
+        by_object=bool(named),
+        min_available=(number_of(written) or 0) if written is not None else 0,
+        topology_key="" if problem else topology_key,
+        problem=problem,
+    )
 
 
 def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None, bool]:

@@ -1,13 +1,17 @@
-"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, disruption budgets."""
+"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, budgets, pod groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wharfinger.manifests.fields import EMPTY, integer, mapping, text_map
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, text_map
+from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
 from wharfinger.manifests.selectors import equalities, label_selector
+from wharfinger.model.gang import PodGroup
+from wharfinger.model.names import is_qualified_name
 from wharfinger.model.selectors import LabelSelector
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 
@@ -25,7 +29,8 @@ _PLAIN_SELECTORS = ("Service", "ReplicationController")
 _INT32 = 2**31 - 1
 
 
-KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget")
+POD_GROUP = "PodGroup"
+KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP)
 """All kinds that are read here."""
 
 
@@ -35,6 +40,8 @@ def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding
         return namespace(given)
     if kind == "PodDisruptionBudget":
         return disruption_budget(given, default_namespace)
+    if kind == POD_GROUP:
+        return pod_group(given, default_namespace)
     return pod_collection(given, kind, default_namespace)
 
 
@@ -78,6 +85,38 @@ def disruption_budget(given: object, default_namespace: str) -> DisruptionBudget
         allowed or 0,
         frozenset(_names(status)),
     )
+
+
+def pod_group(given: object, default_namespace: str) -> PodGroup:
+    """Read a PodGroup of Kubernetes (`schedulingPolicy.gang.minCount`) or of the scheduler-plugins (`minMember`).
+
+    Raises `InvalidObject`.
+    """
+    obj = checked_object(given)
+    version = text(obj, "apiVersion")
+    if version and version.rpartition("/")[0] not in POD_GROUPS:
+        raise InvalidObject(f"apiVersion is {version[:40]!r}, not of {POD_GROUPS[0]!r}")
+    check_kind(obj, POD_GROUP, version or "v1")
+    metadata, spec = mapping(obj, "metadata"), mapping(obj, "spec")
+    gang = mapping(mapping(spec, "schedulingPolicy", "spec."), "gang", "spec.schedulingPolicy.")
+    min_count = integer(gang, "minCount", "spec.schedulingPolicy.gang.", low=1, high=_INT32)
+    if min_count is None:
+        min_count = integer(spec, "minMember", "spec.", low=0, high=_INT32)
+    return PodGroup(
+        object_namespace(metadata, default_namespace),
+        object_name(metadata),
+        min_count or 0,
+        tuple(_topology_keys(mapping(spec, "schedulingConstraints", "spec."))),
+    )
+
+
+def _topology_keys(constraints: Mapping[str, Any]) -> Iterator[str]:
+    where = "spec.schedulingConstraints.topology"
+    for index, entry in enumerate(mappings(constraints, "topology", "spec.schedulingConstraints.")):
+        key = text(entry, "key", f"{where}[{index}].")
+        if not is_qualified_name(key):
+            raise InvalidObject(f"{where}[{index}].key {key[:80]!r} is no label's name")
+        yield key
 
 
 def _of_template(kind: str, spec: Mapping[str, Any]) -> Mapping[str, str]:

@@ -50,6 +50,23 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class GangTerms:
+    """What a pod itself says of its gang; see `model.gang`."""
+
+    by_object: bool = False
+    """Whether a PodGroup object says the rest (`spec.schedulingGroup`), and has to be there."""
+    min_available: int = 0
+    """Of the label; 0 = it has none."""
+    topology_key: str = ""
+    """Of the annotation; empty = it has none."""
+    problem: str = ""
+    """What is wrong with what it says, in words; it waits for that to be mended."""
+
+
+NO_TERMS = GangTerms()
+
+
+@dataclass(frozen=True, slots=True)
 class Pod:
     """What scheduling reads of a `v1.Pod`.
 
@@ -111,6 +128,8 @@ class Pod:
     """Required inter-pod (anti-)affinity or hard spread: decides which worker owns the pod."""
     group: str = ""
     """The pod group (gang) it belongs to, empty for none."""
+    gang: GangTerms = NO_TERMS
+    """What it says of that gang."""
     condition: tuple[str, str, str] | None = None
     """Of the PodScheduled condition: status, reason, message; None when absent."""
     key: PodKey = field(init=False, repr=False, compare=False)

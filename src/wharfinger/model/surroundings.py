@@ -1,11 +1,12 @@
-"""What decisions read beside nodes and pods: namespaces, what selects pods, disruption budgets."""
+"""What decisions read beside nodes and pods: namespaces, what selects pods, disruption budgets, pod groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from wharfinger.model.gang import PodGroup
 from wharfinger.model.pod import NO_LABELS
 from wharfinger.model.selectors import LabelSelector
 
@@ -44,7 +45,7 @@ class DisruptionBudget:
     """Names of pods whose eviction is counted already."""
 
 
-Surrounding = Namespace | PodCollection | DisruptionBudget
+Surrounding = Namespace | PodCollection | DisruptionBudget | PodGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,50 +57,67 @@ class Surroundings:
     """By namespace, in the order of (kind, name)."""
     budgets: Mapping[str, tuple[DisruptionBudget, ...]] = field(default_factory=dict)
     """By namespace, in the order of their names."""
+    pod_groups: Mapping[str, tuple[PodGroup, ...]] = field(default_factory=dict)
+    """By namespace, in the order of their names."""
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """The namespace's labels; none when there is no such object."""
         known = self.namespaces.get(namespace)
         return NO_LABELS if known is None else known.labels
 
+    def pod_group(self, namespace: str, name: str) -> PodGroup | None:
+        """The PodGroup of this name; None when there is none."""
+        return next((one for one in self.pod_groups.get(namespace, ()) if one.name == name), None)
+
     def with_object(self, thing: Surrounding) -> Surroundings:
         """With this object, in the place of an older state of it; itself when that says the same."""
         if self._holds(thing):
             return self
         if isinstance(thing, Namespace):
-            return Surroundings({**self.namespaces, thing.name: thing}, self.collections, self.budgets)
+            return replace(self, namespaces={**self.namespaces, thing.name: thing})
         rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
         space = thing.namespace
-        if isinstance(thing, PodCollection):
-            held = sorted((*rest.collections.get(space, ()), thing), key=lambda one: (one.kind, one.name))
-            return Surroundings(rest.namespaces, {**rest.collections, space: tuple(held)}, rest.budgets)
-        budgets = sorted((*rest.budgets.get(space, ()), thing), key=lambda one: one.name)
-        return Surroundings(rest.namespaces, rest.collections, {**rest.budgets, space: tuple(budgets)})
+        match thing:
+            case PodCollection():
+                held = sorted((*rest.collections.get(space, ()), thing), key=lambda one: (one.kind, one.name))
+                return replace(rest, collections={**rest.collections, space: tuple(held)})
+            case DisruptionBudget():
+                budgets = sorted((*rest.budgets.get(space, ()), thing), key=lambda one: one.name)
+                return replace(rest, budgets={**rest.budgets, space: tuple(budgets)})
+            case PodGroup():
+                groups = sorted((*rest.pod_groups.get(space, ()), thing), key=lambda one: one.name)
+                return replace(rest, pod_groups={**rest.pod_groups, space: tuple(groups)})
 
     def _holds(self, thing: Surrounding) -> bool:
-        if isinstance(thing, Namespace):
-            return self.namespaces.get(thing.name) == thing
-        held = self.collections if isinstance(thing, PodCollection) else self.budgets
-        return thing in held.get(thing.namespace, ())
+        match thing:
+            case Namespace():
+                return self.namespaces.get(thing.name) == thing
+            case PodCollection():
+                return thing in self.collections.get(thing.namespace, ())
+            case DisruptionBudget():
+                return thing in self.budgets.get(thing.namespace, ())
+            case PodGroup():
+                return thing in self.pod_groups.get(thing.namespace, ())
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
         """Without one object; itself when there is none. `kind` tells pod collections apart."""
         if what is Namespace:
             if name not in self.namespaces:
                 return self
-            left = {key: value for key, value in self.namespaces.items() if key != name}
-            return Surroundings(left, self.collections, self.budgets)
+            return replace(self, namespaces={key: value for key, value in self.namespaces.items() if key != name})
         if what is PodCollection:
             old = self.collections.get(namespace, ())
             kept = tuple(one for one in old if (one.kind, one.name) != (kind, name))
-            if len(kept) == len(old):
-                return self
-            return Surroundings(self.namespaces, _with_entry(self.collections, namespace, kept), self.budgets)
+            return self if kept == old else replace(self, collections=_with_entry(self.collections, namespace, kept))
+        if what is PodGroup:
+            groups = self.pod_groups.get(namespace, ())
+            left = tuple(one for one in groups if one.name != name)
+            return self if left == groups else replace(self, pod_groups=_with_entry(self.pod_groups, namespace, left))
         known = self.budgets.get(namespace, ())
         left_budgets = tuple(one for one in known if one.name != name)
-        if len(left_budgets) == len(known):
+        if left_budgets == known:
             return self
-        return Surroundings(self.namespaces, self.collections, _with_entry(self.budgets, namespace, left_budgets))
+        return replace(self, budgets=_with_entry(self.budgets, namespace, left_budgets))
 
 
 def _with_entry(held: Mapping[str, tuple[T, ...]], key: str, value: tuple[T, ...]) -> Mapping[str, tuple[T, ...]]:

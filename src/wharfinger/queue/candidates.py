@@ -45,6 +45,7 @@ def pod_class(pod: Pod) -> PodClass:
         pod.container_count,
         pod.unsupported,
         pod.group,
+        pod.gang,
         pod.hard_terms_across_nodes,
         tuple(sorted(pod.labels.items())),
     )

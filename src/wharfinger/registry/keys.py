@@ -17,6 +17,7 @@ REPLICATION_CONTROLLERS = ROOT + "replicationcontrollers/"
 REPLICA_SETS = ROOT + "replicasets/"
 STATEFUL_SETS = ROOT + "statefulsets/"
 DISRUPTION_BUDGETS = ROOT + "poddisruptionbudgets/"
+POD_GROUPS = ROOT + "podgroups/"
 SURROUNDINGS = (
     NAMESPACES,
     SERVICES,
@@ -24,6 +25,7 @@ SURROUNDINGS = (
     REPLICA_SETS,
     STATEFUL_SETS,
     DISRUPTION_BUDGETS,
+    POD_GROUPS,
 )
 """What decisions read beside nodes and pods."""
 OURS = ROOT + "wharfinger.dev/"

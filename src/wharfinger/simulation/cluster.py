@@ -18,7 +18,9 @@ from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, sur
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
+from wharfinger.manifests.surroundings import POD_GROUP
 from wharfinger.model.events import ClusterEvent, node_event, pod_events
+from wharfinger.model.gang import PodGroup
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 
@@ -188,6 +190,8 @@ def _of_node(event: ClusterEvent | None) -> Change:
 def _type_of(kind: str) -> type[Surrounding]:
     if kind == "Namespace":
         return Namespace
+    if kind == POD_GROUP:
+        return PodGroup
     return DisruptionBudget if kind == "PodDisruptionBudget" else PodCollection
 
 

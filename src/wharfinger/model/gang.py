@@ -1,0 +1,108 @@
+"""Gangs: pods that are placed together or not at all, and what says which pods those are.
+
+A pod names its group by labels or by `spec.schedulingGroup`; a PodGroup object may say the rest. `gang_of` puts
+together what all of them say. A gang that cannot be told from it waits, and its members' gate says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wharfinger.model.names import is_dns_subdomain, is_label_value, is_qualified_name
+from wharfinger.model.pod import Pod
+
+GANG_SCHEDULING = "GangScheduling"
+"""Under this name a gang's own rules refuse, as kube-scheduler's plugin does: too few members, no domain for all."""
+
+
+class GangKey(NamedTuple):
+    """Where a gang lies; sorts by namespace, then name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A PodGroup object: how many of its pods are placed together, and where."""
+
+    namespace: str
+    name: str
+    min_count: int = 0
+    """0 = the basic policy: its pods are ordinary ones."""
+    topology_keys: tuple[str, ...] = ()
+    """Labels of nodes; all members are placed on nodes with one value of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """What holds for the members of one group."""
+
+    key: GangKey
+    min_available: int
+    """Members that have to be bound at least; 0 or 1 = they need nobody beside them."""
+    topology_key: str = ""
+    """The node label that all members' nodes have the same value of; empty = anywhere."""
+
+    def together(self, bound: int) -> bool:
+        """Whether its pending members are placed as one, when so many are bound already."""
+        return bool(self.topology_key) or bound < self.min_available > 1
+
+    def required(self, bound: int) -> int:
+        """How many more members have to be placed at once, at least; never 0, for one is placed in any case."""
+        return max(1, self.min_available - bound)
+
+
+def gang_key(pod: Pod) -> GangKey | None:
+    """The gang that the pod names; None for a pod of its own."""
+    return GangKey(pod.namespace, pod.group) if pod.group else None
+
+
+def counts(pod: Pod) -> bool:
+    """Whether the pod is one of its gang's members: bound, or still to be placed."""
+    return not pod.finished and (pod.bound or not pod.deletion_timestamp)
+
+
+def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gang | str:
+    """What holds for the gang of these pods; a text when that cannot be told: why they wait.
+
+    Of different numbers the largest counts: nobody is left behind by a member that asks for less. A PodGroup's number
+    counts with them. `group`: the object of the gang's name, None when there is none.
+    """
+    members = tuple(members)
+    wrong = next((pod for pod in members if pod.gang.problem), None)
+    if wrong is not None:
+        return f"{wrong.name}: {wrong.gang.problem}"
+    if group is None and any(pod.gang.by_object for pod in members):
+        return f"PodGroup {key} does not exist"
+    schedulers = sorted({pod.scheduler_name for pod in members})
+    if len(schedulers) > 1:
+        return f"its members name several schedulers: {', '.join(schedulers)}"
+    keys = sorted({pod.gang.topology_key for pod in members} - {""} | set(group.topology_keys if group else ()))
+    if len(keys) > 1:
+        return f"several topology keys are named: {', '.join(keys)}"
+    least = max([group.min_count if group else 0, *(pod.gang.min_available for pod in members)])
+    return Gang(key, least, keys[0] if keys else "")
+
+
+def problem_of(group: str, min_available: str | None, topology_key: str) -> str:
+    """What is wrong with what a pod says of its gang; empty when nothing is."""
+    if not is_label_value(group) and not is_dns_subdomain(group):
+        return f"its group {group[:80]!r} is no name"
+    if min_available is not None and number_of(min_available) is None:
+        return f"min-available {min_available[:20]!r} is no positive number"
+    if topology_key and not is_qualified_name(topology_key):
+        return f"its topology key {topology_key[:80]!r} is no label's name"
+    return ""
+
+
+def number_of(text: str) -> int | None:
+    """A positive number as labels spell it; None for anything else."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        return None
+    return int(text) or None
