@@ -101,9 +101,9 @@ class BindSettings:
     """Seconds to wait for the watch to reach the store's revision between two tries."""
     behind: float = 1.0
     """Seconds `place` waits for the cache to see the pod's revision."""
-    own_node_margin: int = 2
+    own_node_margin: int = 4
     """Points of the total by which a node that is this worker's own may be worse than the best and still be chosen
-    before it, so that several workers seldom contend; 0 = the best node always. One pod on an empty node is about 2."""
+    before it, so that several workers seldom contend; 0 = the best node always. A small pod costs its node about 2."""
     assume_expiry: float = 30.0
     """Seconds after which an assumption whose transaction was never sent is dropped."""
 

@@ -38,6 +38,15 @@ class Preference:
     """By row of the snapshot."""
     margin: int
     """Points of the total by which they may be worse than the best."""
+    rows: RowNumbers = field(init=False)
+    """The preferred ones."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.preferred.nonzero()[0])
+
+    def positions(self, scores: Scores) -> RowNumbers:
+        """The preferred positions, feasible or not."""
+        return self.rows if isinstance(scores.rows, slice) else self.preferred[scores.rows].nonzero()[0]
 
 
 @dataclass(slots=True)
@@ -71,10 +80,6 @@ class Scores:
     def row(self, position: int) -> int:
         """The row behind a position."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
-
-    def rows_of(self, positions: RowNumbers) -> RowNumbers:
-        """The rows behind several positions."""
-        return positions if isinstance(self.rows, slice) else self.rows[positions]
 
 
 class Scorer:
@@ -131,11 +136,12 @@ def prefer(best: int, scores: Scores, snapshot: Snapshot, pod: Pod, preference: 
     """The position that is chosen before the best one; the best itself when it is preferred, or nothing near it is."""
     if preference.preferred[scores.row(best)]:
         return best
-    own = _near(scores, preference, int(scores.sums[best]))
-    if len(own) == 0:
-        return best
+    own = preference.positions(scores)
     sums = scores.sums[own]
-    return _first(own[sums == sums.max()], scores, snapshot, pod)
+    highest = sums.max(initial=DEAD)
+    if highest < _nearest(int(scores.sums[best]), preference):
+        return best
+    return _first(own[sums == highest], scores, snapshot, pod)
 
 
 def ranking(
@@ -144,7 +150,9 @@ def ranking(
     """The `count` best positions, best first; the first is the one that `choose`, or `prefer`, names."""
     left = scores.sums.copy()
     if preference is not None:
-        left[_near(scores, preference, int(left.max(initial=DEAD)))] += preference.margin + 1  # above all others
+        own = preference.positions(scores)
+        near = own[left[own] >= _nearest(int(left.max(initial=DEAD)), preference)]
+        left[near] += preference.margin + 1  # above all others
     best_first: list[int] = []
     while len(best_first) < count:
         highest = left.max(initial=DEAD)
@@ -157,10 +165,9 @@ def ranking(
     return best_first
 
 
-def _near(scores: Scores, preference: Preference, highest: int) -> RowNumbers:
-    """Preferred positions that are feasible and at most the margin below the highest sum."""
-    near = (scores.sums >= max(highest - preference.margin, DEAD + 1)).nonzero()[0]
-    return near[preference.preferred[scores.rows_of(near)]]
+def _nearest(highest: int, preference: Preference) -> int:
+    """The lowest sum that is near the highest one; never that of a refused node."""
+    return max(highest - preference.margin, DEAD + 1)
 
 
 def _first(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
@@ -172,4 +179,5 @@ def _first(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> 
 
 def _tie_break(places: RowNumbers, scores: Scores, snapshot: Snapshot, pod: Pod) -> NDArray[np.uint64]:
     """A number for each of these positions: the highest goes first, of equal ones the first."""
-    return snapshot.node_columns.names.tie_break(scores.rows_of(places), pod.uid)
+    rows = places if isinstance(scores.rows, slice) else scores.rows[places]
+    return snapshot.node_columns.names.tie_break(rows, pod.uid)
