@@ -18,6 +18,7 @@ _KINDS = {
     keys.REPLICA_SETS: "replicaset",
     keys.STATEFUL_SETS: "statefulset",
     keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
+    keys.POD_GROUPS: "podgroup",
     keys.BINDINGS: "binding",
     keys.ATTEMPTS: "attempt",
     keys.INSTANCES: "instance",
