@@ -7,6 +7,11 @@ more than the conversion. What is written is the same, so that any client with a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import CompositePayloadConverter, DataConverter
 
@@ -18,6 +23,15 @@ class ContractPayloadConverter(CompositePayloadConverter):
 
     def __init__(self) -> None:
         super().__init__(*_SHARED)
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """The values; where somebody sent what is none, one line says so instead of several of the library's."""
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"what was sent cannot be read: {f'{where}: ' if where else ''}{first['msg']}") from None
 
 
 data_converter = DataConverter(payload_converter_class=ContractPayloadConverter)
