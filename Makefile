@@ -2,6 +2,7 @@
 #
 #   make demo    what wharfinger does, on a real cluster's pods
 #   make test    all tests, with real servers
+#   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions a second, and attempts; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL; without it they are skipped
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup linked servers cluster-server demo test lint types bench clean
+.PHONY: setup linked servers cluster-server demo test soak lint types bench clean
 
 setup: servers
 
@@ -21,6 +22,10 @@ demo: setup
 # Two processes: most of the time a test waits for servers. A file stays in one: its tests share servers and order.
 test: setup
 	@$(BIN)/pytest -n 2 --dist loadfile
+
+# Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
+soak: setup
+	@$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	@$(BIN)/ruff check

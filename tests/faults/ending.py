@@ -1,0 +1,118 @@
+"""What must be true once the faults are over: nobody fell out, whoever fits is bound, nothing is left over.
+
+lost        a pending, ungated pod of ours has neither a record nor an open chain
+waits       ... though a node fits it (decided by the shipped simulator)
+left-over   a record of a pod that is bound or gone
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from tests.faults.history import Change
+from tests.faults.judge import Violation
+from wharfinger.contracts.names import DEFAULT_CLUSTER, pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.manifests.decode import decode_pod
+from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.simulator import Simulator
+
+
+class End:
+    """The cluster as etcd has it at the end."""
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._objects: dict[str, Any] = {}
+        self.pods: dict[PodKey, Pod] = {}
+        self.records: dict[PodKey, AttemptRecord] = {}
+        for change in changes:
+            parsed = keys.parse(change.key)
+            if parsed is None or change.value is None:
+                continue
+            if parsed.prefix == keys.ATTEMPTS:
+                namespace, name = parsed.parts
+                self.records[PodKey(namespace, name)] = AttemptRecord.model_validate_json(change.value)
+            elif parsed.prefix in (keys.PODS, keys.NODES, *keys.SURROUNDINGS):
+                self._objects[change.key] = json.loads(change.value)
+            if parsed.prefix == keys.PODS:
+                key = PodKey(*parsed.parts)
+                self.pods[key] = decode_pod(
+                    change.value, namespace=key.namespace, name=key.name,
+                    create_revision=change.create_revision, mod_revision=change.mod_revision,
+                )  # fmt: skip
+
+    @property
+    def pending(self) -> list[Pod]:
+        """Pods of ours that ought to be placed."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod.pending and not pod.scheduling_gates and pod.scheduler_name == DEFAULT_SCHEDULER
+        ]
+
+    def waiting_though_they_fit(self) -> list[Violation]:
+        """Decides every pending pod anew, as if nobody else came first."""
+        simulator = Simulator()
+        for obj in self._objects.values():
+            simulator.add(obj)
+        found = []
+        for pod in self.pending:
+            decision = simulator.decide(pod.key, preempt=False)
+            if decision.node:
+                found.append(Violation("waits", 0, f"{pod.key} fits {decision.node}; record: {self._told(pod)}"))
+        return found
+
+    def left_over(self) -> list[Violation]:
+        """Records without a pod that waits."""
+        found = []
+        for key, record in self.records.items():
+            pod = self.pods.get(key)
+            if pod is None or pod.bound:
+                what = "is gone" if pod is None else f"is bound to {pod.node_name}"
+                found.append(Violation("left-over", 0, f"{key} {what}; record: {record.reason}, {record.workflow_id}"))
+        return found
+
+    def without_record(self) -> list[Pod]:
+        """Pending pods that no record of this life tells of."""
+        return [
+            pod
+            for pod in self.pending
+            if (record := self.records.get(pod.key)) is None or record.create_revision not in (0, pod.create_revision)
+        ]
+
+    def _told(self, pod: Pod) -> str:
+        record = self.records.get(pod.key)
+        return "none" if record is None else f"{record.reason} at {record.revision}, {record.message[:200]}"
+
+
+async def lost(pods: Sequence[Pod], client: Client) -> list[Violation]:
+    """Those of the pods that have no open chain either."""
+    found = []
+    for pod in pods:
+        workflow_id = pod_workflow_id(DEFAULT_CLUSTER, pod.namespace, pod.name, pod.uid)
+        try:
+            description = await client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            found.append(Violation("lost", 0, f"{pod.key} has no record, and never had a chain"))
+            continue
+        if description.status is not WorkflowExecutionStatus.RUNNING:
+            status = description.status.name if description.status is not None else "unknown"
+            found.append(Violation("lost", 0, f"{pod.key} has no record, and its chain is {status}"))
+    return found
+
+
+def counts(end: End) -> Mapping[str, int]:
+    """For the report."""
+    return {
+        "pods": len(end.pods),
+        "bound": sum(1 for pod in end.pods.values() if pod.bound),
+        "pending": len(end.pending),
+    }

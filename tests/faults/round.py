@@ -1,0 +1,158 @@
+"""One round: a site, its users, its faults, a time to settle, the judgement."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+
+from temporalio.client import Client
+
+from tests.faults import ending
+from tests.faults.driver import Driver
+from tests.faults.ending import End
+from tests.faults.judge import Judge, Violation
+from tests.faults.kubelet import Kubelet
+from tests.faults.nemesis import Nemesis
+from tests.faults.recorder import Recorder
+from tests.faults.schedule import Fault, draw
+from tests.faults.site import running
+from tests.integration.gateway import Gateway
+from wharfinger.registry import keys
+
+log = logging.getLogger(__name__)
+
+SETTLE = 60.0
+"""Seconds after the last fault within which all that can be done must be done."""
+CALM = 2.0
+"""Seconds between two looks at whether it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round is made of; with the seed, all of its faults."""
+
+    seed: int
+    seconds: float
+    """That faults strike."""
+    workers: int = 2
+    every: float = 2.5
+    """Seconds between faults, on average."""
+    longest: float = 60.0
+    """Seconds of a fault, at most."""
+    only: tuple[Fault, ...] = ()
+    """These faults, instead of drawn ones."""
+
+    @property
+    def schedule(self) -> tuple[Fault, ...]:
+        if self.only:
+            return self.only
+        return draw(self.seed, self.seconds, self.workers, every=self.every, longest=self.longest)
+
+
+def plan_for_soak(seed: int) -> Plan:
+    """Rounds of different lengths, with two workers or three."""
+    chance = Random(f"plan {seed}")
+    return Plan(seed, chance.uniform(30, 75), chance.choice((2, 2, 3)), chance.uniform(1.2, 4.0))
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a round."""
+
+    seed: int
+    faults: int = 0
+    revisions: int = 0
+    binds: int = 0
+    excused: int = 0
+    compactions: int = 0
+    beats: int = 0
+    settled: float = 0.0
+    """Seconds it took after the last fault."""
+    last: list[str] = field(default_factory=list)
+    """What was done last."""
+    seconds: float = 0.0
+    end: dict[str, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+
+def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None) -> Result:
+    """Play a round on a new folder; what it leaves there tells the story of a violation."""
+    began = time.monotonic()
+    result = Result(plan.seed, faults=len(plan.schedule))
+    (folder / "schedule.txt").write_text("".join(f"{fault}\n" for fault in plan.schedule))
+    with running(folder, plan.workers) as site:
+        recorder = Recorder(site.etcd_url, folder / "history.jsonl")
+        recorder.start()
+        driver, kubelet = Driver(site.etcd_url, recorder, plan.seed), Kubelet(site.etcd_url, recorder, plan.seed)
+        nemesis = Nemesis(site, recorder, plan.seed)
+        try:
+            site.start_workers()
+            driver.begin()
+            driver.start()
+            kubelet.start()
+            say("faults")
+            nemesis.run(plan.schedule, plan.seconds)
+            driver.stop()
+            kubelet.jobs_end = False
+            say("settling")
+            settling = settle(recorder, site.temporal_address, nemesis.watch_over)
+            result.settled, result.last = settling.seconds, settling.last
+            kubelet.stop()
+            say("judging")
+            unproven = recorder.prove(Gateway(site.etcd_url))
+        finally:
+            recorder.stop()
+    (folder / "struck.json").write_text(json.dumps(nemesis.timeline.struck))
+    judge = Judge(nemesis.timeline.known_since).take_all(recorder.revisions)
+    result.revisions, result.binds, result.excused = recorder.read, judge.binds, judge.excused
+    result.compactions, result.beats = nemesis.compactions, kubelet.beats
+    result.end = dict(ending.counts(End(recorder.latest(keys.ROOT))))
+    violations = [
+        *(Violation("record", 0, text) for text in unproven),
+        *(Violation("worker", 0, text) for text in nemesis.deaths),
+        *judge.violations,
+        *settling.violations,
+    ]
+    result.violations = [str(violation) for violation in violations]
+    result.seconds = round(time.monotonic() - began, 1)
+    (folder / "result.json").write_text(json.dumps(asdict(result), indent=1))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """How a round came to rest."""
+
+    seconds: float
+    violations: list[Violation]
+    """What was not done in time."""
+    last: list[str]
+    """What was done last."""
+
+
+def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None], seconds: float = SETTLE) -> Settling:
+    """Wait until everything that can be done is done."""
+    began = time.monotonic()
+    last: list[str] = []
+    while True:
+        watch_over()
+        found = asyncio.run(_unsettled(End(recorder.latest(keys.ROOT)), temporal))
+        took = round(time.monotonic() - began, 1)
+        if not found or took > seconds:
+            return Settling(took, found, last)
+        last = [str(violation) for violation in found]
+        time.sleep(CALM)
+
+
+async def _unsettled(end: End, temporal: str) -> list[Violation]:
+    found = [*end.waiting_though_they_fit(), *end.left_over()]
+    silent = end.without_record()
+    if silent:
+        found += await ending.lost(silent, await Client.connect(temporal))
+    return found

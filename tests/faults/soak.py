@@ -1,0 +1,103 @@
+"""`make soak SECONDS=n SEED=n`: rounds of faults with new seeds, until the time is up or an invariant is broken.
+
+    python -m tests.faults.soak --seconds 3600 --seed 1
+    python -m tests.faults.soak --judge FOLDER          judge a kept round again
+
+Prints a line a round and one JSON line at the end; exit code 1 names the seed, the invariant and the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.faults.judge import Judge
+from tests.faults.recorder import read_back
+from tests.faults.round import Plan, Result, plan_for_soak, play
+from tests.faults.timeline import Timeline
+
+LOG = "history.jsonl, struck.json, schedule.txt, result.json and the logs of all processes"
+
+SLOW = 20.0
+"""Seconds to settle that are worth a line of explanation."""
+
+
+def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, keep: bool = False) -> int:
+    """Play rounds until the time is up; the exit code. Folders of sound rounds are removed."""
+    console = Console(stderr=True)
+    began = time.monotonic()
+    played: list[Result] = []
+    while (left := seconds - (time.monotonic() - began)) > 0 and (rounds is None or len(played) < rounds):
+        plan = plan_for_soak(seed + len(played))
+        plan = Plan(plan.seed, min(plan.seconds, max(10.0, left)), plan.workers, plan.every)
+        here = folder / f"seed-{plan.seed}"
+        here.mkdir(parents=True)
+        with console.status("") as status:
+            result = play(plan, here, lambda what, seed=plan.seed: status.update(f"seed {seed}: {what}"))
+        played.append(result)
+        console.print(
+            f"seed {plan.seed}: {plan.workers} workers, {result.faults} faults in {plan.seconds:.0f} s,"
+            f" {result.binds} binds, {result.revisions} revisions, {result.compactions} compactions,"
+            f" settled in {result.settled:.0f} s, {result.excused} excused,"
+            f" [{'red' if result.violations else 'green'}]{len(result.violations)} violations[/]",
+            highlight=False,
+        )
+        for violation in result.violations:
+            console.print(f"  {violation}", style="red", highlight=False, markup=False)
+        if result.settled > SLOW:
+            console.print(f"  at last: {'; '.join(result.last)}", style="yellow", highlight=False, markup=False)
+        if result.violations:
+            console.print(f"kept in {here}: {LOG}", highlight=False)
+            break
+        if not keep:
+            shutil.rmtree(here)
+    failed = played[-1] if played and played[-1].violations else None
+    broken = {"seed": failed.seed, "invariant": failed.violations[0], "data": str(here)} if failed is not None else {}
+    totals = {
+        "seconds": round(time.monotonic() - began),
+        "rounds": len(played),
+        "faults": sum(result.faults for result in played),
+        "binds": sum(result.binds for result in played),
+        "revisions": sum(result.revisions for result in played),
+        "violations": sum(len(result.violations) for result in played),
+    }
+    print(json.dumps(totals | broken))
+    return 0 if failed is None else 1
+
+
+def judge_again(folder: Path) -> int:
+    """Judge what a round left behind."""
+    timeline = Timeline([(begin, end) for begin, end in json.loads((folder / "struck.json").read_text())])
+    judge = Judge(timeline.known_since).take_all(read_back(folder / "history.jsonl"))
+    for violation in judge.violations:
+        print(violation)
+    print(f"{judge.binds} binds, {judge.excused} excused, {len(judge.violations)} violations")
+    return 1 if judge.violations else 0
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="soak", description="Faults without end, judged by etcd's history.")
+    parser.add_argument("--seconds", type=float, default=600.0, help="for how long; a round that has begun is ended")
+    parser.add_argument("--seed", type=int, default=None, help="of the first round; any by default")
+    parser.add_argument("--rounds", type=int, default=None, help="at most so many")
+    parser.add_argument("--folder", type=Path, default=None, help="where rounds leave their data; any by default")
+    parser.add_argument("--keep", action="store_true", help="keep the data of sound rounds too")
+    parser.add_argument("--judge", type=Path, default=None, metavar="FOLDER", help="only judge this kept round again")
+    given = parser.parse_args()
+    if given.judge is not None:
+        return judge_again(given.judge)
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="wharfinger-soak-"))
+    seed = given.seed if given.seed is not None else int(time.time()) % 1_000_000
+    return soak(given.seconds, seed, folder, rounds=given.rounds, keep=given.keep)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""A worker that is stopped in the very middle of a bind, while the world goes on, and then continued.
+
+Its transaction is caught on the way (or the answer to it); then the worker is stopped, its lease runs out, its pod is
+deleted and made again, others take the room. What was caught is let go only after that.
+"""
+
+from __future__ import annotations
+
+import base64
+import signal
+import time
+from pathlib import Path
+
+from tests.faults.judge import Judge, Violation
+from tests.faults.proxy import Trap
+from tests.faults.recorder import Recorder
+from tests.faults.round import settle
+from tests.faults.site import LEASE_TTL, Site, WorkerSite, running
+from tests.faults.story import node, pod
+from tests.faults.timeline import Timeline
+from tests.faults.writer import Writer, key_of
+from tests.integration.dev_tree import wait_until
+from tests.integration.gateway import PODS, Gateway
+from wharfinger.registry import keys
+
+BAIT = base64.b64encode(keys.BINDINGS.encode())[: len(keys.BINDINGS) // 3 * 4]
+"""How the key of a binding version begins on its way through etcd's JSON gateway: only binds write it."""
+AFTER = 40
+"""Pods that come once the worker goes on."""
+
+
+def play(folder: Path, *, seconds: float, answer: bool) -> list[Violation]:
+    """Stop a worker for so long in the middle of a bind; `answer`: etcd has done it and the worker does not know.
+
+    Answers what was broken.
+    """
+    with running(folder, 2) as site:
+        recorder = Recorder(site.etcd_url, folder / "history.jsonl")
+        recorder.start()
+        try:
+            site.start_workers()
+            timeline = Timeline([(time.time(), time.time() + seconds + 30)])
+            _story(site, seconds=seconds, answer=answer)
+            settling = settle(recorder, site.temporal_address, lambda: None)
+            unproven = recorder.prove(Gateway(site.etcd_url))
+        finally:
+            recorder.stop()
+        ended = [each.process.name for each in site.workers if each.process.exit_code is not None]
+    judge = Judge(timeline.known_since).take_all(recorder.revisions)
+    return [
+        *judge.violations,
+        *settling.violations,
+        *(Violation("record", 0, text) for text in unproven),
+        *(Violation("worker", 0, f"{name} ended by itself") for name in ended),
+    ]
+
+
+def _story(site: Site, *, seconds: float, answer: bool) -> None:
+    writer, gateway = Writer(site.etcd_url), Gateway(site.etcd_url)
+    traps = {worker: Trap(BAIT, answer) for worker in site.workers}
+    for worker, trap in traps.items():
+        worker.to_etcd.lay(trap)
+    first = pod("first")
+    writer.create(node("only"))
+    writer.create(first)
+    wait_until(lambda: any(trap.sprung.is_set() for trap in traps.values()), 20, "a bind on its way")
+    caught = next(worker for worker, trap in traps.items() if trap.sprung.is_set())
+    caught.process.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    for worker in site.workers:
+        worker.to_etcd.lay(None)
+    if answer:
+        wait_until(lambda: _node_of(gateway, "first"), 10, "the transaction went through")
+    _take_its_place(gateway, writer, seconds)
+    time.sleep(max(0.0, stopped + seconds - time.monotonic()))
+    _go_on(caught, traps[caught])
+    writer.create(*(node(f"n{number}", cpu="4", pods="20") for number in range(3)))
+    writer.create(*(pod(f"after-{number:02}", cpu="100m") for number in range(AFTER)))
+    wait_until(lambda: all(_node_of(gateway, f"after-{number:02}") for number in range(AFTER)), 40, "life goes on")
+
+
+def _take_its_place(gateway: Gateway, writer: Writer, seconds: float) -> None:
+    """The pod is gone, or another life of it; somebody else gets the room that it was promised."""
+    gateway.delete(key_of(pod("first")))
+    writer.create(pod("second"))
+    wait_until(lambda: _node_of(gateway, "second"), max(seconds, LEASE_TTL + 30), "the other worker takes over")
+    writer.create(pod("first", labels={"life": "two"}) | {"metadata": _another_life()})
+
+
+def _another_life() -> dict[str, object]:
+    metadata: dict[str, object] = pod("first")["metadata"]
+    return metadata | {"uid": "uid-first-again"}
+
+
+def _go_on(worker: WorkerSite, trap: Trap) -> None:
+    """What was caught reaches etcd, or the worker, and then the worker finds out that it was away."""
+    worker.to_etcd.release(trap)
+    time.sleep(0.5)
+    worker.process.signal(signal.SIGCONT)
+
+
+def _node_of(gateway: Gateway, name: str) -> str:
+    found = gateway.get(f"{PODS}default/{name}")
+    return str(found["spec"].get("nodeName", "")) if found else ""

@@ -1,0 +1,91 @@
+"""Histories made by hand, for the tests of those who judge them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tests.faults.history import Change, Revision
+from tests.faults.judge import Judge
+from tests.faults.population import HOSTNAME, ZONE
+from wharfinger.registry import keys
+
+
+def node(name: str, zone: str = "a", *, cpu: str = "1", pods: str = "10", spec: Any = None) -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "1Gi", "pods": pods}
+    labels = {HOSTNAME: name, ZONE: zone}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec or {},
+        "status": {"allocatable": allocatable},
+    }
+
+
+def pod(
+    name: str, *, cpu: str = "600m", app: str = "", port: int = 0, phase: str = "", labels: Any = None, **spec: Any
+) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    if port:
+        container["ports"] = [{"containerPort": port, "hostPort": port}]
+    metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "labels": {"app": app, **(labels or {})}}
+    status = {"phase": phase} if phase else {}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}, "status": status}
+
+
+class Story:
+    """Tells one revision after the other, a second apart."""
+
+    def __init__(self) -> None:
+        self.revisions: list[Revision] = []
+        self._lives: dict[str, int] = {}
+        self._objects: dict[str, dict[str, Any]] = {}
+
+    @property
+    def now(self) -> float:
+        return 1000.0 + len(self.revisions)
+
+    def put(self, *objects: Mapping[str, Any]) -> Story:
+        """One transaction that writes these."""
+        return self._tell({self._key(obj): dict(obj) for obj in objects})
+
+    def delete(self, *names: str) -> Story:
+        """Nodes by name, pods by `default/name`."""
+        return self._tell({keys.pod(*name.split("/")) if "/" in name else keys.node(name): None for name in names})
+
+    def bind(self, **nodes: str) -> Story:
+        """One transaction that binds these pods, each put at a revision of its own before if it was not there."""
+        changed = {}
+        for name, node_name in nodes.items():
+            key = keys.pod("default", name.replace("_", "-"))
+            obj = json.loads(json.dumps(self._objects[key]))
+            obj["spec"]["nodeName"] = node_name
+            changed[key] = obj
+        return self._tell(changed)
+
+    def judged(self) -> list[str]:
+        """The invariants that were broken."""
+        return [violation.invariant for violation in self.judge().violations]
+
+    def judge(self) -> Judge:
+        return Judge(lambda moment: moment - 1.5).take_all(self.revisions)
+
+    def _key(self, obj: Mapping[str, Any]) -> str:
+        metadata = obj["metadata"]
+        return keys.node(metadata["name"]) if obj["kind"] == "Node" else keys.pod("default", metadata["name"])
+
+    def _tell(self, objects: Mapping[str, dict[str, Any] | None]) -> Story:
+        number = len(self.revisions) + 2
+        changes = []
+        for key, obj in objects.items():
+            if obj is None:
+                self._lives.pop(key)
+                self._objects.pop(key)
+                changes.append(Change(key, None, 0, number))
+            else:
+                life = self._lives.setdefault(key, number)
+                self._objects[key] = obj
+                changes.append(Change(key, json.dumps(obj).encode(), life, number))
+        self.revisions.append(Revision(number, self.now, tuple(changes)))
+        return self

@@ -1,0 +1,58 @@
+"""What the end must look like: each thing that must not be there is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.conftest import TemporalServer
+from tests.faults.ending import End, lost
+from tests.faults.history import Change, state_after
+from tests.faults.story import Story, node, pod
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.model.pod import PodKey
+from wharfinger.registry import keys
+
+
+def end(story: Story, **records: int) -> End:
+    """The end of a story, with records of these lives of these pods."""
+    changes = list(state_after(story.revisions).values())
+    for name, life in records.items():
+        record = AttemptRecord(attempt=1, create_revision=life, message="no room", workflow_id="w")
+        changes.append(Change(keys.attempt("default", name), record.to_bytes(), 99, 99))
+    return End(changes)
+
+
+def found(end: End) -> list[str]:
+    return [violation.invariant for violation in (*end.waiting_though_they_fit(), *end.left_over())]
+
+
+def test_a_pod_that_waits_though_it_fits() -> None:
+    assert found(end(Story().put(node("n")).put(pod("p")), p=3)) == ["waits"]
+
+
+@pytest.mark.parametrize("spec", [{"cpu": "2"}, {"schedulingGates": [{"name": "g"}]}, {"schedulerName": "another"}])
+def test_a_pod_that_waits_for_a_reason(spec: dict[str, Any]) -> None:
+    assert found(end(Story().put(node("n")).put(pod("p", **spec)), p=3)) == []
+
+
+def test_a_record_of_a_bound_pod_and_of_one_that_is_gone() -> None:
+    story = Story().put(node("n")).put(pod("p")).bind(p="n")
+    assert found(end(story, p=3, q=4)) == ["left-over", "left-over"]
+
+
+def test_who_has_no_record_of_this_life() -> None:
+    story = Story().put(pod("p"), pod("q"), pod("r"), pod("g", schedulingGates=[{"name": "g"}]))
+    assert [pod.key for pod in end(story, p=2, q=1).without_record()] == [
+        PodKey("default", "q"),
+        PodKey("default", "r"),
+    ]
+
+
+async def test_a_pod_that_no_chain_cares_for_is_lost(temporal_server: TemporalServer) -> None:
+    silent = end(Story().put(pod("p"))).without_record()
+    assert [violation.invariant for violation in await lost(silent, await Client.connect(temporal_server.address))] == [
+        "lost"
+    ]

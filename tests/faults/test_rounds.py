@@ -1,0 +1,25 @@
+"""Short storms, each on a seed, judged from etcd's own history; `make soak` plays long ones.
+
+A violation that was ever found leaves its seed here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.round import Plan, play
+
+pytestmark = pytest.mark.timeout(240)
+
+STORMS = [Plan(seed=11, seconds=12, every=1.2, longest=5), Plan(seed=12, seconds=12, every=1.2, longest=5)]
+
+
+@pytest.mark.parametrize("plan", STORMS, ids=lambda plan: f"seed {plan.seed}")
+def test_a_storm_breaks_nothing(plan: Plan, tmp_path: Path) -> None:
+    result = play(plan, tmp_path)
+
+    assert result.violations == []
+    assert result.binds > 50
+    assert result.faults > 4
