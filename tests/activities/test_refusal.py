@@ -33,6 +33,9 @@ async def test_a_refusal_is_written_to_the_pod_and_kept_as_its_record(world: Wor
         "run_id": "run-1",
         "nominated_node": "",
         "victims": [],
+        "parked": True,
+        "urgent": False,
+        "decided_by": "",
         "create_revision": created,
         "time": "2026-03-01T12:00:00Z",
     }
