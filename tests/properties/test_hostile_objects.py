@@ -5,6 +5,7 @@ The decoders alone are tested in `tests/manifests/test_fuzz`; here is what follo
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import random
@@ -149,6 +150,28 @@ async def test_a_worker_that_lists_finds_what_another_watched() -> None:
             assert watching.loops.view.invalid.reasons == listing.loops.view.invalid.reasons
             assert set(watching.cache.pods) == set(listing.cache.pods)
             assert set(watching.cache.nodes) == set(listing.cache.nodes)
+
+
+async def test_very_large_objects_one_after_the_other_let_the_loop_run() -> None:
+    large = [each for seed in range(3) for each in hostile.huge(random.Random(seed)) if len(each[1]) > 200_000]
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with Stage() as stage:
+        stage.loops.informer._store.pause_watches()  # type: ignore[attr-defined]
+        for key, value in large:
+            await stage.store.put(key, value)
+        turning = asyncio.create_task(turn())
+        stage.loops.informer._store.resume_watches()  # type: ignore[attr-defined]
+        await asyncio.wait_for(stage.cache.progress.wait_for(stage.store.revision, 10), 10)
+        turning.cancel()
+
+        assert turns > sum(len(value) for _, value in large) // 2**21
 
 
 async def test_a_registration_that_no_lease_holds_gets_no_share_of_the_pods() -> None:

@@ -32,6 +32,8 @@ PAUSE = 0.5
 """Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
 BREATHER = 64
 """Revisions handled at a stretch before the loop may run something else."""
+WEIGHT = 16 * 1024
+"""Bytes of values that take about as long as one more revision: an object may be as large as etcd takes it."""
 
 
 class Informer:
@@ -79,12 +81,16 @@ class Informer:
         found: list[Observed] = []
         revision = 0
         async for page in self._store.list(keys.ROOT, page_size=self._page_size):
-            revision = page.revision
+            revision, weight = page.revision, 0
             for kv in page.items:
                 seen.add(kv.key)
                 if self._view.unchanged(kv):
                     continue
                 _append(found, Event(kv))
+                weight += len(kv.value)
+                if weight > BREATHER * WEIGHT:
+                    weight = 0
+                    await asyncio.sleep(0)
             await asyncio.sleep(0)
         if revision < self._progress.revision:
             raise RevisionWentBack(
@@ -106,8 +112,9 @@ class Informer:
                 stretch = 0
                 async for batch in batches:
                     self._take(batch)
-                    stretch += 1
-                    if stretch % BREATHER == 0:
+                    stretch += 1 + sum([len(event.kv.value) for event in batch.events]) // WEIGHT
+                    if stretch >= BREATHER:
+                        stretch = 0
                         await asyncio.sleep(0)
         except Compacted as error:
             log.warning("watch compacted, listing again error=%r", str(error))

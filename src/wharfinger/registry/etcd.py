@@ -60,6 +60,8 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Callable[[str], Exception]],
     ((refusals.ErrTooManyRequests,), NotSent),  # refused before it is proposed
     ((refusals.ErrNoSpace,), Unavailable),
 )
+PAGE_BYTES = 16 * 1024 * 1024
+"""Of values in one page of a list, about: where the last one held more, the next has fewer keys."""
 NAMED_CERTIFICATE = b"CommonName of client sending a request against gateway"
 """etcd says so, as plain text: a name would be taken for the user's in every other interface of it."""
 _UNDECIDED_CODES = frozenset({1, 2, 4, 10, 13, 14})
@@ -268,14 +270,16 @@ class EtcdStore(Store):
         """All keys with the prefix, page by page, all of one revision; at least one page."""
         start = wire.key_bytes(prefix)
         end = wire.prefix_end(start)
-        more = True
+        more, size = True, page_size
         while more:
-            request = wire.page_request(start or b"\0", end, revision, page_size)
+            request = wire.page_request(start or b"\0", end, revision, size)
             answer = await self._call("/kv/range", request, repeatable=True)
             revision = revision or wire.header_revision(answer)
             items = tuple(map(wire.key_value, answer.get("kvs", ())))
             yield Page(items, revision)
             more = bool(answer.get("more")) and bool(items)
+            weight = sum([len(item.value) for item in items])
+            size = max(1, min(page_size, PAGE_BYTES * len(items) // weight)) if weight else page_size
             start = wire.key_bytes(items[-1].key) + b"\0" if items else start
 
     def watch(
