@@ -97,6 +97,18 @@ class Metrics:
         self.start_failures = Counter(
             "wharfinger_start_failures", "Workflow starts that failed and are tried again.", **own
         )
+        self.cohort_pods = Histogram(
+            "wharfinger_cohort_pods",
+            "Pods of each cohort that was started; its count is that of the cohorts.",
+            buckets=_powers(1, 2, 10),
+            **own,
+        )
+        self.parked_chains = Gauge(
+            "wharfinger_parked_chains", "Waiting pods with a workflow of their own that is parked.", **own
+        )
+        self.waiting_without_chain = Gauge(
+            "wharfinger_waiting_without_chain", "Waiting pods that have no workflow, only their record.", **own
+        )
         self.wakes = Counter("wharfinger_wakes", "Waiting pods woken, by event.", ["event"], **own)
         self.wake_decisions = Counter(
             "wharfinger_wake_decisions",

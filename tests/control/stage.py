@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.loops import Loops
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
-from wharfinger.queue.entry import Part
+from wharfinger.queue.entry import Entry, Part
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Delete, Operation, Put
@@ -42,6 +43,19 @@ class Clock:
         self.now += seconds
 
 
+class Cohort(NamedTuple):
+    """A cohort, as it was asked for."""
+
+    name: str
+    pods: tuple[CohortPod, ...]
+    cause: str
+    turn: Turn
+
+    @property
+    def names(self) -> list[str]:
+        return [one.name for one in self.pods]
+
+
 class RecordedAttempts:
     """Starts and signals, as they were asked for."""
 
@@ -57,6 +71,11 @@ class RecordedAttempts:
         self.failing: set[str] = set()
         """Names of pods whose start and signal fail."""
         self.tries = 0
+        self.cohorts: list[Cohort] = []
+        self.accepted: set[str] = set()
+        """Names of cohorts that Temporal knows already."""
+        self.losing = 0
+        """How many answers to starts of cohorts are lost."""
 
     def workflow_id(self, pod: Pod) -> str:
         return pod_workflow_id("wharfinger", pod.namespace, pod.name, pod.uid)
@@ -65,6 +84,25 @@ class RecordedAttempts:
         self.tries += 1
         self._fail(pod.name)
         self.started.append((pod.name, cause, check_queue))
+
+    async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
+        self.tries += 1
+        for one in pods:
+            self._fail(one.name)
+        await data_converter.encode([pods])  # as a real client does
+        self.cohorts.append(Cohort(name, tuple(pods), cause, turn))
+        if name in self.accepted:
+            raise RPCError("it runs", RPCStatusCode.ALREADY_EXISTS, b"")
+        self.accepted.add(name)
+        if self.losing:
+            self.losing -= 1
+            raise self.error
+
+    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
+        raise NotImplementedError
+
+    def gang_workflow_id(self, gang: GangName) -> str:
+        return gang_workflow_id("wharfinger", gang.namespace, gang.name)
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         await data_converter.encode([wake])  # as a real client does
@@ -179,9 +217,8 @@ class Stage:
             attempt=1,
             plugins=plugins,
             revision=found.revision if snapshot is None else snapshot,
-            workflow_id=f"wharfinger/pod/default/{name}/rev-{found.kv.create_revision}",
             create_revision=found.kv.create_revision,
-            **fields,
+            **{"workflow_id": f"wharfinger/pod/default/{name}/rev-{found.kv.create_revision}", **fields},
         )
         return await self.store.put(keys.attempt("default", name), record.to_bytes())
 
@@ -194,8 +231,11 @@ class Stage:
 
     # --- what became of it ------------------------------------------------------------------------
 
+    def entry(self, name: str) -> Entry | None:
+        return self.queue.get(PodKey("default", name))
+
     def part(self, name: str) -> Part | None:
-        entry = self.queue.get(PodKey("default", name))
+        entry = self.entry(name)
         return entry.part if entry is not None else None
 
     async def until(self, holds: Callable[[], Any], seconds: float = 5.0) -> None:

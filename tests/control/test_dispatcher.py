@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.control.stage import Stage
-from wharfinger.control.dispatcher import LATER
+from wharfinger.control.starts import LATER
 from wharfinger.queue.entry import Part
 from wharfinger.settings import DispatchSettings
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -58,6 +59,9 @@ class Follower:
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """Endings are told of, and left to be."""
+
+    def leave(self, key: PodKey, refusal: Refusal) -> None:
+        """As are chains of pods that cohorts bound."""
 
     def follow(self, revision: int, events: list[Event]) -> None:
         changes = Changes(revision)
@@ -161,6 +165,60 @@ class ClusterMachine(RuleBasedStateMachine):
             queue.started(entry)
         self.clock.advance(10)
         queue.return_overdue()
+
+    @rule(
+        name=st.sampled_from(["common/0", "common/1", "blue/0"]),
+        cohort=st.uuids(),
+        limit=st.integers(1, 5),
+        start=st.sampled_from(["accepted", "lost", "failed", "blamed"]),
+    )
+    def worker_forms_a_cohort(self, name: str, cohort: UUID, limit: int, start: str) -> None:
+        queue = self.workers[name].queue
+        for entry in queue.pop_many(str(cohort), limit, lambda _: True):
+            if start == "accepted":
+                queue.started(entry)
+            elif start != "lost":
+                queue.defer(entry, 5, alone=start == "blamed")
+
+    @rule(names=st.lists(NAMES, unique=True), urgent=st.booleans(), chained=st.booleans())
+    def turned_away_together(self, names: list[str], urgent: bool, chained: bool) -> None:
+        """As `record_many`: the records of many pods in one transaction; a repetition writes them again."""
+        found = {name: self.stored[pod] for name in names if (pod := keys.pod("default", name)) in self.stored}
+        if found:
+            records = {
+                keys.attempt("default", name): AttemptRecord(
+                    attempt=1,
+                    create_revision=pod.create_revision,
+                    revision=self.revision,
+                    parked=chained,
+                    urgent=urgent,
+                ).to_bytes()
+                for name, pod in found.items()
+            }
+            self.write(dict(records))
+
+    @rule(names=st.lists(NAMES, unique=True))
+    def bound_together(self, names: list[str]) -> None:
+        changed: dict[str, bytes | None] = {}
+        for name in names:
+            if keys.pod("default", name) in self.stored:
+                changed[keys.pod("default", name)] = pod_bytes(name, node="n")
+                changed[keys.attempt("default", name)] = None
+        if changed:
+            self.write(changed)
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]), which=NAMES)
+    def worker_wakes(self, name: str, which: str) -> None:
+        entry = self.workers[name].queue.get(PodKey("default", which))
+        if entry is not None and self.workers[name].queue.may_join(entry):
+            self.workers[name].queue.wake(entry, "NodeAdd")
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]))
+    def worker_starts_a_chain(self, name: str) -> None:
+        queue = self.workers[name].queue
+        entry = queue.due_chain(urgent_only=False)
+        if entry is not None:
+            queue.started(entry)
 
     @invariant()
     def every_pod_is_in_its_owners_queue_and_in_no_other(self) -> None:

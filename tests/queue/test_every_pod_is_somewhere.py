@@ -26,8 +26,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.gated: set[str] = set()
         self.records: dict[str, Refusal] = {}
         self.queue = SchedulingQueue(
-            clock=self.clock, gate=lambda p: "gate" if p.scheduling_gates else "", confirm_after=30
+            clock=self.clock,
+            gate=lambda p: "gate" if p.scheduling_gates else "",
+            alone=lambda p: p.name == "d",
+            confirm_after=30,
         )
+        self.cohorts = 0
 
     def tell(self, name: str, **fields: object) -> None:
         gates = ("gate",) if name in self.gated else ()
@@ -51,11 +55,13 @@ class QueueMachine(RuleBasedStateMachine):
         self.gated.discard(name)
         self.tell(name)
 
-    @rule(name=NAMES, rejectors=st.sampled_from([(), ("A",), ("A", "B")]))
-    def refused(self, name: str, rejectors: tuple[str, ...]) -> None:
+    @rule(name=NAMES, rejectors=st.sampled_from([(), ("A",), ("A", "B")]), parked=st.booleans(), urgent=st.booleans())
+    def refused(self, name: str, rejectors: tuple[str, ...], parked: bool, urgent: bool) -> None:
         if name in self.lives:
             self.revision += 1
-            self.records[name] = refusal(record=self.revision, create=self.lives[name], rejectors=rejectors)
+            self.records[name] = refusal(
+                record=self.revision, create=self.lives[name], rejectors=rejectors, parked=parked, urgent=urgent
+            )
             self.tell(name)
 
     @rule(name=NAMES)
@@ -76,11 +82,34 @@ class QueueMachine(RuleBasedStateMachine):
         if entry is not None and accepted:
             self.queue.started(entry)
 
-    @rule(name=NAMES)
-    def start_failed(self, name: str) -> None:
+    @rule(limit=st.integers(1, 4), fitting=st.sets(NAMES), accepted=st.booleans())
+    def popped_many(self, limit: int, fitting: set[str], accepted: bool) -> None:
+        self.cohorts += 1
+        members = self.queue.pop_many(f"c{self.cohorts}", limit, lambda entry: entry.pod.name in fitting)
+        assert len(members) <= limit
+        assert all(self.queue.may_join(entry) for entry in members)
+        for entry in members if accepted else ():
+            self.queue.started(entry)
+
+    @rule(name=NAMES, alone=st.booleans())
+    def start_failed(self, name: str, alone: bool) -> None:
         entry = self.entry(name)
         if entry is not None:
-            self.queue.defer(entry, 5)
+            self.queue.defer(entry, 5, alone=alone)
+
+    @rule(name=NAMES)
+    def woken_with_others(self, name: str) -> None:
+        entry = self.entry(name)
+        if entry is not None and self.queue.may_join(entry):
+            self.queue.wake(entry, "NodeAdd")
+
+    @rule(urgent_only=st.booleans(), accepted=st.booleans())
+    def chain_started(self, urgent_only: bool, accepted: bool) -> None:
+        entry = self.queue.due_chain(urgent_only=urgent_only)
+        if entry is not None:
+            assert entry.part is Part.WAITING
+            if accepted:
+                self.queue.started(entry)
 
     @rule(name=NAMES)
     def chain_gone(self, name: str) -> None:
@@ -112,6 +141,27 @@ class QueueMachine(RuleBasedStateMachine):
             assert entry is not None
             assert [part for part, members in parts if key in members] == [entry.part]
         assert sum(len(members) for _, members in parts) == len(keys)
+
+    @invariant()
+    def cohorts_are_open_while_one_of_their_pods_is_in_flight(self) -> None:
+        entries = [entry for entry in map(self.queue.get, self.queue) if entry and entry.part is Part.IN_FLIGHT]
+        assert self.queue.in_flight.cohorts == len({entry.cohort for entry in entries} - {""})
+        assert self.queue.in_flight.alone == len([entry for entry in entries if not entry.cohort])
+
+    @invariant()
+    def exactly_the_waiting_pods_whose_record_names_no_chain_are_without_one(self) -> None:
+        chainless = {entry.key for entry in self.queue.waiting if entry.refusal and not entry.refusal.parked}
+        assert {key for key in self.queue if key in self.queue.waiting.chainless} == chainless
+        assert len(self.queue.waiting.chainless) == len(chainless)
+        parked = len(self.queue.waiting) - len(chainless)
+        assert self.queue.waiting.chains == parked + self.queue.waiting.chainless.unconfirmed
+
+    @invariant()
+    def only_pods_that_may_be_with_others_are_woken_so(self) -> None:
+        for key in self.queue:
+            entry = self.queue.get(key)
+            assert entry is not None
+            assert not entry.together or (entry.part is not Part.WAITING and self.queue.may_join(entry))
 
     @invariant()
     def exactly_the_gated_pods_are_held_back(self) -> None:

@@ -16,6 +16,7 @@ from temporalio.service import RPCError
 
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
+from wharfinger.control.chain_ends import ChainEnds
 from wharfinger.control.changes import Changes
 from wharfinger.control.invalid import printable
 from wharfinger.control.signals import Signaller
@@ -40,10 +41,13 @@ Closing = tuple[PodKey, int, bool]
 class Closer:
     """A few workers over a list of endings."""
 
-    def __init__(self, store: Store, signaller: Signaller, view: View, *, chance: random.Random) -> None:
+    def __init__(
+        self, store: Store, signaller: Signaller, view: View, *, ends: ChainEnds, chance: random.Random
+    ) -> None:
         self._store = store
         self._signaller = signaller
         self._view = view
+        self._ends = ends
         self._chance = chance
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
@@ -56,12 +60,16 @@ class Closer:
         self._closing.add(closing)
 
         async def ending() -> None:
-            if refusal.workflow_id:
+            if refusal.workflow_id and refusal.parked:
                 await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=printable(str(key))))
             if remove_record:
                 await self._delete(keys.attempt(*key), refusal.record_revision)
 
         self._work.put_nowait((ending, closing))
+
+    def leave(self, key: PodKey, refusal: Refusal) -> None:
+        """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""
+        self._ends.add(refusal.workflow_id, printable(str(key)))
 
     def apply(self, changes: Changes) -> None:
         """After a list: remove the versions of nodes and namespaces that nothing refers to any more."""

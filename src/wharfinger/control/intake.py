@@ -27,6 +27,9 @@ class Ending(Protocol):
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """The pod needs its chain no more; its record goes too when nobody else will want it."""
 
+    def leave(self, key: PodKey, refusal: Refusal) -> None:
+        """The pod was bound by a cohort, and has a parked chain that does not know."""
+
 
 class Intake:
     """Derives the queue from the cache, the records and the shards; a `Subscriber`."""
@@ -73,7 +76,8 @@ class Intake:
                 self._consider(record.key, "take-over")
         if changes.tenants:
             self._reconsider(self._labelled())
-        if self._queue.active or (idle and len(self._queue)):  # else it looks for what is due by itself
+        to_start = self._queue.active or self._queue.waiting.chainless
+        if to_start or (idle and len(self._queue)):  # else it looks for what is due by itself
             self._kick()
 
     def resharded(self) -> None:
@@ -120,11 +124,14 @@ class Intake:
     def _ended(self, entry: Entry, now: Pod | None) -> None:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
         if now is not None and now.bound:
-            if entry.part is Part.IN_FLIGHT:
+            if entry.part is Part.IN_FLIGHT and not entry.cohort:
                 self._bound(entry.pod)
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
             self._metrics.sli_duration.labels(label).observe(self._clock() - entry.since)
+            by_cohort = entry.cohort and entry.part is not Part.WAITING
+            if by_cohort and entry.chained and entry.refusal is not None and entry.key not in self._records:
+                self._ending.leave(entry.key, entry.refusal)
         record = self._records.get(entry.key)  # a bind of ours deleted it in the same transaction
         if record is not None:
             remove = now is None or now.bound or now.finished

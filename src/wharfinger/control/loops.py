@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import TENANT_LABEL
+from wharfinger.control.chain_ends import ChainEnds
 from wharfinger.control.changes import Subscriber
 from wharfinger.control.closer import Closer
 from wharfinger.control.completing import Completing
@@ -24,7 +25,7 @@ from wharfinger.control.gauges import Gauges
 from wharfinger.control.informer import Informer
 from wharfinger.control.intake import Intake
 from wharfinger.control.membership import Membership, Place
-from wharfinger.control.queueing import gate_by, order_by
+from wharfinger.control.queueing import alone_by, gate_by, order_by
 from wharfinger.control.reachability import Probe, Reachability
 from wharfinger.control.shards import Shards
 from wharfinger.control.signals import Attempts
@@ -82,6 +83,7 @@ class Loops:
             clock=clock,
             gate=gate_by(profiles),
             order=order_by(profiles),
+            alone=alone_by(profiles),
             confirm_after=dispatching.confirm_after,
             restart_every=dispatching.restart_every,
             spread=chance.random,
@@ -110,7 +112,8 @@ class Loops:
             clock=clock,
             sweep_every=dispatching.restart_every,
         )
-        self.closer = Closer(store, attempts, self.view, chance=chance)
+        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)
+        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, chance=chance)
         self.intake = Intake(
             queue=self.queue,
             cache=cache,
@@ -170,6 +173,7 @@ class Loops:
             self.dispatcher,
             self.waker,
             self.closer,
+            self.chain_ends,
             self._upkeep,
         )
         loops = {asyncio.create_task(loop.run(), name=type(loop).__name__) for loop in running}

@@ -31,6 +31,12 @@ def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
     return gate
 
 
+def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
+    """Whether a pod is never placed with others: a Permit plugin may keep it waiting, and it alone."""
+    permits = frozenset(name for name, profile in profiles.items() if profile.at.get("permit"))
+    return lambda pod: pod.scheduler_name in permits
+
+
 def order_by(profiles: Mapping[str, Profile]) -> Callable[[Pod, float], Any]:
     """The queue's order, smallest first: the profile's QueueSort, by priority where that raises."""
 

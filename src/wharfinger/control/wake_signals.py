@@ -12,7 +12,7 @@ from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.signals import Signaller
 from wharfinger.model.pod import Pod
-from wharfinger.queue.entry import Entry
+from wharfinger.queue.entry import CHAIN_GONE, Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,11 @@ class WakeSignals:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, entry: Entry, wake: Wake) -> None:
-        """Wake the pod, soon."""
+        """Wake the pod, soon; one without a chain is started instead."""
+        if entry.refusal is not None and not entry.refusal.parked:
+            self._queue.restart(entry, wake.event)
+            self._kick()
+            return
         task = asyncio.get_running_loop().create_task(self._send(entry, wake))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -65,7 +69,7 @@ class WakeSignals:
                     return
                 try:
                     if not await self._signaller.wake(self._chain(entry), wake):
-                        self._queue.restart(entry, "chain gone")
+                        self._queue.restart(entry, CHAIN_GONE)
                         self._kick()
                     return
                 except Exception as error:  # whatever it is, a pod that fits now must not go unwoken

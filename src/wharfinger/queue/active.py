@@ -1,14 +1,35 @@
-"""Pods to be started: by priority, then arrival; gained ones only after their hold."""
+"""Pods to be started: by priority, then arrival; gained ones only after their hold.
+
+They stand in lanes, by how they may be started. The order holds across lanes: who takes from several takes the first
+of all.
+"""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Entry
+from wharfinger.queue.heap import EntryHeap
+
+
+class Lane(Enum):
+    """How a pod may be started."""
+
+    EITHER = "either"
+    """By an attempt of its own, or in a cohort."""
+    ALONE = "alone"
+    """By an attempt of its own only."""
+    TOGETHER = "together"
+    """In a cohort only: a chain of its own is parked, which a start would only join."""
+
+
+ONE_BY_ONE = (Lane.EITHER, Lane.ALONE)
+"""The lanes of pods that may have an attempt of their own."""
+IN_COHORTS = (Lane.EITHER, Lane.TOGETHER)
+"""The lanes of pods that may be placed with others."""
 
 
 def by_priority(pod: Pod, arrival: float) -> Any:
@@ -16,56 +37,83 @@ def by_priority(pod: Pod, arrival: float) -> Any:
     return -pod.priority, arrival
 
 
-class Active:
-    """Two heaps, of startable and of held pods; removal is lazy, so every step is O(log n)."""
+def everybody_either(_entry: Entry) -> Lane:
+    """No pod is particular."""
+    return Lane.EITHER
 
-    def __init__(self, order: Callable[[Pod, float], Any] = by_priority) -> None:
+
+class Active:
+    """A heap a lane, and one of held pods."""
+
+    def __init__(
+        self,
+        order: Callable[[Pod, float], Any] = by_priority,
+        lane_of: Callable[[Entry], Lane] = everybody_either,
+    ) -> None:
         self._order = order
-        self._ready: list[tuple[Any, int, Entry]] = []
-        self._held: list[tuple[float, int, Entry]] = []
-        self._ticket: dict[PodKey, int] = {}
-        self._tickets = itertools.count()
+        self._lane_of = lane_of
+        self._ready = {lane: EntryHeap() for lane in Lane}
+        self._held = EntryHeap()
 
     def __len__(self) -> int:
-        return len(self._ticket)
+        return len(self._held) + sum(map(len, self._ready.values()))
 
     def __contains__(self, key: PodKey) -> bool:
-        return key in self._ticket
+        return key in self._held or any(key in heap for heap in self._ready.values())
 
     def add(self, entry: Entry, now: float) -> None:
-        """Queue the pod, or queue it anew when its order may have changed."""
-        ticket = next(self._tickets)
-        self._ticket[entry.key] = ticket
+        """Queue the pod, or queue it anew when its order or lane may have changed."""
         if entry.not_before > now:
-            heapq.heappush(self._held, (entry.not_before, ticket, entry))
-        else:
-            heapq.heappush(self._ready, (self._order(entry.pod, entry.arrival), ticket, entry))
+            self._release_from_lanes(entry.key)
+            self._held.push(entry, entry.not_before)
+            return
+        self._held.discard(entry.key)
+        lane = self._lane_of(entry)
+        self._release_from_lanes(entry.key, but=lane)
+        self._ready[lane].push(entry, self._order(entry.pod, entry.arrival))
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
-        self._ticket.pop(key, None)
-        if not self._ticket:  # nothing alive: drop what removal left behind
-            self._ready.clear()
-            self._held.clear()
+        if not self._held.discard(key):
+            self._release_from_lanes(key)
 
-    def pop(self, now: float) -> Entry | None:
-        """The next pod to start, taken out; None when there is none now."""
-        self._release(now)
-        while self._ready:
-            _, ticket, entry = heapq.heappop(self._ready)
-            if self._ticket.get(entry.key) == ticket:
-                self.discard(entry.key)
-                return entry
-        return None
+    def ready(self, now: float, lanes: Iterable[Lane] = Lane) -> int:
+        """How many pods of these lanes can be started now."""
+        self._release_held(now)
+        return sum(len(self._ready[lane]) for lane in lanes)
+
+    def first(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
+        """The next pod of these lanes to start, left where it is; None when there is none now."""
+        lane = self._first_lane(now, lanes)
+        found = self._ready[lane].first() if lane is not None else None
+        return found[1] if found is not None else None
+
+    def pop(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
+        """The next pod of these lanes to start, taken out; None when there is none now."""
+        lane = self._first_lane(now, lanes)
+        return self._ready[lane].pop() if lane is not None else None
 
     def next_due(self) -> float | None:
         """When the first held pod may be started; None when none is held."""
-        while self._held and self._ticket.get(self._held[0][2].key) != self._held[0][1]:
-            heapq.heappop(self._held)
-        return self._held[0][0] if self._held else None
+        first = self._held.first()
+        return first[0] if first is not None else None
 
-    def _release(self, now: float) -> None:
-        while self._held and self._held[0][0] <= now:
-            _, ticket, entry = heapq.heappop(self._held)
-            if self._ticket.get(entry.key) == ticket:
-                heapq.heappush(self._ready, (self._order(entry.pod, entry.arrival), ticket, entry))
+    def _first_lane(self, now: float, lanes: Iterable[Lane]) -> Lane | None:
+        self._release_held(now)
+        best: tuple[Any, Lane] | None = None
+        for lane in lanes:
+            first = self._ready[lane].first()
+            if first is not None and (best is None or first[0] < best[0]):
+                best = first[0], lane
+        return best[1] if best is not None else None
+
+    def _release_held(self, now: float) -> None:
+        while (due := self.next_due()) is not None and due <= now:
+            entry = self._held.pop()
+            if entry is not None:
+                self._ready[self._lane_of(entry)].push(entry, self._order(entry.pod, entry.arrival))
+
+    def _release_from_lanes(self, key: PodKey, *, but: Lane | None = None) -> None:
+        for lane, heap in self._ready.items():
+            if lane is not but:
+                heap.discard(key)

@@ -8,6 +8,9 @@ from enum import StrEnum
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 
+CHAIN_GONE = "chain gone"
+"""Why a waiting pod is started anew: its record names a chain that is not there any more."""
+
 
 class Part(StrEnum):
     """The four parts of the queue; a pod is in exactly one of them."""
@@ -30,7 +33,7 @@ class Entry:
     """Orders pods of equal priority, clock seconds: as `since`, until a start is not confirmed in time."""
     part: Part
     cause: str
-    """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `gone-chain`, ..."""
+    """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `chain gone`, ..."""
     refusal: Refusal | None = None
     """Its record, as last seen; None when it has none."""
     not_before: float = 0.0
@@ -39,11 +42,22 @@ class Entry:
     """Clock seconds of the last start that Temporal accepted; None while the start is on its way."""
     gate: str = ""
     """The PreEnqueue plugin that holds it back, for gated pods."""
+    cohort: str = ""
+    """The cohort that was last started for it and others; empty when it was started by itself."""
+    together: bool = False
+    """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
+    alone: bool = False
+    """Not to be put into a cohort again: one could not be started with it."""
 
     @property
     def key(self) -> PodKey:
         """The pod's key."""
         return self.pod.key
+
+    @property
+    def chained(self) -> bool:
+        """Whether a chain of its own is parked, as far as is known here."""
+        return self.refusal is not None and self.refusal.parked and self.cause != CHAIN_GONE
 
     @property
     def record_revision(self) -> int:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Entry
 
 
 class InFlight:
-    """Ordered by start, so that looking for overdue ones touches only those."""
+    """Ordered by start, so that looking for overdue ones touches only those.
+
+    A cohort is open as long as one of its pods is in: whatever became of the others, etcd has told.
+    """
 
     def __init__(self, confirm_after: float) -> None:
         self._confirm_after = confirm_after
         self._starting: dict[PodKey, Entry] = {}
         self._started: dict[PodKey, Entry] = {}
+        self._cohorts: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._starting) + len(self._started)
@@ -20,10 +26,22 @@ class InFlight:
     def __contains__(self, key: PodKey) -> bool:
         return key in self._starting or key in self._started
 
-    def add(self, entry: Entry) -> None:
-        """The pod's start is on its way; it cannot be overdue before Temporal has accepted it."""
-        entry.started_at = None
+    @property
+    def alone(self) -> int:
+        """How many pods have an attempt of their own in flight."""
+        return len(self) - self._cohorts.total()
+
+    @property
+    def cohorts(self) -> int:
+        """How many cohorts are open."""
+        return len(self._cohorts)
+
+    def add(self, entry: Entry, cohort: str = "") -> None:
+        """The pod's start is on its way, its own or its cohort's; it cannot be overdue before Temporal accepted it."""
+        entry.started_at, entry.cohort = None, cohort
         self._starting[entry.key] = entry
+        if cohort:
+            self._cohorts[cohort] += 1
 
     def started(self, entry: Entry, now: float) -> None:
         """Temporal accepted the start: the time to confirm it begins."""
@@ -33,8 +51,11 @@ class InFlight:
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
-        if self._starting.pop(key, None) is None:
-            self._started.pop(key, None)
+        entry = self._starting.pop(key, None) or self._started.pop(key, None)
+        if entry is not None and entry.cohort:
+            self._cohorts[entry.cohort] -= 1
+            if not self._cohorts[entry.cohort]:
+                del self._cohorts[entry.cohort]
 
     def overdue(self, now: float) -> list[Entry]:
         """Those started so long ago that etcd should have told; oldest first. They stay in."""

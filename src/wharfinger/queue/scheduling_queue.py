@@ -2,12 +2,15 @@
 
 ::
 
-             gate refuses                      pop                        record written
+             gate refuses                  pop, pop_many                  record written
     put ──► GATED ──gate gone──► ACTIVE ───────────────► IN_FLIGHT ──────────────────────► WAITING
       └───────────────────────────► ▲ ◄──not confirmed in time──┘                            │
-                                    └─────────── restart: its chain is gone ◄────────────────┘
+                                    ├─────────── restart: its chain is gone ◄────────────────┤
+                                    └─────────── wake: it fits now, as many do ◄─────────────┘
 
     remove: from any part (bound, deleted, finished, no longer ours)
+
+A pod waits with a chain of its own, which the waker signals, or without one (`queue.chainless`).
 
 In: facts about pods that are pending and this worker's, told by `control.intake` as etcd shows them;
 telling a fact twice changes nothing. Out: pods to start (`control.dispatcher`) and waiting pods an
@@ -23,15 +26,23 @@ from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
-from wharfinger.queue.active import Active, by_priority
+from wharfinger.queue.active import IN_COHORTS, ONE_BY_ONE, Active, Lane, by_priority
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.gated import Gated
 from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.waiting import Waiting
 
+UNCONFIRMED = "unconfirmed"
+"""Why a pod is started again of which etcd told nothing."""
+
 
 def _nobody(_entry: Entry, _cause: str) -> None:
     """Nobody wants to know."""
+
+
+def _company(_pod: Pod) -> bool:
+    """Any pod may be placed with others."""
+    return False
 
 
 class SchedulingQueue:
@@ -46,21 +57,24 @@ class SchedulingQueue:
         restart_every: float = 300.0,
         spread: Callable[[], float] = lambda: 0.5,
         order: Callable[[Pod, float], Any] = by_priority,
+        alone: Callable[[Pod], bool] = _company,
         entered: Callable[[Entry, str], None] = _nobody,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
-        `entered` is told of each entry that came into a part, and why; durations in seconds.
+        `alone`: whether a pod is never to be put into a cohort; `entered` is told of each entry that came into a
+        part, and why; durations in seconds.
         """
         self._clock = clock
         self._gate = gate
         self._restart_every = restart_every
         self._spread = spread
+        self._alone = alone
         self._entered = entered
         self._entries: dict[PodKey, Entry] = {}
         self.gated = Gated()
-        self.active = Active(order)
+        self.active = Active(order, self._lane)
         self.in_flight = InFlight(confirm_after)
-        self.waiting = Waiting()
+        self.waiting = Waiting(order, confirm_after)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -103,35 +117,88 @@ class SchedulingQueue:
 
     # --- starting ---------------------------------------------------------------------------------
 
-    def pop(self) -> Entry | None:
-        """The next pod to start, in flight from now on; None when there is none now."""
-        entry = self.active.pop(self._clock())
+    def ready(self) -> int:
+        """How many pods could be placed by cohorts now."""
+        return self.active.ready(self._clock(), IN_COHORTS)
+
+    def ready_together(self) -> int:
+        """How many pods can be placed by cohorts only, now."""
+        return self.active.ready(self._clock(), (Lane.TOGETHER,))
+
+    def pop(self, *, either: bool = True) -> Entry | None:
+        """The next pod to start by itself, in flight from now on; None when there is none now.
+
+        `either`: also of those that may as well be placed in a cohort.
+        """
+        entry = self.active.pop(self._clock(), ONE_BY_ONE if either else (Lane.ALONE,))
         if entry is not None:
             self.in_flight.add(entry)
             self._arrive(entry, Part.IN_FLIGHT, "pop")
         return entry
 
+    def pop_many(self, cohort: str, limit: int, fits: Callable[[Entry], bool]) -> list[Entry]:
+        """The pods of one cohort, in order, in flight from now on: at most `limit`, up to the first that does not fit.
+
+        One that does not even fit alone is not to be placed in a cohort at all.
+        """
+        now = self._clock()
+        members: list[Entry] = []
+        while len(members) < limit and (entry := self.active.first(now, IN_COHORTS)) is not None:
+            if not fits(entry):
+                if members:
+                    break
+                self._set_apart(entry)
+                continue
+            self.active.pop(now, IN_COHORTS)
+            self.in_flight.add(entry, cohort)
+            self._arrive(entry, Part.IN_FLIGHT, "pop_many")
+            members.append(entry)
+        return members
+
     def started(self, entry: Entry) -> None:
         """Temporal accepted the start; when etcd does not confirm it in time, it is repeated."""
-        if self._entries.get(entry.key) is entry:
-            self.in_flight.started(entry, self._clock())
-
-    def defer(self, entry: Entry, seconds: float) -> None:
-        """The start failed: try it again later, and let other pods go first."""
         if self._entries.get(entry.key) is not entry:
             return
+        if entry.part is Part.WAITING:
+            self.waiting.chainless.started(entry, self._clock())
+        else:
+            self.in_flight.started(entry, self._clock())
+
+    def defer(self, entry: Entry, seconds: float, *, alone: bool = False) -> None:
+        """The start failed: try it again within so many seconds, spread, and let other pods go first.
+
+        `alone`: it may be this pod's fault that a cohort could not be started, so it joins none again.
+        """
+        if self._entries.get(entry.key) is not entry:
+            return
+        at = self._clock() + seconds * (0.5 + self._spread() / 2)
         if entry.part is Part.IN_FLIGHT:
-            entry.not_before = self._clock() + seconds
+            entry.not_before = at
             self._move(entry, Part.ACTIVE, entry.cause)
+            if alone:
+                self._set_apart(entry)
         elif entry.part is Part.WAITING:
-            self.waiting.restart_at(entry.key, self._clock() + seconds)
+            self.waiting.start_at(entry, self._clock(), at)
 
     def restart(self, entry: Entry, cause: str) -> bool:
-        """Start a waiting pod as if it were new: its chain is gone. Whether it still waited."""
+        """Start a waiting pod as if it were new: it has no chain. Whether it still waited."""
         if self._entries.get(entry.key) is not entry or entry.part is not Part.WAITING:
             return False
         self._move(entry, Part.ACTIVE, cause)
         return True
+
+    def wake(self, entry: Entry, cause: str) -> bool:
+        """Place a waiting pod that fits now together with others. Whether it still waited."""
+        chained = entry.chained
+        if not self.restart(entry, cause):
+            return False
+        entry.together = chained
+        self.active.add(entry, self._clock())
+        return True
+
+    def may_join(self, entry: Entry) -> bool:
+        """Whether the pod may be placed in a cohort."""
+        return not entry.alone and not self._alone(entry.pod)
 
     def return_overdue(self) -> int:
         """Make pods active again whose start etcd has not confirmed in time; how many.
@@ -143,13 +210,18 @@ class SchedulingQueue:
         late = self.in_flight.overdue(now)
         for entry in late:
             entry.arrival = now
-            self._move(entry, Part.ACTIVE, "unconfirmed")
+            self._move(entry, Part.ACTIVE, UNCONFIRMED)
+        self.waiting.chainless.return_overdue(now)
         return len(late)
 
     def due_restarts(self, limit: int) -> list[Entry]:
         """At most `limit` waiting pods whose slow, eternal repetition of the start is due."""
         now = self._clock()
-        return self.waiting.due_restarts(now, now + self._next_restart(), limit)
+        return self.waiting.due_restarts(now, lambda: now + self._next_restart(), limit)
+
+    def due_chain(self, *, urgent_only: bool) -> Entry | None:
+        """The next waiting pod to get a chain of its own; it goes on waiting. None when there is none now."""
+        return self.waiting.chainless.pop(self._clock(), urgent_only=urgent_only)
 
     # --- transitions ------------------------------------------------------------------------------
 
@@ -168,7 +240,7 @@ class SchedulingQueue:
         )
         self._entries[pod.key] = entry
         # Taken over with a record: the chain is started again soon, whoever holds it.
-        self._enter(entry, part, cause, restart_at=not_before)
+        self._enter(entry, part, cause, restart_at=not_before, hold=not_before)
         return entry
 
     def _update(self, entry: Entry, pod: Pod, refusal: Refusal | None, gate: str) -> None:
@@ -215,7 +287,21 @@ class SchedulingQueue:
             case Part.WAITING:
                 self.waiting.discard(entry.key)
 
-    def _enter(self, entry: Entry, part: Part, cause: str, *, restart_at: float) -> None:
+    def _set_apart(self, entry: Entry) -> None:
+        """The active pod joins no cohort any more; one with a parked chain waits for its signal again."""
+        entry.alone = True
+        if entry.together:
+            self._move(entry, Part.WAITING, "set apart")
+        else:
+            self.active.add(entry, self._clock())
+
+    def _lane(self, entry: Entry) -> Lane:
+        if entry.together:
+            return Lane.TOGETHER
+        return Lane.EITHER if self.may_join(entry) else Lane.ALONE
+
+    def _enter(self, entry: Entry, part: Part, cause: str, *, restart_at: float, hold: float = 0.0) -> None:
+        entry.together = entry.together and part is not Part.WAITING
         match part:
             case Part.GATED:
                 self.gated.add(entry)
@@ -224,7 +310,7 @@ class SchedulingQueue:
             case Part.IN_FLIGHT:
                 self.in_flight.add(entry)
             case Part.WAITING:
-                self.waiting.add(entry, restart_at)
+                self.waiting.add(entry, self._clock(), restart_at, hold)
         if part is not Part.IN_FLIGHT:
             entry.cause = cause
         self._arrive(entry, part, cause)

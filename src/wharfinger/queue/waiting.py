@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from wharfinger.model.pod import PodKey
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.queue.active import by_priority
 from wharfinger.queue.candidates import Candidates
+from wharfinger.queue.chainless import Chainless
 from wharfinger.queue.entry import Entry
+from wharfinger.queue.heap import EntryHeap
 
 
 class Waiting:
     """The waiting pods, their index for events, and when each is due to be started again.
 
     A start of a pod whose chain is open adds nothing to it; one whose chain vanished (somebody
-    terminated it) comes back that way, whatever happened.
+    terminated it) comes back that way, whatever happened. Pods without a chain are not started again so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, order: Callable[[Pod, float], Any] = by_priority, confirm_after: float = 30.0) -> None:
         self.candidates = Candidates()
+        self.chainless = Chainless(order, confirm_after)
         self._entries: dict[PodKey, Entry] = {}
-        self._restarts: list[tuple[float, int, PodKey]] = []
-        self._ticket: dict[PodKey, int] = {}
-        self._tickets = itertools.count()
+        self._restarts = EntryHeap()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -34,34 +35,45 @@ class Waiting:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
+    @property
+    def chains(self) -> int:
+        """How many waiting pods have a parked chain, or will when a start of theirs is confirmed."""
+        return len(self._restarts) + self.chainless.unconfirmed
+
     def get(self, key: PodKey) -> Entry | None:
         """The waiting pod's entry, if it waits."""
         return self._entries.get(key)
 
-    def add(self, entry: Entry, restart_at: float) -> None:
-        """The pod waits, with the refusal in its entry; `restart_at`: clock seconds."""
+    def add(self, entry: Entry, now: float, restart_at: float, not_before: float = 0.0) -> None:
+        """The pod waits, with the refusal in its entry.
+
+        Clock seconds: when the start of its chain is repeated, or before when it gets no chain if it has none.
+        """
         self._entries[entry.key] = entry
         self.candidates.add(entry)
-        self.restart_at(entry.key, restart_at)
+        if entry.refusal is None or entry.refusal.parked:
+            self._restarts.push(entry, restart_at)
+        else:
+            self.chainless.add(entry, now, not_before)
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
         if self._entries.pop(key, None) is not None:
             self.candidates.discard(key)
-            del self._ticket[key]
+            if not self._restarts.discard(key):
+                self.chainless.discard(key)
 
-    def due_restarts(self, now: float, again_at: float, limit: int) -> list[Entry]:
-        """At most `limit` pods that are due to be started again; each is due next at `again_at`."""
+    def due_restarts(self, now: float, again_at: Callable[[], float], limit: int) -> list[Entry]:
+        """At most `limit` pods whose chain is due to be started again; each is due next at its own `again_at()`."""
         due: list[Entry] = []
-        while self._restarts and self._restarts[0][0] <= now and len(due) < limit:
-            _, ticket, key = heapq.heappop(self._restarts)
-            if self._ticket.get(key) == ticket:
-                due.append(self._entries[key])
-                self.restart_at(key, again_at)
+        while len(due) < limit and (first := self._restarts.first()) is not None and first[0] <= now:
+            due.append(first[1])
+            self._restarts.push(first[1], again_at())
         return due
 
-    def restart_at(self, key: PodKey, at: float) -> None:
-        """The waiting pod is due to be started again at clock seconds `at`, and not before."""
-        ticket = next(self._tickets)
-        self._ticket[key] = ticket
-        heapq.heappush(self._restarts, (at, ticket, key))
+    def start_at(self, entry: Entry, now: float, at: float) -> None:
+        """The waiting pod's chain is to be started at clock seconds `at`, and not before."""
+        if entry.key in self._restarts:
+            self._restarts.push(entry, at)
+        else:
+            self.chainless.add(entry, now, at)

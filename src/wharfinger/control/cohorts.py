@@ -1,0 +1,142 @@
+"""How many pods go into the next cohort, and which: policy, without anybody to ask.
+
+A lone pod never waits for company. When pods come faster than attempts of their own can be started, what has gathered
+goes into the next cohort, so that cohorts grow with the load, and are few.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wharfinger.contracts.cohorts import MOST_BYTES, MOST_PODS, CohortPod, Turn
+from wharfinger.queue.entry import Entry
+from wharfinger.settings import DispatchSettings
+
+FEW = 4
+"""Pods in flight one by one or ready, while cohorts are open: as many go on one by one, beyond them goes a cohort."""
+PATIENCE = 1.0
+"""Seconds that pods wait for one of the cohorts to end before they are started one by one all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is to be done, and what is being done."""
+
+    ready: int
+    """Pods that can be placed by cohorts now."""
+    together: int
+    """Those of them that can be placed only so."""
+    alone: int
+    """Pods in flight by an attempt of their own."""
+    cohorts: int
+    """Open cohorts."""
+    chains: int
+    """Waiting pods with a parked chain."""
+
+
+class Forming:
+    """When a cohort is formed, of how many, and when pods are started one by one."""
+
+    def __init__(self, settings: DispatchSettings) -> None:
+        self._on = settings.cohorts
+        self._from = settings.cohort_from
+        self._most = min(settings.cohort_most, MOST_PODS)
+        self._at_a_time = settings.cohorts_in_flight
+        self._chains = settings.parked_chains
+        self._formed_at = 0.0
+
+    def size(self, load: Load, now: float) -> int:
+        """How many pods to put into a cohort now, at most; 0 for none."""
+        if not self._deep(load) or load.cohorts >= self._at_a_time:
+            return 0
+        self._formed_at = now
+        return min(self._most, max(self._from, -(-load.ready // self._at_a_time)))
+
+    def one_by_one(self, load: Load, now: float) -> bool:
+        """Whether pods that might as well be in a cohort are started by themselves now."""
+        if not self._deep(load):
+            return True
+        stuck = load.cohorts >= self._at_a_time and now - self._formed_at >= PATIENCE
+        return stuck and load.ready < self._from
+
+    def may_park(self, load: Load) -> bool:
+        """Whether waiting pods without a chain may be given one: there is room, and nothing better to do."""
+        return not self._on or (not load.cohorts and load.ready < self._from and load.chains < self._chains)
+
+    def _deep(self, load: Load) -> bool:
+        if not self._on or not load.ready:
+            return False
+        if load.ready >= self._from or load.together:
+            return True
+        if load.chains >= self._chains:  # one more that is refused would park one more
+            return True
+        return load.cohorts > 0 and load.ready + load.alone > FEW
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Pods to be placed together, in this order."""
+
+    name: str
+    members: tuple[Entry, ...]
+    turn: Turn
+
+    @property
+    def cause(self) -> str:
+        """Why its pods are started, for the explanation."""
+        return ", ".join(sorted({entry.cause for entry in self.members}))
+
+
+class CohortNames:
+    """Names that are nobody else's, and the turns of one dispatcher."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._dispatcher = self.fresh()
+        self._number = 0
+
+    def fresh(self) -> str:
+        """A name for a cohort."""
+        return f"{self._chance.getrandbits(128):032x}"
+
+    def next_turn(self) -> Turn:
+        """The turn of the next cohort."""
+        self._number += 1
+        return Turn(dispatcher=self._dispatcher, number=self._number)
+
+
+class Budget:
+    """What a cohort's input may still come to in bytes."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._left = most
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether there is room for the pod, which takes it."""
+        size = len(json.dumps(cohort_pod(entry).model_dump(exclude_defaults=True))) + 2
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+
+def cohort_pod(entry: Entry) -> CohortPod:
+    """What a cohort is told of a pod."""
+    refusal = entry.refusal
+    return CohortPod(
+        namespace=entry.pod.namespace,
+        name=entry.pod.name,
+        uid=entry.pod.uid,
+        revision=entry.pod.mod_revision,
+        attempt=refusal.attempt + 1 if refusal is not None else 1,
+        recorded=refusal is not None,
+        chained=entry.chained,
+    )
+
+
+def cohort_pods(members: Sequence[Entry]) -> list[CohortPod]:
+    """What a cohort is told of its pods."""
+    return [cohort_pod(entry) for entry in members]

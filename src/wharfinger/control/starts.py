@@ -1,0 +1,197 @@
+"""One start each: of a pod's attempt, of a waiting pod's chain, of a cohort; tried again until Temporal accepts it.
+
+Nothing here waits for results. What fails several times goes back to the queue, spread, so that a herd that an outage
+gathered does not come back as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.backoff import delays
+from wharfinger.control.cohorts import Cohort, cohort_pods
+from wharfinger.control.signals import Attempts
+from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+TRIES = 5
+"""Of one start, over about a second and a half, before another pod gets its slot."""
+LATER = 5.0
+"""Seconds within which a start that failed that often is tried again."""
+
+
+class Starts:
+    """The starts that are on their way."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        attempts: Attempts,
+        metrics: Metrics,
+        *,
+        at_a_time: int,
+        tenant_label: str,
+        chance: random.Random,
+        done: Callable[[], None],
+    ) -> None:
+        """`at_a_time`: calls; `done` is called when a start was accepted or given up."""
+        self._queue = queue
+        self._attempts = attempts
+        self._metrics = metrics
+        self._tenant_label = tenant_label
+        self._chance = chance
+        self._done = done
+        self._slots = asyncio.Semaphore(at_a_time)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failing = False
+        self.restarting = 0
+        """Repeated starts of waiting pods that are on their way."""
+
+    def attempt(self, entry: Entry) -> None:
+        """Start the attempt of a pod in flight."""
+        self._spawn(self._start_pod(entry, Part.IN_FLIGHT))
+
+    def chain(self, entry: Entry) -> None:
+        """Start the chain of a waiting pod that has none."""
+        self._spawn(self._start_pod(entry, Part.WAITING))
+
+    def restart(self, entry: Entry) -> None:
+        """Start a waiting pod's chain again, which adds nothing to it when it is open."""
+        self.restarting += 1
+        self._spawn(self._restart(entry))
+
+    def cohort(self, cohort: Cohort) -> None:
+        """Start a cohort, whose members are in flight."""
+        self._metrics.cohort_pods.observe(len(cohort.members))
+        self._spawn(self._start_cohort(cohort))
+
+    def stop(self) -> None:
+        """Start nothing more."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _restart(self, entry: Entry) -> None:
+        try:
+            await self._start_pod(entry, Part.WAITING)
+        finally:
+            self.restarting -= 1
+
+    async def _start_pod(self, entry: Entry, part: Part) -> None:
+        """Start one pod; what fails several times makes room for others and is tried again later."""
+        cause = entry.cause if part is Part.IN_FLIGHT else "level"
+        failure = await self._until_accepted(
+            wanted=lambda: self._queue.get(entry.key) is entry and entry.part is part,
+            start=lambda: self._ask_for(entry, part, cause),
+            what=str(entry.key),
+            cause=cause,
+        )
+        if failure is None:
+            self._queue.started(entry)
+        else:
+            self._queue.defer(entry, LATER)
+        self._done()
+
+    async def _ask_for(self, entry: Entry, part: Part, cause: str) -> None:
+        check = self._may_sit_elsewhere(entry, part)
+        await self._attempts.start(entry.pod, cause=cause, check_queue=check)
+        if cause == UNCONFIRMED and entry.refusal is not None:
+            # The start may have joined a chain that is parked, though its record does not say so.
+            await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
+
+    async def _start_cohort(self, cohort: Cohort) -> None:
+        """Start a cohort; when that fails for good its members go back to the queue, where none of them is lost."""
+        failure = await self._until_accepted(
+            wanted=lambda: any(map(self._in_it(cohort), cohort.members)),
+            start=lambda: self._ask_for_cohort(cohort),
+            what=f"{len(cohort.members)} pods",
+            cause="cohort",
+        )
+        blamed = failure is not None and _is_of_the_input(failure)
+        for entry in filter(self._in_it(cohort), cohort.members):
+            if failure is None:
+                self._queue.started(entry)
+            else:
+                self._queue.defer(entry, LATER, alone=blamed)
+        self._done()
+
+    async def _ask_for_cohort(self, cohort: Cohort) -> None:
+        members = cohort_pods(cohort.members)
+        try:
+            await self._attempts.start_cohort(cohort.name, members, cause=cohort.cause, turn=cohort.turn)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.ALREADY_EXISTS:  # else a call before had succeeded
+                raise
+
+    def _in_it(self, cohort: Cohort) -> Callable[[Entry], bool]:
+        def in_it(entry: Entry) -> bool:
+            return self._queue.get(entry.key) is entry and entry.part is Part.IN_FLIGHT and entry.cohort == cohort.name
+
+        return in_it
+
+    async def _until_accepted(
+        self, *, wanted: Callable[[], bool], start: Callable[[], Awaitable[None]], what: str, cause: str
+    ) -> Exception | None:
+        """Try until Temporal accepts; the last failure when it never does, None as well when it is wanted no more."""
+        failure: Exception | None = None
+        for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
+            async with self._slots:
+                if not wanted():
+                    return None
+                try:
+                    await start()
+                except Exception as error:  # whatever it is, the pod must not fall out
+                    failure = error
+                    self._failed(what, error)
+                    if _is_of_the_input(error):
+                        break
+                else:
+                    self._succeeded(cause)
+                    return None
+            await asyncio.sleep(delay)
+        return failure
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._metrics.start_failures.inc()
+        if not self._failing:
+            self._failing = True
+            log.warning("starts fail, trying again what=%s error=%r", what, str(error))
+
+    def _succeeded(self, cause: str) -> None:
+        if self._failing:
+            self._failing = False
+            log.info("starts are accepted again")
+        self._metrics.attempt_starts.labels(cause).inc()
+
+    def _may_sit_elsewhere(self, entry: Entry, part: Part) -> bool:
+        """Whether the pod's open chain, if any, may sit on another tenant's task queue.
+
+        Not for a pod just seen, nor for one found unstarted that never had a tenant; any other is
+        looked at, so that no chain stays for ever where nobody polls.
+        """
+        if part is Part.WAITING:
+            return True
+        if entry.cause == "seen":
+            return False
+        return entry.cause != "take-over" or entry.refusal is not None or self._tenant_label in entry.pod.labels
+
+
+def _is_of_the_input(failure: Exception) -> bool:
+    """Whether what was to be started is at fault, so that trying again does not help."""
+    if isinstance(failure, RPCError):
+        return failure.status is RPCStatusCode.INVALID_ARGUMENT
+    return isinstance(failure, (ValueError, TypeError))
