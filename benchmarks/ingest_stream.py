@@ -191,7 +191,7 @@ class Nowhere:
 
 
 def worker(store: Any, clock: Any) -> Loops:
-    """The real loops of one worker that owns every pod, over a store; nothing of it runs yet."""
+    """The real loops of one worker over a store; nothing of it runs yet, and no pod is its own."""
     profiles, temporal = load_profiles(), Nowhere()
     loops = Loops(
         WorkerSettings(dispatching=DispatchSettings(hold=0.0)),
@@ -206,11 +206,16 @@ def worker(store: Any, clock: Any) -> Loops:
         clock=clock,
         chance=random.Random(1),
     )
-    me = f"{COMMON_POOL}/0"
-    loops.shards.update(frozenset((me,)), me)
     # Registrations decide whose the pods are, and here there are none: nobody may share out anew.
     loops.duty._share_out = lambda **_: None  # type: ignore[method-assign]
     return loops
+
+
+def serve(loops: Loops) -> None:
+    """Every pod is this worker's from now on."""
+    me = f"{COMMON_POOL}/0"
+    loops.shards.update(frozenset((me,)), me)
+    loops.intake.resharded()
 
 
 def revisions(per_revision: int, count: int) -> Iterator[range]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.control.stage import Stage, node_bytes, pod_bytes
 from wharfinger.control.changes import Changes
-from wharfinger.errors import RevisionWentBack
+from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Put
+from wharfinger.registry.store import Delete, Page, Put
 
 
 def invalid(stage: Stage, kind: str) -> float:
@@ -152,6 +153,58 @@ async def test_listed_nodes_stand_in_the_order_in_which_they_appeared() -> None:
         await stage.caught_up()
 
         assert list(stage.cache.nodes) == ["z", "a", "m", "b"]
+
+
+async def test_pods_of_the_first_list_are_started_in_the_order_in_which_they_came() -> None:
+    stage = Stage()
+    await stage.put_node("n")
+    for name in ("z", "a", "m"):
+        await stage.put_pod(name)
+    async with stage:
+        await stage.caught_up()
+
+        assert stage.attempts.names == ["z", "a", "m"]
+
+
+async def test_a_first_list_that_fails_half_way_loses_nothing_and_tells_everything_at_once() -> None:
+    """Pages are taken in as they come; what they showed is told when the list is complete, after however many tries."""
+    stage = Stage()
+    for name in ("changes", "gone", "stays", "still"):
+        await stage.put_pod(name)
+    await stage.put_node("n")
+    informer = stage.loops.informer
+    informer._page_size = 2
+    store, told = informer._store, list[Changes]()
+    plain = store.list
+
+    async def breaking(prefix: str, *, page_size: int) -> AsyncIterator[Page]:
+        store.list = plain  # type: ignore[method-assign]
+        pages = 0
+        async for page in plain(prefix, page_size=page_size):
+            yield page
+            pages += 1
+            if pages == 2:
+                assert PodKey("default", "gone") in stage.cache.pods
+                assert not told
+                await stage.store.delete(keys.pod("default", "gone"))
+                await stage.bind("changes", "n")
+                await stage.put_pod("new")
+                raise Unavailable("the connection broke")
+
+    class Witness:
+        def apply(self, changes: Changes) -> None:
+            told.append(changes)
+
+    store.list = breaking  # type: ignore[method-assign]
+    informer._subscribers.append(Witness())  # type: ignore[attr-defined]
+    async with stage:
+        await stage.caught_up()
+
+        assert told[0].listed
+        assert [change.name for change in told[0].nodes] == ["n"]
+        assert set(stage.cache.pods) == {PodKey("default", name) for name in ("changes", "stays", "still", "new")}
+        assert stage.cache.pods[PodKey("default", "changes")].node_name == "n"
+        assert stage.attempts.names == ["stays", "still", "new"]
 
 
 async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:

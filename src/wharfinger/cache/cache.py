@@ -16,6 +16,7 @@ from wharfinger.cache.assumptions import Assumption, Assumptions
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.nominations import NominatedPods
 from wharfinger.cache.progress import Progress
+from wharfinger.cache.raw_pods import RawPods
 from wharfinger.cache.versions import Versions
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -43,7 +44,7 @@ class Cache:
         self._assume_expiry = assume_expiry
         self._nodes: dict[str, Node] = {}
         self._pods: dict[PodKey, Pod] = {}
-        self._raw: dict[PodKey, bytes] = {}
+        self._raw = RawPods()
         self._assumptions = Assumptions()
         self._booking = Booking()
         self._nominated = NominatedPods()
@@ -74,9 +75,9 @@ class Cache:
             self._end(old)
         self._pods[key] = pod
         if pod.pending and raw:
-            self._raw[key] = raw
+            self._raw.put(pod, raw)
         else:
-            self._raw.pop(key, None)
+            self._raw.discard(key)
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
         self._recount(pod)
@@ -84,7 +85,7 @@ class Cache:
 
     def remove_pod(self, key: PodKey) -> None:
         """Etcd holds no pod of this key any more; an assumption of it ends too."""
-        self._raw.pop(key, None)
+        self._raw.discard(key)
         old = self._pods.pop(key, None)
         if old is not None:
             self._end(old)

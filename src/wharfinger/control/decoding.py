@@ -6,6 +6,8 @@ Apart from `control.view`, so that a long list can be decoded page by page besid
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -139,10 +141,10 @@ def _refusal(kv: KeyValue) -> Refusal:
         raise InvalidObject("it tells of a revision that was not yet: no event would ever be newer")
     return Refusal(
         attempt=record.attempt,
-        reason=record.reason,
-        rejectors=record.plugins,
+        reason=intern(record.reason),
+        rejectors=_alike(record.plugins),
         revision=record.revision,
-        message=record.message,
+        message=intern(record.message),
         workflow_id=record.workflow_id,
         run_id=record.run_id,
         parked=record.parked,
@@ -150,6 +152,12 @@ def _refusal(kv: KeyValue) -> Refusal:
         create_revision=record.create_revision,
         record_revision=kv.mod_revision,
     )
+
+
+@lru_cache(1024)
+def _alike(plugins: tuple[str, ...]) -> tuple[str, ...]:
+    """One tuple for equal ones: thousands of pods wait for the same reason."""
+    return plugins
 
 
 def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:

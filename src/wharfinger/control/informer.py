@@ -7,7 +7,8 @@
          └──────────────── compacted, or the watch was ended ◄─────────────┘
 
 All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
-then does `cache.progress` move. Objects that cannot be read are reported and stop nothing.
+then does `cache.progress` move. The first list alone fills the cache page by page: nobody looks before.
+Objects that cannot be read are reported and stop nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from wharfinger.control.backoff import delays
-from wharfinger.control.changes import Changes, Subscriber
+from wharfinger.control.changes import Changes, PodChange, Subscriber
 from wharfinger.control.decoding import Observed, observe
 from wharfinger.control.view import View
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
@@ -58,6 +59,8 @@ class Informer:
         self._page_size = page_size
         self.synced = asyncio.Event()
         """Set once the first list was taken in."""
+        self._first: Changes | None = Changes(0, listed=True)
+        """What the first list has shown so far, of which no subscriber was told; None when they were."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises `RevisionWentBack`: what we know never was, as etcd has it."""
@@ -82,15 +85,17 @@ class Informer:
         revision = 0
         async for page in self._store.list(keys.ROOT, page_size=self._page_size):
             revision, weight = page.revision, 0
+            listed: list[Observed] = []
             for kv in page.items:
                 seen.add(kv.key)
                 if self._view.unchanged(kv):
                     continue
-                _append(found, Event(kv))
+                _append(listed, Event(kv))
                 weight += len(kv.value)
                 if weight > BREATHER * WEIGHT:
                     weight = 0
                     await asyncio.sleep(0)
+            found += listed if self._first is None else self._take_early(listed, self._first)
             await asyncio.sleep(0)
         if revision < self._progress.revision:
             raise RevisionWentBack(
@@ -100,10 +105,24 @@ class Informer:
         found.sort(key=_appearance)
         for event in self._view.vanished(seen, revision):
             _append(found, event)
+        changes = self._first or Changes(revision, listed=True)
+        changes.revision = revision
         self._metrics.relists.labels(cause).inc()
         log.info("listed keys=%d changed=%d revision=%d cause=%s", len(seen), len(found), revision, cause)
-        self._apply(found, Changes(revision, listed=True))
+        self._apply(found, changes)
+        self._first = None
         self.synced.set()
+
+    def _take_early(self, listed: list[Observed], changes: Changes) -> list[Observed]:
+        """Take a page of the first list in at once, but for the nodes, which are answered.
+
+        Nobody decides before the first list is complete, so it need not be held twice, nor taken in at one stretch
+        of seconds. A try that fails leaves what it found, and the changes to tell, to the next one.
+        """
+        for observed in listed:
+            if observed.prefix != keys.NODES:
+                self._view.take(observed, changes)
+        return [observed for observed in listed if observed.prefix == keys.NODES]
 
     async def _watch(self) -> str:
         """Watch until it has to be listed again; answers why."""
@@ -138,6 +157,8 @@ class Informer:
         for observed in observations:
             self._view.take(observed, changes)
         changes.surroundings = self._view.cache.surroundings
+        if changes.listed:  # in the order of keys until now
+            changes.pods.sort(key=_age)
         for subscriber in self._subscribers:
             try:
                 subscriber.apply(changes)
@@ -152,6 +173,12 @@ class Informer:
 def _appearance(observed: Observed) -> int:
     """Nodes are to stand in the order in which they appeared: a sampling profile begins its search by it."""
     return observed.kv.create_revision
+
+
+def _age(change: PodChange) -> int:
+    """Pods that were waiting already are queued in the order in which they came."""
+    pod = change.new or change.old
+    return pod.create_revision if pod is not None else 0
 
 
 def _append(found: list[Observed], event: Event) -> None:

@@ -101,7 +101,7 @@ class View:
         new = observed.value
         if isinstance(new, Pod):
             self.cache.set_pod(new, observed.kv.value)
-            changes.pods.append(PodChange(key, old, new))
+            changes.pods.append(PodChange(new.key, old, new))
             return
         if old is None:
             return
@@ -138,6 +138,9 @@ class View:
 
     def _record(self, observed: Observed, changes: Changes) -> None:
         key = PodKey(*observed.parts)
+        pod = self.cache.pods.get(key)
+        if pod is not None:
+            key = pod.key  # equal; one for all dictionaries takes less room
         old = self.records.get(key)
         new = observed.value if isinstance(observed.value, Refusal) else None
         if new is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from sys import intern
 from typing import Any, Protocol
 
 from wharfinger.manifests.fields import boolean, mapping, mappings, text, text_map
@@ -70,7 +71,7 @@ def pod(
     spec = mapping(obj, "spec")
     status = mapping(obj, "status")
     labels = parts.labels(metadata)
-    namespace = object_namespace(metadata, default_namespace)
+    namespace = intern(object_namespace(metadata, default_namespace))
     scheduled, evicted = _conditions(status)
     group, gang = _gang(metadata, spec, labels)
     return Pod(
@@ -82,9 +83,9 @@ def pod(
         labels=labels,
         node_name=text(spec, "nodeName", SPEC),
         nominated_node_name=text(status, "nominatedNodeName", STATUS),
-        phase=text(status, "phase", STATUS),
+        phase=intern(text(status, "phase", STATUS)),
         deletion_timestamp=text(metadata, "deletionTimestamp", METADATA),
-        creation_timestamp=text(metadata, "creationTimestamp", METADATA),
+        creation_timestamp=intern(text(metadata, "creationTimestamp", METADATA)),
         start_time=text(status, "startTime", STATUS),
         disruption_target=evicted,
         controller=parts.controller(metadata),

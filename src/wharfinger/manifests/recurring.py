@@ -17,7 +17,7 @@ import orjson
 from wharfinger.manifests.pod_specs import what_is_read
 from wharfinger.manifests.pods import EACH_ANEW
 
-NUMBER = 4096
+NUMBER = 2048
 """Different parts kept of each sort; the least recently used goes."""
 SIZE = 4096
 """Bytes of JSON of a part that is kept."""

@@ -7,6 +7,7 @@ no decision can tell apart (all but name and uid are equal). A hint is asked onc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
@@ -51,37 +52,49 @@ def pod_class(pod: Pod) -> PodClass:
     )
 
 
+@dataclass(slots=True)
+class _Equals:
+    """Waiting pods of one class with the same rejectors; the class is here once, however many they are."""
+
+    rejectors: Rejectors
+    pod_class: PodClass
+    members: dict[PodKey, Entry]
+
+
 class Candidates:
     """Index of waiting pods: rejecting plugins -> class -> pods, in order of arrival."""
 
     def __init__(self) -> None:
-        self._index: dict[Rejectors, dict[PodClass, dict[PodKey, Entry]]] = {}
-        self._where: dict[PodKey, tuple[Rejectors, PodClass]] = {}
+        self._index: dict[Rejectors, dict[PodClass, _Equals]] = {}
+        self._where: dict[PodKey, _Equals] = {}
 
     def add(self, entry: Entry) -> None:
         """Index a waiting pod by its refusal (replacing what was indexed for it)."""
         self.discard(entry.key)
         rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
         group = pod_class(entry.pod)
-        self._where[entry.key] = rejectors, group
-        self._index.setdefault(rejectors, {}).setdefault(group, {})[entry.key] = entry
+        groups = self._index.setdefault(rejectors, {})
+        equals = groups.get(group)
+        if equals is None:
+            equals = groups[group] = _Equals(rejectors, group, {})
+        equals.members[entry.key] = entry
+        self._where[entry.key] = equals
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out of the index, if it is in."""
-        where = self._where.pop(key, None)
-        if where is None:
+        equals = self._where.pop(key, None)
+        if equals is None:
             return
-        rejectors, group = where
-        groups = self._index[rejectors]
-        del groups[group][key]
-        if not groups[group]:
-            del groups[group]
-        if not groups:
-            del self._index[rejectors]
+        del equals.members[key]
+        if not equals.members:
+            groups = self._index[equals.rejectors]
+            del groups[equals.pod_class]
+            if not groups:
+                del self._index[equals.rejectors]
 
     def class_of(self, key: PodKey) -> PodClass:
         """The class a waiting pod was indexed under."""
-        return self._where[key][1]
+        return self._where[key].pod_class
 
     def rejectors(self) -> list[Rejectors]:
         """The different sets of plugins that keep pods waiting; there are few, however many pods."""
@@ -89,5 +102,5 @@ class Candidates:
 
     def refused_by(self, rejectors: Rejectors) -> Iterator[list[Entry]]:
         """The pods that exactly these plugins refused, class by class."""
-        for members in list(self._index.get(rejectors, {}).values()):
-            yield list(members.values())
+        for equals in list(self._index.get(rejectors, {}).values()):
+            yield list(equals.members.values())
