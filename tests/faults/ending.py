@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.faults.history import Change
-from tests.faults.judge import Violation
+from tests.faults.judge import GROUP, MIN_AVAILABLE, Violation
 from wharfinger.contracts.names import DEFAULT_CLUSTER, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.decode import decode_pod
@@ -49,24 +49,55 @@ class End:
 
     @property
     def pending(self) -> list[Pod]:
-        """Pods of ours that ought to be placed."""
+        """Pods of ours that ought to be placed; members of a gang only once there are enough of them."""
         return [
             pod
             for pod in self.pods.values()
-            if pod.pending and not pod.scheduling_gates and pod.scheduler_name == DEFAULT_SCHEDULER
+            if pod.pending
+            and not pod.scheduling_gates
+            and pod.scheduler_name == DEFAULT_SCHEDULER
+            and len(self._members(pod)) >= least(pod)
+        ]
+
+    def _members(self, pod: Pod) -> list[Pod]:
+        """The pod's gang, itself included; a pod without one is a gang of its own."""
+        name = pod.labels.get(GROUP)
+        if not name:
+            return [pod]
+        return [
+            other
+            for other in self.pods.values()
+            if other.namespace == pod.namespace and other.labels.get(GROUP) == name and (other.pending or other.bound)
         ]
 
     def waiting_though_they_fit(self) -> list[Violation]:
-        """Decides every pending pod anew, as if nobody else came first."""
-        simulator = Simulator()
-        for obj in self._objects.values():
-            simulator.add(obj)
+        """Decides every pending pod anew, as if nobody else came first; of a gang, as many as must be bound at once."""
+        simulator = self._simulator()
         found = []
         for pod in self.pending:
+            missing = least(pod) - sum(1 for member in self._members(pod) if member.bound)
+            if missing > 1 and not self._fits_whole(pod, missing):
+                continue
             decision = simulator.decide(pod.key, preempt=False)
             if decision.node:
                 found.append(Violation("waits", 0, f"{pod.key} fits {decision.node}; record: {self._told(pod)}"))
         return found
+
+    def _fits_whole(self, pod: Pod, missing: int) -> bool:
+        """Whether so many members of the pod's gang find places one after the other."""
+        simulator = self._simulator()
+        for member in self._members(pod):
+            node = None if member.bound else simulator.decide(member.key, preempt=False).node
+            if node and missing:
+                simulator.bind(member.key, node)
+                missing -= 1
+        return not missing
+
+    def _simulator(self) -> Simulator:
+        simulator = Simulator()
+        for obj in self._objects.values():
+            simulator.add(obj)
+        return simulator
 
     def left_over(self) -> list[Violation]:
         """Records without a pod that waits."""
@@ -107,6 +138,11 @@ async def lost(pods: Sequence[Pod], client: Client) -> list[Violation]:
             status = description.status.name if description.status is not None else "unknown"
             found.append(Violation("lost", 0, f"{pod.key} has no record, and its chain is {status}"))
     return found
+
+
+def least(pod: Pod) -> int:
+    """How many members of the pod's gang are to be bound at once; 1 for a pod without one."""
+    return int(pod.labels.get(MIN_AVAILABLE, "1")) if GROUP in pod.labels else 1
 
 
 def counts(end: End) -> Mapping[str, int]:

@@ -45,6 +45,8 @@ class Plan:
     """Seconds between faults, on average."""
     longest: float = 60.0
     """Seconds of a fault, at most."""
+    stretch: float = 1.0
+    """How many times as long as usual they last."""
     only: tuple[Fault, ...] = ()
     """These faults, instead of drawn ones."""
 
@@ -52,12 +54,14 @@ class Plan:
     def schedule(self) -> tuple[Fault, ...]:
         if self.only:
             return self.only
-        return draw(self.seed, self.seconds, self.workers, every=self.every, longest=self.longest)
+        return draw(self.seed, self.seconds, self.workers, every=self.every, longest=self.longest, stretch=self.stretch)
 
 
 def plan_for_soak(seed: int) -> Plan:
-    """Rounds of different lengths, with two workers or three."""
+    """Rounds of different lengths, with two workers or three; in some, few faults last up to a minute."""
     chance = Random(f"plan {seed}")
+    if chance.random() < 0.15:
+        return Plan(seed, 100, chance.choice((2, 3)), every=8, stretch=4)
     return Plan(seed, chance.uniform(30, 75), chance.choice((2, 2, 3)), chance.uniform(1.2, 4.0))
 
 

@@ -84,8 +84,13 @@ _KINDS: dict[Kind, tuple[int, float, float]] = {
 10 s, watches after 20 s, a worker without Temporal withdraws after 10 s."""
 
 
-def draw(seed: int, seconds: float, workers: int, *, every: float = 2.5, longest: float = 60.0) -> tuple[Fault, ...]:
-    """Faults that are all over after so many seconds; on average one begins every `every` seconds."""
+def draw(
+    seed: int, seconds: float, workers: int, *, every: float = 2.5, longest: float = 60.0, stretch: float = 1.0
+) -> tuple[Fault, ...]:
+    """Faults that are all over after so many seconds; on average one begins every `every` seconds.
+
+    `longest`: no fault lasts longer; `stretch`: they last so many times as long as usual.
+    """
     chance = Random(f"faults {seed}")
     kinds, weights = list(_KINDS), [weight for weight, _, _ in _KINDS.values()]
     busy: dict[str, float] = {}
@@ -96,7 +101,7 @@ def draw(seed: int, seconds: float, workers: int, *, every: float = 2.5, longest
         _, shortest, most = _KINDS[kind]
         fault = Fault(
             round(now, 1),
-            round(min(chance.uniform(shortest, most), longest, seconds - now), 1),
+            round(min(chance.uniform(shortest, most) * stretch, longest, seconds - now), 1),
             kind,
             chance.randrange(workers),
         )

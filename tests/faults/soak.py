@@ -14,47 +14,63 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
+from tests.faults import stopped
 from tests.faults.judge import Judge
 from tests.faults.recorder import read_back
-from tests.faults.round import Plan, Result, plan_for_soak, play
+from tests.faults.round import Result, plan_for_soak, play
 from tests.faults.timeline import Timeline
 
 LOG = "history.jsonl, struck.json, schedule.txt, result.json and the logs of all processes"
 
+STOPPED = 5
+"""Last digit of the seeds whose round stops a worker in the middle of a bind."""
 SLOW = 20.0
 """Seconds to settle that are worth a line of explanation."""
+
+
+def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
+    """The round of a seed: a storm, or now and then a worker stopped for a minute in the middle of a bind."""
+    if seed % 10 == STOPPED:
+        say("a worker is stopped in the middle of a bind")
+        return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, seed=seed)
+    return play(plan_for_soak(seed), folder, say)
+
+
+def told(result: Result) -> str:
+    """A round in a line."""
+    colour = "red" if result.violations else "green"
+    return (
+        f"seed {result.seed}: {result.seconds:.0f} s, {result.faults} faults, {result.binds} binds,"
+        f" {result.revisions} revisions, {result.compactions} compactions, {result.excused} excused,"
+        f" settled in {result.settled:.0f} s, [{colour}]{len(result.violations)} violations[/]"
+    )
 
 
 def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, keep: bool = False) -> int:
     """Play rounds until the time is up; the exit code. Folders of sound rounds are removed."""
     console = Console(stderr=True)
+    say = partial(console.print, highlight=False, soft_wrap=True)
     began = time.monotonic()
     played: list[Result] = []
-    while (left := seconds - (time.monotonic() - began)) > 0 and (rounds is None or len(played) < rounds):
-        plan = plan_for_soak(seed + len(played))
-        plan = Plan(plan.seed, min(plan.seconds, max(10.0, left)), plan.workers, plan.every)
-        here = folder / f"seed-{plan.seed}"
+    while time.monotonic() - began < seconds and (rounds is None or len(played) < rounds):
+        here = folder / f"seed-{seed + len(played)}"
         here.mkdir(parents=True)
         with console.status("") as status:
-            result = play(plan, here, lambda what, seed=plan.seed: status.update(f"seed {seed}: {what}"))
+            result = play_seed(seed + len(played), here, lambda what, seed=here.name: status.update(f"{seed}: {what}"))
         played.append(result)
-        console.print(
-            f"seed {plan.seed}: {plan.workers} workers, {result.faults} faults in {plan.seconds:.0f} s,"
-            f" {result.binds} binds, {result.revisions} revisions, {result.compactions} compactions,"
-            f" settled in {result.settled:.0f} s, {result.excused} excused,"
-            f" [{'red' if result.violations else 'green'}]{len(result.violations)} violations[/]",
-            highlight=False,
-        )
+        say(told(result))
         for violation in result.violations:
-            console.print(f"  {violation}", style="red", highlight=False, markup=False)
+            say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:
-            console.print(f"  at last: {'; '.join(result.last)}", style="yellow", highlight=False, markup=False)
+            say(f"  at last: {'; '.join(result.last)}", style="yellow", highlight=False, markup=False, soft_wrap=True)
         if result.violations:
-            console.print(f"kept in {here}: {LOG}", highlight=False)
+            say(f"kept in {here}: {LOG}")
             break
         if not keep:
             shutil.rmtree(here)

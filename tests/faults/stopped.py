@@ -7,6 +7,7 @@ deleted and made again, others take the room. What was caught is let go only aft
 from __future__ import annotations
 
 import base64
+import json
 import signal
 import time
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from tests.faults.judge import Judge, Violation
 from tests.faults.proxy import Trap
 from tests.faults.recorder import Recorder
-from tests.faults.round import settle
+from tests.faults.round import Result, settle
 from tests.faults.site import LEASE_TTL, Site, WorkerSite, running
 from tests.faults.story import node, pod
 from tests.faults.timeline import Timeline
@@ -29,11 +30,9 @@ AFTER = 40
 """Pods that come once the worker goes on."""
 
 
-def play(folder: Path, *, seconds: float, answer: bool) -> list[Violation]:
-    """Stop a worker for so long in the middle of a bind; `answer`: etcd has done it and the worker does not know.
-
-    Answers what was broken.
-    """
+def play(folder: Path, *, seconds: float, answer: bool, seed: int = 0) -> Result:
+    """Stop a worker for so long in the middle of a bind; `answer`: etcd has done it and the worker does not know."""
+    began = time.monotonic()
     with running(folder, 2) as site:
         recorder = Recorder(site.etcd_url, folder / "history.jsonl")
         recorder.start()
@@ -46,13 +45,24 @@ def play(folder: Path, *, seconds: float, answer: bool) -> list[Violation]:
         finally:
             recorder.stop()
         ended = [each.process.name for each in site.workers if each.process.exit_code is not None]
+    (folder / "struck.json").write_text(json.dumps(timeline.struck))
     judge = Judge(timeline.known_since).take_all(recorder.revisions)
-    return [
+    violations = [
         *judge.violations,
         *settling.violations,
         *(Violation("record", 0, text) for text in unproven),
         *(Violation("worker", 0, f"{name} ended by itself") for name in ended),
     ]
+    return Result(
+        seed=seed,
+        faults=1,
+        revisions=recorder.read,
+        binds=judge.binds,
+        settled=settling.seconds,
+        last=settling.last,
+        seconds=round(time.monotonic() - began, 1),
+        violations=[str(violation) for violation in violations],
+    )
 
 
 def _story(site: Site, *, seconds: float, answer: bool) -> None:

@@ -10,6 +10,7 @@ from temporalio.client import Client
 from tests.conftest import TemporalServer
 from tests.faults.ending import End, lost
 from tests.faults.history import Change, state_after
+from tests.faults.judge import GROUP, MIN_AVAILABLE
 from tests.faults.story import Story, node, pod
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import PodKey
@@ -36,6 +37,18 @@ def test_a_pod_that_waits_though_it_fits() -> None:
 @pytest.mark.parametrize("spec", [{"cpu": "2"}, {"schedulingGates": [{"name": "g"}]}, {"schedulerName": "another"}])
 def test_a_pod_that_waits_for_a_reason(spec: dict[str, Any]) -> None:
     assert found(end(Story().put(node("n")).put(pod("p", **spec)), p=3)) == []
+
+
+@pytest.mark.parametrize(("room", "waiting"), [("2", 2), ("1", 0)], ids=["for both", "for one"])
+def test_a_gang_that_waits_though_all_of_it_fits(room: str, waiting: int) -> None:
+    labels = {GROUP: "g", MIN_AVAILABLE: "2"}
+    story = Story().put(node("n", cpu=room)).put(pod("p", labels=labels), pod("q", labels=labels))
+    assert found(end(story, p=3, q=3)) == ["waits"] * waiting
+
+
+def test_a_gang_that_is_not_complete_waits_for_a_reason() -> None:
+    alone = end(Story().put(node("n")).put(pod("p", labels={GROUP: "g", MIN_AVAILABLE: "2"})))
+    assert (found(alone), alone.without_record()) == ([], [])
 
 
 def test_a_record_of_a_bound_pod_and_of_one_that_is_gone() -> None:
