@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from wharfinger.framework import message
 from wharfinger.framework.adapters import FilterStep
-from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.local_table import DEAD
 from wharfinger.framework.scoring import Preference, Scores, choose, prefer, ranking
 from wharfinger.framework.search import Search, outside
 from wharfinger.framework.status import Status
 from wharfinger.model.decision import Decision, Ranked
+from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
 
 RANKED = 5
@@ -120,7 +122,7 @@ class Evaluation:
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + number
         # Sorted, so that a decision computed again elsewhere is written with the same bytes.
-        order = [*self._search.restricting, *(step.name for step in self._filters)]
+        order = [*self._search.restricting, *(step.name for step in self._filters), GANG_SCHEDULING]
         return {plugin: dict(sorted(counts[plugin].items())) for plugin in dict.fromkeys(order) if plugin in counts}
 
     @cached_property
@@ -171,6 +173,18 @@ class Evaluation:
         best_first = ranking(scores, self.snapshot, self.pod, count, self._preference)
         return tuple(self._ranked(scores, position) for position in best_first)
 
+    def totals(self) -> tuple[RowNumbers, IntColumn]:
+        """The feasible rows, and the total of each; all zero when scoring was skipped."""
+        scores = self._scores
+        if scores is None:
+            alive = self._search.alive
+            rows = np.arange(self.feasible_count) if alive is None else np.flatnonzero(alive)
+            rows = rows[: self.feasible_count]
+            return rows, np.zeros(len(rows), dtype=np.int64)
+        positions = np.flatnonzero(scores.sums > DEAD)
+        rows = positions if isinstance(scores.rows, slice) else scores.rows[positions]
+        return rows, scores.sums[positions] + scores.constant
+
     @property
     def by_preference(self) -> bool:
         """Whether preferred nodes had a say: never when at most one node is feasible."""
@@ -206,6 +220,10 @@ class Evaluation:
         if search.among is not None:
             reason = outside(search.restricting)
             for row in np.flatnonzero(~search.among).tolist():
+                refused[names[row]][reason.plugin] = reason
+        if search.domain is not None:
+            reason = search.domain.outside
+            for row in np.flatnonzero(~search.domain.rows).tolist():
                 refused[names[row]][reason.plugin] = reason
         for step in self._filters:
             if step.name in self.state.skipped_filters:

@@ -13,18 +13,22 @@ from collections.abc import Mapping, Sequence
 from wharfinger.errors import ConfigurationError
 from wharfinger.framework.interface import EventHint, Plugin, QueueingHints
 from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
 
 logger = logging.getLogger(__name__)
 
 _EVERYTHING = (EventHint(Resource.ANY, Action.ALL),)
+_OF_GANGS = (EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
+"""A gang that found no domain for all of its members; what refused them within a domain has hints of its own."""
 
 
 class HintTable:
     """The hints of all plugins of a profile, in profile order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
-        self._hints: Mapping[str, tuple[EventHint, ...]] = {plugin.name: _hints_of(plugin) for plugin in plugins}
+        hints = {plugin.name: _hints_of(plugin) for plugin in plugins}
+        self._hints: Mapping[str, tuple[EventHint, ...]] = {**hints, GANG_SCHEDULING: _OF_GANGS}
 
     def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str], *, beyond: bool = True) -> str | None:
         """The first of the rejecting plugins whose hint says to try again, None when none does.

@@ -15,6 +15,7 @@ from wharfinger.framework import interface
 from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
 from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.hints import HintTable
 from wharfinger.framework.interface import Permission, Plugin, PostFilterResult
@@ -184,15 +185,16 @@ class Profile:
         start: int = 0,
         preempt: bool = True,
         preference: Preference | None = None,
+        domain: Domain | None = None,
     ) -> Evaluation:
         """Decide for the pod: PreFilter to Score, and PostFilter when no node is feasible. Raises PluginError.
 
         `start`: of a sampling profile, where to begin: the `next_start` of the decision before. `preempt`: whether
         PostFilter is asked at all; it costs far more than the rest. `preference`: nodes that go before slightly better
-        ones; None = the best node is chosen.
+        ones; None = the best node is chosen. `domain`: only its nodes may be chosen; None = any.
         """
         state = CycleState()
-        search = self._searcher.search(state, pod, snapshot, start)
+        search = self._searcher.search(state, pod, snapshot, start, domain)
         count = search.count
         scores = self._scorer.score(state, pod, search) if count > 1 else None
         evaluation = Evaluation(pod, state, search, scores, self._filters, preference=preference)

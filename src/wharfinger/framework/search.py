@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wharfinger.framework import message
 from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn
+from wharfinger.framework.domain import Domain
 from wharfinger.framework.local_plugins import LocalClass
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unresolvable
@@ -50,12 +51,21 @@ class Search:
     """Rows refused because of the pods nominated to them."""
     among: BoolColumn | None = None
     """Rows that PreFilter left; None = all."""
+    domain: Domain | None = None
+    """The only nodes that the decision may choose among; None = all."""
     alive: BoolColumn | None = None
     """Feasible nodes by row; None = all."""
     examined: BoolColumn | None = None
     """Nodes that were looked at; None = all."""
     next_start: int = 0
     """Where the next sampling search begins."""
+
+    @property
+    def within(self) -> BoolColumn | None:
+        """Rows that may be chosen at all, whatever the filters say; None = all."""
+        if self.domain is None:
+            return self.among
+        return self.domain.rows if self.among is None else self.among & self.domain.rows
 
     @property
     def count(self) -> int:
@@ -74,7 +84,7 @@ class Search:
     @cached_property
     def first(self) -> tuple[NDArray[np.int32], Sequence[Status]]:
         """By row: the first refusal as a code in the table that comes with it; 0 = none."""
-        if not self.said and not self.pressed and self.among is None:
+        if not self.said and not self.pressed and self.among is None and self.domain is None:
             return self.codes, self.statuses
         table = list(self.statuses)
         codes = self.codes.copy()
@@ -87,6 +97,9 @@ class Search:
         if self.among is not None:
             codes[~self.among] = len(table)
             table.append(outside(self.restricting))
+        if self.domain is not None:
+            codes[~self.domain.rows] = len(table)
+            table.append(self.domain.outside)
         for row, status in self.pressed.items():
             codes[row] = len(table)
             table.append(status)

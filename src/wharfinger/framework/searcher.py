@@ -17,6 +17,7 @@ from wharfinger.framework import message, sampling
 from wharfinger.framework.adapters import FilterStep
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.domain import Domain
 from wharfinger.framework.interface import PreFilter
 from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
@@ -64,9 +65,14 @@ class Searcher:
         self._percentage = percentage
         self._scored = scored
 
-    def search(self, state: CycleState, pod: Pod, snapshot: Snapshot, start: int = 0) -> Search:
-        """Run PreFilter and Filter plugins over the snapshot. Raises PluginError."""
+    def search(
+        self, state: CycleState, pod: Pod, snapshot: Snapshot, start: int = 0, domain: Domain | None = None
+    ) -> Search:
+        """Run PreFilter and Filter plugins over the snapshot, for nodes of the domain alone. Raises PluginError."""
         search = self._begin(state, pod, snapshot)
+        if domain is not None:
+            search.domain = domain
+            search.alive = domain.rows if search.alive is None else search.alive & domain.rows
         search.next_start = start
         if search.rejection is not None:
             return search
@@ -164,13 +170,13 @@ class Searcher:
 
     def _press(self, search: Search, state: CycleState, pod: Pod) -> None:
         """Nodes with nominated pods must do with those pods too."""
-        snapshot, local = search.snapshot, search.local
+        snapshot, local, within = search.snapshot, search.local, search.within
         alone = self.looks_at_one_node(state)
         known, local.pressed = local.pressed, {}
         for name in snapshot.nominated:
             row = snapshot.index.get(name)
             others = nominated_before(pod, snapshot, name) if row is not None else ()
-            if row is None or not others or (search.among is not None and not search.among[row]):
+            if row is None or not others or (within is not None and not within[row]):
                 continue
             info = snapshot.rows[row]
             if alone:  # then nothing but the node and these pods matters, and most often neither has changed
@@ -199,9 +205,10 @@ class Searcher:
             return
         if self._percentage is not None:
             alive = np.ones(len(snapshot), dtype=np.bool_) if search.alive is None else search.alive
-            searched = len(snapshot) if search.among is None else int(search.among.sum())
+            within = search.within
+            searched = len(snapshot) if within is None else int(within.sum())
             most = sampling.wanted(searched, self._percentage) if self._scored else 1
-            sample = sampling.take(snapshot, alive, search.among, most, start)
+            sample = sampling.take(snapshot, alive, within, most, start)
             search.examined, search.alive, search.next_start = sample.examined, sample.feasible, sample.next_start
             if own is not None and not sample.examined[own]:  # it was refused first of all, and counts as examined
                 search.examined = sample.examined.copy()

@@ -38,7 +38,9 @@ class FailedSearch:
         rejection = self._search.rejection
         if rejection is not None:
             final = rejection.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-            return np.arange(0 if final else len(self.snapshot))
+            rows = np.arange(0 if final else len(self.snapshot))
+            domain = self._search.domain
+            return rows if domain is None else rows[domain.rows[rows]]
         codes, table = self._search.first
         helps = np.array([code > 0 and _resolvable(status) for code, status in enumerate(table)], dtype=np.bool_)
         return np.flatnonzero(helps[codes])

@@ -58,6 +58,30 @@ class Gang:
         return max(1, self.min_available - bound)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A gang that is to be placed."""
+
+    members: tuple[Pod, ...]
+    """To be placed, in order (see `in_order`)."""
+    required: int
+    """Of these, at least so many have to be placed together."""
+    bound: tuple[Pod, ...] = ()
+    """Members that have a node already."""
+    topology_key: str = ""
+    """All members go to nodes with one value of this label; empty = anywhere."""
+
+    @property
+    def least_priority(self) -> int:
+        """Pods may be evicted for the gang below this: below each of its members, bound ones too."""
+        return min(pod.priority for pod in (*self.members, *self.bound))
+
+
+def in_order(members: Iterable[Pod]) -> tuple[Pod, ...]:
+    """The order in which members are placed: by priority, then by age, then by name."""
+    return tuple(sorted(members, key=lambda pod: (-pod.priority, pod.create_revision, pod.name)))
+
+
 def gang_key(pod: Pod) -> GangKey | None:
     """The gang that the pod names; None for a pod of its own."""
     return GangKey(pod.namespace, pod.group) if pod.group else None
