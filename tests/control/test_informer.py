@@ -13,6 +13,7 @@ from tests.control.stage import Stage, node_bytes, pod_bytes
 from wharfinger.control.changes import Changes
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.model.pod import PodKey
+from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.registry.store import Delete, Page, Put
 
@@ -219,6 +220,40 @@ async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
 
     with pytest.raises(RevisionWentBack):
         await asyncio.wait_for(running, 5)
+
+
+@pytest.mark.parametrize("lost", ["a key", "a version known from our own transaction"])
+async def test_a_store_restored_as_documented_ends_the_loops_where_something_they_know_was_lost(lost: str) -> None:
+    """Revisions go on, so nothing else would tell: binds would compare what never was, for ever."""
+    stage = Stage()
+    await stage.put_node("a")
+    saved = await stage.store.put(keys.binding("a"), b"{}")
+    running = asyncio.create_task(stage.loops.run(asyncio.Event()))
+    await stage.until(lambda: stage.cache.bindings["a"] == saved)
+    if lost == "a key":
+        await stage.put_node("a", cpu="8")
+        await stage.until(lambda: stage.cache.nodes["a"].allocatable["cpu"] == 8000)
+    else:
+        stage.cache.bindings.set("a", saved + 1)
+    stage.store.restore(saved, bump=1000)
+
+    with pytest.raises(RevisionWentBack, match="nodes/a" if lost == "a key" else "bindings/a"):
+        await asyncio.wait_for(running, 5)
+
+
+async def test_a_store_restored_as_documented_is_followed_where_only_new_keys_were_lost() -> None:
+    async with Stage() as stage:
+        await stage.put_node("a")
+        await stage.waiting("p")
+        saved = stage.store.revision
+        await stage.put_node("lost")
+        await stage.store.delete(keys.pod("default", "p"))
+        await stage.until(lambda: stage.part("p") is None)
+        stage.store.restore(saved, bump=1000)
+        await stage.caught_up()
+
+        assert set(stage.cache.nodes) == {"a"}
+        assert stage.part("p") is Part.WAITING
 
 
 async def test_records_and_bindings_without_an_object_are_removed_when_listed() -> None:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from wharfinger.control.backoff import delays
 from wharfinger.control.changes import Changes, PodChange, Subscriber
 from wharfinger.control.decoding import Observed, observe
+from wharfinger.control.invalid import printable
 from wharfinger.control.view import View
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
 from wharfinger.registry import keys
@@ -88,6 +89,11 @@ class Informer:
             listed: list[Observed] = []
             for kv in page.items:
                 seen.add(kv.key)
+                if self._view.went_back(kv, revision):
+                    raise RevisionWentBack(
+                        f"etcd has lost what it told of {printable(kv.key)}: it was restored from a backup; "
+                        "start the workers anew"
+                    )
                 if self._view.unchanged(kv):
                     continue
                 _append(listed, Event(kv))

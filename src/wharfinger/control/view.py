@@ -49,10 +49,27 @@ class View:
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
         self.invalid = InvalidObjects(metrics)
         self._known: dict[str, tuple[int, int]] = {}
+        self._versions = {keys.BINDINGS: cache.bindings, keys.BOUND: cache.bound, keys.TERMS: cache.terms}
 
     def unchanged(self, kv: KeyValue) -> bool:
         """Whether a listed key is what we know already."""
         return self._known.get(kv.key) == (kv.create_revision, kv.mod_revision)
+
+    def went_back(self, kv: KeyValue, revision: int) -> bool:
+        """Whether a key listed at `revision` is older than it was: what we know of it, etcd has lost.
+
+        Of a version, we may know from our own transaction what the watch did not tell any more.
+        """
+        known = self._known.get(kv.key)
+        if known is not None and kv.mod_revision < known[1]:
+            return True
+        parsed = keys.parse(kv.key) if kv.key.startswith(keys.OURS) else None
+        versions = self._versions.get(parsed.prefix) if parsed is not None else None
+        return (
+            versions is not None
+            and parsed is not None
+            and kv.mod_revision < versions["/".join(parsed.parts)] <= revision
+        )
 
     def vanished(self, seen: set[str], revision: int) -> Iterator[Event]:
         """A delete for each known key that a list did not show any more."""

@@ -42,6 +42,8 @@ class Program:
     """Module whose version names a release that the Temporal SDK can download; empty = it cannot."""
     modules: str = ""
     """Folder of `tools` with its go.mod; empty = the one of its name."""
+    asked: str = "--version"
+    """How it is asked for its version."""
 
 
 ETCD = Program("etcd", r"etcd Version: (\S+)", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
@@ -67,6 +69,20 @@ TEMPORAL_SQL_TOOL = Program(
 )
 CLUSTER_PROGRAMS = (TEMPORAL_SERVER, TEMPORAL_SQL_TOOL)
 """A Temporal on PostgreSQL. After `temporal` was built, the build cache leaves little to do for them."""
+
+ETCDCTL, ETCDUTL = (
+    Program(
+        name,
+        rf"{name} version: (\S+)",
+        "go.etcd.io/etcd/server/v3",
+        f"go.etcd.io/etcd/{name}/v3",
+        modules="etcd",
+        asked="version",
+    )
+    for name in ("etcdctl", "etcdutl")
+)
+BACKUP_PROGRAMS = (ETCDCTL, ETCDUTL)
+"""Save and restore etcd; seconds to build after etcd was."""
 
 
 def locate(program: Program, progress: Progress | None = None) -> Path:
@@ -97,7 +113,7 @@ def version_of(program: Program, executable: Path) -> str | None:
     if not os.access(executable, os.X_OK):
         return None
     try:
-        answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        answer = subprocess.run([executable, program.asked], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(program.version_pattern, answer.stdout)
@@ -203,7 +219,7 @@ def _locked(path: Path, program: Program, progress: Progress) -> Iterator[None]:
 
 def main(names: Sequence[str]) -> int:
     """Make sure of the programs of these names, or of the embedded servers; the door for make."""
-    known = {program.name: program for program in (*PROGRAMS, *CLUSTER_PROGRAMS)}
+    known = {program.name: program for program in (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS)}
     if not known.keys() >= set(names):
         print(f"error: no program of ours: {', '.join(sorted(set(names) - known.keys()))}", file=sys.stderr)
         return 2

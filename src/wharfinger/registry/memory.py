@@ -119,9 +119,12 @@ class MemoryStore(Store):
         self._shared.history.compact(revision)
         self._shared.announce()
 
-    def restore(self, revision: int) -> None:
-        """Go back to an older revision, as from a backup; clients that saw more will notice."""
-        self._shared.history.restore(revision)
+    def restore(self, revision: int, *, bump: int = 0) -> None:
+        """Go back to an older revision, as from a backup; clients that saw more will notice.
+
+        `bump`: as documented, with so many revisions left out and all before compacted: watches have to list again.
+        """
+        self._shared.history.restore(revision, bump=bump)
         self._shared.announce()
 
     def advance(self, seconds: float) -> None:

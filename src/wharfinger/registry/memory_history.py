@@ -177,8 +177,11 @@ class History:
             if self._states[key] == [None]:
                 self._forget(key)
 
-    def restore(self, revision: int) -> None:
-        """Go back to an older state, as a restored backup does: what came later never was."""
+    def restore(self, revision: int, *, bump: int = 0) -> None:
+        """Go back to an older state, as a restored backup does: what came later never was.
+
+        `bump`: so many revisions are left out then, and all before them are compacted, as `etcdutl` does when asked.
+        """
         self._check(revision)
         self.revision = self.restored_to = revision
         self.restores += 1
@@ -188,6 +191,9 @@ class History:
             del since[kept:], self._states[key][kept:]
             if not since:
                 self._forget(key)
+        if bump:
+            self.revision = self.restored_to = revision + bump
+            self.compact(self.revision)
 
     def _forget(self, key: str) -> None:
         del self._states[key], self._since[key]
