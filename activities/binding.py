@@ -17,35 +17,39 @@ the tries of one pod's bind (Temporal begins the next one when the answer is lat
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from weakref import WeakValueDictionary
 
-from wharfinger.activities import across_nodes, payload
+from wharfinger.activities import across_nodes, payload, points
 from wharfinger.activities.across_nodes import AcrossNodes
-from wharfinger.activities.commit import Commit, Moved, prepare, read_failure
-from wharfinger.activities.settling import Settling
+from wharfinger.activities.commit import Commit, Moved, prepare, read_failure, together
+from wharfinger.activities.locks import Locks
+from wharfinger.activities.sending import Sending
 from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
 from wharfinger.activities.verification import LEANS, Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
-from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge, Unavailable
+from wharfinger.contracts.scheduling import (
+    BindInput,
+    BindOutcome,
+    Bound,
+    Computation,
+    Contended,
+    Gone,
+    Placed,
+    Rejected,
+)
+from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.status import Code, Status
+from wharfinger.framework.status import Status
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store, TxnResult
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
-
-log = logging.getLogger(__name__)
 
 BINDER = "DefaultBinder"
 TURNS = 5
@@ -102,7 +106,7 @@ class Bindings:
         profiles: Mapping[str, Profile],
         standings: Standings,
         verification: Verification,
-        settling: Settling,
+        sending: Sending,
         settings: BindSettings,
         metrics: Metrics,
         utc_now: Callable[[], datetime],
@@ -113,22 +117,24 @@ class Bindings:
         self._profiles = profiles
         self._verification = verification
         self._standings = standings
-        self._settling = settling
+        self._sending = sending
         self._settings = settings
         self._metrics = metrics
         self._utc_now = utc_now
         self._clock = clock
-        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
+        self.locks = Locks()
+        """Of this worker's binds."""
 
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up.
 
         Safe to run again. Raises `StoreError` (then nobody knows yet, or etcd is away) and `PluginError`.
         """
-        async with self._lock(identity_of(request)):
-            return await self._bind(request)
+        async with self.locks.of(identity_of(request)):
+            return await self.bind_locked(request)
 
-    async def _bind(self, request: BindInput) -> BindOutcome:
+    async def bind_locked(self, request: BindInput) -> BindOutcome:
+        """The same, for a caller who holds the pod's lock."""
         placed = request.placed
         life = Life(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
         found = await self._look_up(life, request)
@@ -144,9 +150,8 @@ class Bindings:
         effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
         for turn in range(TURNS):
             effort.may_wait = turn < TURNS - 1
-            async with contextlib.AsyncExitStack() as stack:
-                for namespace in sorted(effort.rules.looks_at):  # each compares what the former one rewrote
-                    await stack.enter_async_context(self._lock(keys.bound(namespace)))
+            # Each compares what the former one rewrote.
+            async with self.locks.hold(map(keys.bound, effort.rules.looks_at)):
                 outcome = await self._on_nodes(effort)
             if outcome is not None:
                 return outcome
@@ -158,7 +163,7 @@ class Bindings:
     async def _on_nodes(self, effort: Effort) -> BindOutcome | None:
         """Try the chosen node, then the runners-up; None when none is left, or to let others be bound first."""
         for node_name in candidates(effort.placed):
-            async with self._lock(node_name):
+            async with self.locks.of(node_name):
                 outcome = await self._on_node(effort, node_name)
             if isinstance(outcome, Gone):
                 effort.profile.unreserve(effort.state, effort.found.pod, effort.placed.node)
@@ -178,7 +183,9 @@ class Bindings:
                 self._cache.forget_unsent(effort.found.pod.identity)
                 return gone
             effort.rules = across_nodes.rules_of(effort.found.pod, effort.profile, self._cache.surroundings)
-            effort.lost = self._verification.refusal(effort.found.pod, node_name, effort.placed, effort.rules)
+            effort.lost = self._verification.refusal(
+                effort.found.pod, node_name, effort.placed.computation, effort.rules
+            )
             if effort.lost:
                 return None
             status = self._ask_plugins(effort, node_name)
@@ -207,13 +214,11 @@ class Bindings:
 
     def _ask_plugins(self, effort: Effort, node_name: str) -> Status:
         """PreBind and Bind: the first refusal, or success."""
-        status = effort.profile.pre_bind(effort.state, effort.found.pod, node_name)
-        if status.ok:
-            status = effort.profile.bind(effort.state, effort.found.pod, node_name)
-        if status.code is Code.ERROR:
+        try:
+            return points.ask_to_bind(effort.profile, effort.state, effort.found.pod, node_name)
+        except PluginError:
             self._forget(effort)
-            raise PluginError(status.plugin, "Bind", status.message)
-        return status
+            raise
 
     def _commit(self, effort: Effort, node: Node) -> Commit:
         return prepare(
@@ -228,48 +233,24 @@ class Bindings:
 
     async def _send(self, effort: Effort, commit: Commit) -> TxnResult | Rejected:
         """Send the transaction; no await lies between what it compares and this."""
-        pod = commit.found.pod
         try:
-            writes = commit.writes
+            transaction = together([commit])
         except InvalidObject as error:
             return self._rejected(effort, BINDER, f"pod cannot be written bound: {error}")
-        self._cache.assume(pod, commit.node.name)
-        self._cache.mark_sent(pod.identity)
         effort.tries += 1
         try:
-            answer = await self._store.txn(commit.conditions, writes, commit.reads)
+            return await self._sending.send([commit], transaction)
         except RequestTooLarge:
-            self._cache.forget(pod.identity)
             return self._rejected(effort, BINDER, TOO_LARGE.format(size=len(commit.found.raw)))
-        except Unavailable as error:
-            if error.maybe_applied:
-                self._settling.begin(pod.identity)
-            else:
-                self._cache.forget(pod.identity)
-            raise
-        except asyncio.CancelledError:
-            self._settling.begin(pod.identity)
-            raise
-        except Exception:
-            self._cache.forget(pod.identity)
-            raise
-        if not answer.succeeded:
-            self._cache.assume(pod, commit.node.name)  # it did not happen: unsent again, and the seat is kept
-        return answer
 
     def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
-        """Our own commit: the versions it compared advance together with the pod behind them, never without."""
-        pod, node_name = commit.found.pod, commit.node.name
-        if self._cache.progress.revision < answer.revision:  # else the watch has told both already, and what came then
-            self._cache.assume(pod, node_name)
-            self._cache.confirm(pod.identity, answer.revision)
-            self._cache.bindings.set(node_name, answer.revision)
-            across_nodes.advance(pod, commit.rules, self._cache, answer.revision)
-        self._count(effort)
-        self._tell_plugins(effort, node_name)
-        if node_name != effort.placed.node:
-            effort.note(f"bound to the runner-up {node_name}")
-        return Bound(node=node_name, revision=answer.revision, tries=effort.tries, notes=tuple(effort.notes))
+        self._sending.happened([commit], answer.revision)
+        took = self._clock() - effort.began
+        self.count(effort.profile.name, effort.placed.computation, took)
+        points.tell_bound(effort.profile, effort.state, commit.found.pod, commit.node.name)
+        if commit.node.name != effort.placed.node:
+            effort.note(f"bound to the runner-up {commit.node.name}")
+        return Bound(node=commit.node.name, revision=answer.revision, tries=effort.tries, notes=tuple(effort.notes))
 
     async def _caught_up(self, effort: Effort, moved: Moved) -> bool:
         """Count what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
@@ -341,25 +322,13 @@ class Bindings:
         if profile is not None:
             profile.unreserve(CycleState(placed.plugin_data), known, placed.node)
 
-    def _tell_plugins(self, effort: Effort, node_name: str) -> None:
-        """PostBind: the pod is bound whatever a plugin makes of it."""
-        try:
-            effort.profile.post_bind(effort.state, effort.found.pod, node_name)
-        except PluginError as error:
-            log.warning("%s", error)
-
-    def _count(self, effort: Effort) -> None:
-        labels = {"result": "scheduled", "profile": effort.profile.name}
-        self._metrics.schedule_attempts.labels(**labels).inc()
-        took = effort.placed.computation.micros / 1e6 + self._clock() - effort.began
-        self._metrics.attempt_duration.labels(**labels).observe(took)
-
-    def _lock(self, what: str | PodIdentity) -> asyncio.Lock:
-        """The lock of a node's binds (by its name), or of a pod's; it lives as long as somebody holds or awaits it."""
-        lock = self._locks.get(what)
-        if lock is None:
-            lock = self._locks[what] = asyncio.Lock()
-        return lock
+    def count(self, profile: str, computation: Computation, took: float, pods: int = 1) -> None:
+        """Pods were bound: what their decisions and their bind took."""
+        labels = {"result": "scheduled", "profile": profile}
+        self._metrics.schedule_attempts.labels(**labels).inc(pods)
+        duration = self._metrics.attempt_duration.labels(**labels)
+        for _ in range(pods):
+            duration.observe(computation.micros / 1e6 + took)
 
 
 def identity_of(request: BindInput) -> PodIdentity:

@@ -1,4 +1,4 @@
-"""The one transaction that binds a pod, and what its answer means.
+"""The transaction that binds a pod, or many, and what its answer means.
 
 ::
 
@@ -15,7 +15,9 @@ commit. A version that was merely read says nothing of the pods behind it: it ne
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from wharfinger.activities import across_nodes
 from wharfinger.activities.across_nodes import AcrossNodes
@@ -44,33 +46,68 @@ class Commit:
     """`<workflow id>@<run id>`, written to the pod and to the versions."""
     now: str
     """RFC 3339, UTC."""
-
-    @property
-    def writes(self) -> list[Operation]:
-        """The pod on its node; every other field of it is kept."""
-        pod = self.found.pod
-        version = json.dumps({"attempt": self.attempt, "pod": str(pod.key)}, separators=(",", ":")).encode()
-        bound = bind_pod(self.found.raw, node_name=self.node.name, attempt=self.attempt, now=self.now)
-        versions = [keys.binding(self.node.name), *across_nodes.rewritten(pod, self.rules)]
-        return [
-            Put(keys.pod(*pod.key), bound),
-            *(Put(key, version) for key in versions),
-            Delete(keys.attempt(*pod.key)),
-        ]
-
-    @property
-    def reads(self) -> list[Operation]:
-        """What is read when a compare fails: every compared key, in order."""
-        return [Get(compare.key) for compare in self.compares]
+    recorded: bool = True
+    """Whether the pod may have an attempt record, which goes."""
 
     @property
     def compares(self) -> list[Compare]:
         """The conditions on single keys: the pod's first, then the node's."""
         return [condition for condition in self.conditions if isinstance(condition, Compare)]
 
+    @property
+    def versions(self) -> list[str]:
+        """The keys whose rewriting tells others of this bind."""
+        return [keys.binding(self.node.name), *across_nodes.rewritten(self.found.pod, self.rules)]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Commits of one moment as they are sent: what they share is in it once."""
+
+    conditions: list[Condition]
+    writes: list[Operation]
+    reads: list[Operation]
+    """When a compare fails: every compared key, in the order of the conditions."""
+
+    def answer_for(self, commit: Commit, answer: TxnResult) -> TxnResult:
+        """What the answer says of one of the commits."""
+        if len(answer.reads) != len(self.reads):  # it succeeded
+            return answer
+        read = dict(zip((each.key for each in self.reads), answer.reads, strict=True))
+        reads = tuple(read[compare.key] for compare in commit.compares)
+        return TxnResult(answer.succeeded, answer.revision, reads)
+
+
+def together(commits: Sequence[Commit]) -> Transaction:
+    """One transaction of one or many commits. Raises `InvalidObject` for a pod that cannot be written."""
+    conditions = list(dict.fromkeys(chain.from_iterable(commit.conditions for commit in commits)))
+    writes: list[Operation] = []
+    versions: dict[str, Operation] = {}
+    for commit in commits:
+        pod = commit.found.pod
+        key = f"{pod.namespace}/{pod.name}"
+        bound = bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
+        writes.append(Put(keys.pod(*pod.key), bound))
+        missing = [name for name in commit.versions if name not in versions]
+        if missing:
+            version = json.dumps({"attempt": commit.attempt, "pod": key}, separators=(",", ":")).encode()
+            versions.update((name, Put(name, version)) for name in missing)
+        if commit.recorded:
+            writes.append(Delete(keys.attempt(*pod.key)))
+    reads: list[Operation] = [Get(each.key) for each in conditions if isinstance(each, Compare)]
+    return Transaction(conditions, [*writes, *versions.values()], reads)
+
 
 def prepare(
-    found: StoredPod, node: Node, rules: AcrossNodes, cache: Cache, *, tenant: str, attempt: str, now: str
+    found: StoredPod,
+    node: Node,
+    rules: AcrossNodes,
+    cache: Cache,
+    *,
+    tenant: str,
+    attempt: str,
+    now: str,
+    recorded: bool = True,
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
@@ -85,7 +122,7 @@ def prepare(
     ]
     if tenant:
         conditions.append(Compare(keys.tenant(tenant), "create", cache.tenants.get(tenant, 0)))
-    return Commit(found, node, rules, tuple(conditions), attempt, now)
+    return Commit(found, node, rules, tuple(conditions), attempt, now, recorded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,10 @@ def overlay(assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
     return tuple(told), False
 
 
-def nominated(nominations: Nominations, but: Pod) -> tuple[tuple[Nominated, ...], bool]:
+def nominated(nominations: Nominations, but: Pod | None) -> tuple[tuple[Nominated, ...], bool]:
     """The nominations that a decision for this pod reckoned with, and whether they are too many to be told."""
-    every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != but.identity)
+    own = but.identity if but is not None else None
+    every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != own)
     first = list(islice(every, OVERLAY_LIMIT + 1))
     if len(first) > OVERLAY_LIMIT:
         return (), True

@@ -179,8 +179,9 @@ class Placements:
         elif not permission.status.ok:
             profile.unreserve(state, pod, node_name)
             return self._refused_by(pod, permission.status, computation)
+        before = self._cache.node_info(node_name)
         self._cache.assume(pod, node_name, held=wait.seconds if wait is not None else 0.0)
-        self._verification.decided(pod, node_name)
+        self._verification.decided(pod, node_name, before)
         ranking, passed_over = evaluation.ranking(payload.RANKED_LIMIT), evaluation.passed_over
         return Placed(
             uid=pod.uid,

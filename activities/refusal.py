@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from wharfinger.activities import preemption
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.eviction import digest
+from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.errors import PluginError, RequestTooLarge
@@ -28,6 +29,36 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store, TxnResult
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Who sees to the pod from now on, as its record says."""
+
+    parked: bool = True
+    """Whether the workflow that records the refusal waits to be woken."""
+    urgent: bool = False
+    decided_by: str = ""
+    """`<workflow id>@<run id>` where another workflow decided than the one that waits."""
+
+
+PARKED = Chain()
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A refusal as it is written: all of it compares the pod."""
+
+    pod_key: str
+    compares: list[Compare]
+    writes: list[Operation]
+    pod: Put | None
+    """The pod with its condition; None when it says the same already."""
+
+    @property
+    def reads(self) -> list[Operation]:
+        """When a compare fails: every compared key, the pod first."""
+        return [Get(compare.key) for compare in self.compares]
 
 
 class Refusals:
@@ -51,15 +82,23 @@ class Refusals:
         self._catch_up = catch_up
         self._utc_now = utc_now
 
-    async def record(self, request: RefusalInput) -> RefusalOutcome:
+    async def record(
+        self,
+        request: RefusalInput,
+        chain: Chain = PARKED,
+        *,
+        of_gang: tuple[Victim, ...] | None = None,
+        found: StoredPod | Gone | None = None,
+    ) -> RefusalOutcome:
         """Write condition, nomination and record; Gone when the pod needs none any more.
 
         Repeated for as long as the pod changes under it: what matters is read again each time. A nomination that
         would not help any more, or that etcd has no room for, is left out, with its victims. Raises `StoreError`;
-        running it again is safe, also after an answer that was lost.
+        running it again is safe, also after an answer that was lost. `of_gang`: the victims of all members of the
+        gang that the pod is placed with; `found`: the pod as it was just read.
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
-        found = self._standings.from_cache(life) or await self._standings.read(life)
+        found = found or self._standings.from_cache(life) or await self._standings.read(life)
         if request.reserved_node:
             self._unreserve(request, found)
         nominated = True
@@ -68,10 +107,10 @@ class Refusals:
         while isinstance(found, StoredPod):
             # An assumption that an earlier step of this attempt left is of no use any more.
             self._cache.forget_unsent(found.pod.identity)
-            if request.victims and not self._makes_room(request, found.pod):
+            if request.victims and not self._makes_room(request, found.pod, of_gang):
                 request, nominated = without_nomination(request), False
             try:
-                answer = await self._write(request, found)
+                answer = await self._write(request, found, chain)
             except RequestTooLarge:
                 if not request.victims:
                     raise
@@ -105,15 +144,18 @@ class Refusals:
                 return request.model_copy(update={"victims": victims}), True
         return without_nomination(request), False
 
-    def _makes_room(self, request: RefusalInput, pod: Pod) -> bool:
-        """Whether the pod fits its nominated node as it is now, but for the victims; and no node with them."""
+    def _makes_room(self, request: RefusalInput, pod: Pod, of_gang: tuple[Victim, ...] | None) -> bool:
+        """Whether the pod fits its nominated node as it is now, but for the victims; and no node with them.
+
+        Of a gang some members may fit where they are: what counts is that all will.
+        """
         profile = self._profiles.get(pod.scheduler_name)
         snapshot = self._cache.snapshot(excluding=pod.identity)
         if profile is None or request.nominated_node not in snapshot:
             return False
-        if profile.evaluate(pod, snapshot, preempt=False).node is not None:
+        if of_gang is None and profile.evaluate(pod, snapshot, preempt=False).node is not None:
             return False  # room has come meanwhile: nobody has to leave
-        left = preemption.without(snapshot, request.nominated_node, request.victims)
+        left = preemption.without(snapshot, request.nominated_node, of_gang or request.victims)
         return profile.verify(pod, left, request.nominated_node).ok
 
     async def _caught_up_with(self, binding: KeyValue | None) -> bool:
@@ -121,17 +163,28 @@ class Refusals:
         revision = binding.mod_revision if binding is not None else 0
         return await self._cache.progress.wait_for(revision, self._catch_up)
 
-    async def _write(self, request: RefusalInput, found: StoredPod) -> TxnResult:
+    async def _write(self, request: RefusalInput, found: StoredPod, chain: Chain) -> TxnResult:
+        writing = self.writing(request, found, chain)
+        if writing.pod is not None:
+            try:
+                return await self._store.txn(writing.compares, [writing.pod, *writing.writes], writing.reads)
+            except RequestTooLarge:
+                if request.victims:
+                    raise
+                # No room for the condition in a pod of this size; the reason is kept in the record.
+        return await self._store.txn(writing.compares, writing.writes, writing.reads)
+
+    def writing(self, request: RefusalInput, found: StoredPod, chain: Chain) -> Writing:
+        """Condition, nomination and record, about the pod as it was found."""
         now = self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
         pod_key = keys.pod(request.namespace, request.name)
         compares = [Compare(pod_key, "mod", found.pod.mod_revision)]
-        record = Put(keys.attempt(request.namespace, request.name), self._record(request, found, now).to_bytes())
-        writes: list[Operation] = [record]
+        record = self._record(request, found, chain, now)
+        writes: list[Operation] = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
         if request.victims:
             key = keys.binding(request.nominated_node)
             compares.append(Compare(key, "mod", self._cache.bindings[request.nominated_node]))
             writes.append(Put(key, version(request)))
-        reads = [Get(compare.key) for compare in compares]
         value = refuse_pod(
             found.raw,
             reason=request.reason,
@@ -139,21 +192,16 @@ class Refusals:
             now=now,
             nominated_node_name=request.nominated_node or self._kept(found.pod),
         )
-        if value is not None:
-            try:
-                return await self._store.txn(compares, [Put(pod_key, value), *writes], reads)
-            except RequestTooLarge:
-                if request.victims:
-                    raise
-                # No room for the condition in a pod of this size; the reason is kept in the record.
-        return await self._store.txn(compares, writes, reads)
+        return Writing(pod_key, compares, writes, None if value is None else Put(pod_key, value))
 
     def _kept(self, pod: Pod) -> str:
         """The nomination that stays though the attempt names no node: whoever is in the way there is leaving."""
+        if not pod.nominated_node_name:
+            return ""
         leaving = preemption.leaving(pod, self._cache.snapshot(), self._utc_now())
         return pod.nominated_node_name if leaving.present else ""
 
-    def _record(self, request: RefusalInput, found: StoredPod, now: str) -> AttemptRecord:
+    def _record(self, request: RefusalInput, found: StoredPod, chain: Chain, now: str) -> AttemptRecord:
         return AttemptRecord(
             attempt=request.attempt,
             reason=request.reason,
@@ -167,6 +215,9 @@ class Refusals:
             ),
             workflow_id=request.workflow_id,
             run_id=request.run_id,
+            parked=chain.parked,
+            urgent=chain.urgent,
+            decided_by=chain.decided_by,
             create_revision=found.pod.create_revision,
             time=now,
         )

@@ -12,12 +12,15 @@ from datetime import datetime
 from temporalio import activity
 
 from wharfinger.activities.binding import Bindings
+from wharfinger.activities.cohorts import CohortActivities
 from wharfinger.activities.eviction import GRACEFUL, Evictions
 from wharfinger.activities.failures import mapped
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.refusal import Refusals
+from wharfinger.activities.sending import Sending
 from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Standings
+from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import EvictInput
@@ -56,14 +59,17 @@ class SchedulingActivities(Scheduling):
         utc_now: Callable[[], datetime],
         eviction: str = GRACEFUL,
         territory: Territory | None = None,
+        limits: Limits = STOCK,
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
 
-        `territory`: nodes that this worker prefers; None = none.
+        `territory`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
         """
+        territory = territory if territory is not None else Territory()
         standings = Standings(store=store, cache=cache, ownership=ownership)
         verification = Verification(cache=cache, profiles=profiles)
         self._settling = Settling(store=store, cache=cache)
+        sending = Sending(store=store, cache=cache, settling=self._settling)
         self._placements = Placements(
             cache=cache,
             profiles=profiles,
@@ -72,7 +78,7 @@ class SchedulingActivities(Scheduling):
             cluster=cluster,
             identity=identity,
             behind_limit=settings.behind,
-            territory=territory if territory is not None else Territory(),
+            territory=territory,
             metrics=metrics,
             utc_now=utc_now,
         )
@@ -82,7 +88,7 @@ class SchedulingActivities(Scheduling):
             profiles=profiles,
             standings=standings,
             verification=verification,
-            settling=self._settling,
+            sending=sending,
             settings=settings,
             metrics=metrics,
             utc_now=utc_now,
@@ -96,11 +102,29 @@ class SchedulingActivities(Scheduling):
             utc_now=utc_now,
         )
         self._evictions = Evictions(store=store, cache=cache, standings=standings, mode=eviction, utc_now=utc_now)
+        self.cohorts = CohortActivities(
+            store=store,
+            cache=cache,
+            profiles=profiles,
+            standings=standings,
+            verification=verification,
+            sending=sending,
+            bindings=self._bindings,
+            refusals=self._refusals,
+            cluster=cluster,
+            identity=identity,
+            settings=settings,
+            limits=limits,
+            territory=territory,
+            metrics=metrics,
+            utc_now=utc_now,
+        )
+        """Those of many pods at once; they share what is known of this worker's binds."""
 
     @property
     def all(self) -> list[Callable[..., object]]:
         """The activities, for `temporalio.worker.Worker(activities=...)`."""
-        return [self.place, self.bind, self.record_refusal, self.evict]
+        return [self.place, self.bind, self.record_refusal, self.evict, *self.cohorts.all]
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 
 from wharfinger.cache.cache import Cache
 from wharfinger.errors import StoreError
@@ -28,28 +29,38 @@ class Settling:
         self._cache = cache
         self._tasks: dict[PodIdentity, asyncio.Task[None]] = {}
 
-    def begin(self, identity: PodIdentity) -> None:
-        """The pod's transaction may or may not have happened."""
-        if identity not in self._tasks:
-            task = asyncio.create_task(self._settle(identity), name=f"settle {identity.namespace}/{identity.name}")
-            self._tasks[identity] = task
-            task.add_done_callback(lambda _: self._tasks.pop(identity, None))
+    def begin(self, identities: Sequence[PodIdentity]) -> None:
+        """The one transaction of these pods may or may not have happened."""
+        new = [identity for identity in identities if identity not in self._tasks]
+        if not new:
+            return
+        first = new[0]
+        task = asyncio.create_task(self._settle(new), name=f"settle {first.namespace}/{first.name} of {len(new)}")
+        self._tasks.update(dict.fromkeys(new, task))
+        task.add_done_callback(lambda _: self._done(new))
+
+    def _done(self, identities: Sequence[PodIdentity]) -> None:
+        for identity in identities:
+            self._tasks.pop(identity, None)
 
     async def close(self) -> None:
         """Stop asking: the process ends, and its assumptions with it."""
-        tasks = list(self._tasks.values())
+        tasks = list(dict.fromkeys(self._tasks.values()))
         for task in tasks:
             task.cancel()
         for task in tasks:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _settle(self, identity: PodIdentity) -> None:
+    async def _settle(self, identities: Sequence[PodIdentity]) -> None:
+        """Any linearizable read will do: what matters is the revision that it is answered at."""
+        first = identities[0]
         for attempt in range(10**9):
             try:
-                read = await self._store.get(keys.pod(identity.namespace, identity.name))
+                read = await self._store.get(keys.pod(first.namespace, first.name))
             except StoreError:
                 await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
             else:
-                self._cache.settle(identity, read.revision)
+                for identity in identities:
+                    self._cache.settle(identity, read.revision)
                 return

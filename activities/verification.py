@@ -13,12 +13,14 @@ not kept beyond the next pod with anti-affinity that is placed anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import Placed
+from wharfinger.contracts.scheduling import Computation
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
@@ -36,11 +38,19 @@ LEANS = "it relies on pods that are not bound yet"
 """Begins the refusal of a placement whose rules hold only if other pods are bound where this worker expects them."""
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Filling:
+    """A node to which nothing happens but our own decisions, each made with all before it."""
+
+    node: NodeInfo | None
+    """As the last of them left it."""
+
+
 class Seen(NamedTuple):
     """What a decision for a plain pod rests on."""
 
     pod: Pod
-    node: NodeInfo | None
+    filling: Filling
     nominated: tuple[Pod, ...]
     anti_affinity: int
     """Its epoch."""
@@ -57,30 +67,46 @@ class Verification:
         self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
         self._beyond = {name: any(map(sees_beyond, profile.plugins)) for name, profile in profiles.items()}
         self._decided: dict[PodIdentity, Seen] = {}
+        self._fillings: WeakValueDictionary[str, Filling] = WeakValueDictionary()
+        """By node."""
 
-    def decided(self, pod: Pod, node_name: str) -> None:
-        """The pod was found to fit that node and is assumed there, without an await in between."""
-        self._decided[pod.identity] = self._seen(pod, node_name)
+    def decided(self, pod: Pod, node_name: str, before: NodeInfo | None) -> None:
+        """The pod was found to fit that node, as it was before, and is assumed there, without an await in between."""
+        filling = self._fillings.get(node_name)
+        if filling is None or filling.node is not before:
+            filling = self._fillings[node_name] = Filling(before)
+        filling.node = self._cache.node_info(node_name)
+        self._decided[pod.identity] = self._seen(pod, node_name, filling)
         if len(self._decided) > REMEMBERED:
             del self._decided[next(iter(self._decided))]
 
-    def refusal(self, pod: Pod, node_name: str, placed: Placed, rules: AcrossNodes) -> str:
-        """Why the pod must not be bound there; empty when it may. Raises `PluginError`."""
+    def refusal(
+        self,
+        pod: Pod,
+        node_name: str,
+        computation: Computation,
+        rules: AcrossNodes,
+        together: Collection[PodIdentity] = (),
+    ) -> str:
+        """Why the pod must not be bound there; empty when it may. Raises `PluginError`.
+
+        `together`: pods that are bound in the same transaction, or not at all; its rules may rely on them.
+        """
         node = self._cache.nodes.get(node_name)
         if node is None:
             return "the node is gone"
-        if node.create_revision > placed.computation.revision:
+        if node.create_revision > computation.revision:
             return "the node was created anew since the decision"
         if self._untouched(pod, node_name, rules):
             return ""
         profile = self._profiles[pod.scheduler_name]
-        if placed.computation.profile != profile.digest:
+        if computation.profile != profile.digest:
             profile = self._room_only[pod.scheduler_name]
         only = None if self._looks_beyond(pod, rules) else node_name
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
         if status.ok and rules.leans and self._cache.assumed():
-            status = profile.verify(pod, self._cache.snapshot(confirmed=True), node_name)
+            status = profile.verify(pod, self._cache.snapshot(confirmed=True, counting=together), node_name)
             if not status.ok:
                 return f"{LEANS}: {status.message}"
         return "" if status.ok else f"{status.plugin}: {status.message}"
@@ -100,20 +126,20 @@ class Verification:
         seen = self._decided.pop(pod.identity, None)
         if seen is None or rules or self._beyond[pod.scheduler_name]:
             return False
-        now = self._seen(pod, node_name)
+        now = self._seen(pod, node_name, seen.filling)
         return (
             seen.pod is pod
-            and seen.node is not None
-            and seen.node is now.node
+            and seen.filling.node is not None
+            and seen.filling.node is self._cache.node_info(node_name)
             and seen.nominated == now.nominated
             and seen.anti_affinity == now.anti_affinity
             and seen.namespace_labels == now.namespace_labels
         )
 
-    def _seen(self, pod: Pod, node_name: str) -> Seen:
+    def _seen(self, pod: Pod, node_name: str, filling: Filling) -> Seen:
         cache = self._cache
         labels = cache.surroundings.namespace_labels(pod.namespace)
-        return Seen(pod, cache.node_info(node_name), cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
+        return Seen(pod, filling, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
 
 
 def sees_beyond(plugin: Plugin) -> bool:

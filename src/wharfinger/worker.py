@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from temporalio.client import Client
 
 from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.activities.transactions import Limits
 from wharfinger.cache.cache import Cache
 from wharfinger.client import temporal_configuration
 from wharfinger.config.load import Configuration
@@ -41,6 +42,7 @@ from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 
 def utc_now() -> datetime:
@@ -87,12 +89,13 @@ class Worker:
             utc_now=utc_now,
             eviction=settings.eviction,
             territory=territory,
+            limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
         )
         completing = Completing(clock)
         polling = worker_factory(
             client,
             task_queue=task_queue(self._cluster, settings.tenant),
-            workflows=[ScheduleAttempt],
+            workflows=[ScheduleAttempt, ScheduleCohort],
             activities=self._activities.all,
             identity=identity(),
             build_id=_release(),

@@ -13,7 +13,18 @@ from typing import Any
 import pytest
 
 from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.cohorts import (
+    BindManyInput,
+    BoundMany,
+    CohortPod,
+    PlacedMany,
+    PlaceManyInput,
+    RecordedMany,
+    RecordManyInput,
+    Turn,
+)
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import (
     BindInput,
@@ -128,6 +139,29 @@ class Hand:
         } | more
         return await self.activities.record_refusal(RefusalInput(namespace="default", name=name, **request))
 
+    async def place_many(self, *names: str, turn: Turn | None = None, **more: Any) -> PlacedMany:
+        """Decide for pods of the namespace default in this order; `more` for all of them."""
+        pods = tuple(CohortPod(**{"namespace": "default", "name": name} | more) for name in names)
+        request = PlaceManyInput(pods=pods, turn=turn, workflow_id="test/cohort/1", run_id="run-1")
+        return await self.activities.cohorts.place_many(request)
+
+    async def bind_many(self, placed: PlacedMany, **more: Any) -> BoundMany:
+        """Commit all seats of the cohort."""
+        return await self.activities.cohorts.bind_many(
+            BindManyInput(
+                seats=tuple(seat.to_commit() for seat in placed.seats),
+                computations=tuple(stretch.computation for stretch in placed.stretches),
+                **{"workflow_id": "test/cohort/1", "run_id": "run-1"} | more,
+            )
+        )
+
+    async def record_many(self, placed: PlacedMany, **more: Any) -> RecordedMany:
+        """Record all that were turned away."""
+        request = {"workflow_id": "test/cohort/1", "run_id": "run-1", "revision": 5} | more
+        return await self.activities.cohorts.record_many(
+            RecordManyInput(turned_away=placed.turned_away, reasons=placed.reasons, **request)
+        )
+
     async def seen(self) -> None:
         """Return once the watch has shown everything that is stored now."""
         assert await self.cache.progress.wait_for(self.store.revision, 5)
@@ -153,6 +187,7 @@ class World:
         eviction: str = "graceful",
         territory: Territory | None = None,
         utc_now: Callable[[], datetime] = lambda: NOW,
+        limits: Limits = STOCK,
     ) -> Hand:
         """One more worker, synced."""
         clock = [0.0]
@@ -172,6 +207,7 @@ class World:
             utc_now=utc_now,
             eviction=eviction,
             territory=territory,
+            limits=limits,
         )
         hand = Hand(name, store, cache, activities, metrics, clock, asyncio.create_task(feed(store, cache)))
         self.hands.append(hand)

@@ -163,7 +163,7 @@ class TestScore:
         nodes = snapshot(*(node(f"n{number}") for number in range(8)))
         evaluation = profile_of(Scorer("S", {f"n{number}": number for number in range(8)})).evaluate(pod(), nodes)
         assert [ranked.node for ranked in evaluation.decision.ranking] == ["n7", "n6", "n5", "n4", "n3"]
-        assert evaluation.runners_up(2) == ("n6", "n5")
+        assert tuple(evaluation.runners_up(2)) == ("n6", "n5")
         assert len(evaluation.decide().ranking) == 8
 
     def test_equal_nodes_share_the_load(self, profile_of: MakeProfile) -> None:

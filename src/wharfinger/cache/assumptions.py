@@ -45,6 +45,8 @@ class Assumptions:
     def __init__(self) -> None:
         self._held: dict[PodIdentity, _Held] = {}
         self._settling: set[PodIdentity] = set()
+        self._soonest = 0
+        """No assumption settles before this revision."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -62,6 +64,11 @@ class Assumptions:
         """Whether the pod is assumed and its transaction has gone out."""
         held = self._held.get(identity)
         return held is not None and held.sent
+
+    def is_held(self, pod: Pod, node: str) -> bool:
+        """Whether this state of the pod is assumed on that node, and nobody waits for what etcd says of it."""
+        held = self._held.get(pod.identity)
+        return held is not None and held.pod is pod and held.node == node and held.settles_at is None
 
     def put(self, pod: Pod, node: str, since: float) -> None:
         """Assume the pod on the node, for expiry since then; an earlier assumption of the same pod is replaced."""
@@ -90,6 +97,7 @@ class Assumptions:
         held = self._held.get(identity)
         if held is not None:
             held.settles_at = max(revision, held.settles_at or 0)
+            self._soonest = min(self._soonest, held.settles_at) if self._settling else held.settles_at
             self._settling.add(identity)
 
     def drop(self, identity: PodIdentity) -> bool:
@@ -99,9 +107,11 @@ class Assumptions:
 
     def settled(self, revision: int) -> tuple[PodIdentity, ...]:
         """Those whose time to settle has come, now that `revision` is applied."""
-        if not self._settling:
+        if not self._settling or revision < self._soonest:  # asked for every decision, while hundreds settle
             return ()
-        return tuple(identity for identity in self._settling if (self._held[identity].settles_at or 0) <= revision)
+        ends = {identity: self._held[identity].settles_at or 0 for identity in self._settling}
+        self._soonest = min((end for end in ends.values() if end > revision), default=0)
+        return tuple(identity for identity, end in ends.items() if end <= revision)
 
     def expired(self, before: float) -> tuple[Assumption, ...]:
         """Those assumed before that time whose transaction was never sent."""

@@ -8,7 +8,7 @@ A pod counts on the node it is bound to; else on the node it is assumed on; else
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from wharfinger.cache.anti_affinity import AntiAffinity
@@ -117,6 +117,16 @@ class Cache:
         self._recount(pod)
         self._nominated.discard(pod.key)
 
+    def assume_there(self, pod: Pod, node_name: str) -> None:
+        """Count the pod there unless it does already: then nothing about the node changes."""
+        if not self._assumptions.is_held(pod, node_name):
+            self.assume(pod, node_name)
+
+    def assume_sent(self, pod: Pod, node_name: str) -> None:
+        """Count the pod there; its transaction goes out now."""
+        self.assume_there(pod, node_name)
+        self._assumptions.mark_sent(pod.identity)
+
     def mark_sent(self, identity: PodIdentity) -> None:
         """Its transaction goes out now: from here on time does not end the assumption."""
         self._assumptions.mark_sent(identity)
@@ -169,6 +179,7 @@ class Cache:
         excluding: PodIdentity | None = None,
         without_assumed: bool = False,
         confirmed: bool = False,
+        counting: Collection[PodIdentity] = (),
         only: str | None = None,
     ) -> Snapshot:
         """The state at `progress.revision`.
@@ -177,14 +188,15 @@ class Cache:
             excluding: As if this pod were not assumed.
             without_assumed: As if no pod were assumed.
             confirmed: With no other assumed pods than those whose transactions have happened.
+            counting: With these assumed pods nevertheless.
             only: That one node alone (empty when it is not there); cheap, for verifying a placement.
         """
         self._settle()
         gone: tuple[PodIdentity, ...] = ()
         if without_assumed:
-            gone = tuple(assumption.identity for assumption in self._assumptions)
+            gone = tuple(held.identity for held in self._assumptions if held.identity not in counting)
         elif confirmed:
-            gone = self._assumptions.unconfirmed()
+            gone = tuple(identity for identity in self._assumptions.unconfirmed() if identity not in counting)
         elif excluding is not None and self._assumptions.get(excluding) is not None:
             gone = (excluding,)
         if only is not None:

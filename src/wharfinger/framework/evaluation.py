@@ -58,10 +58,13 @@ class Evaluation:
         self._filters = filters
         self._preference = preference
         self._passed_over: int | None = None
+        self._position = 0
+        """Of the chosen node among those that were scored."""
         self.node: str | None = None
         """The chosen node's name, None when no node is feasible."""
         if scores is not None:
-            self.node = self.snapshot.names[scores.row(self._choose(scores))]
+            self._position = self._choose(scores)
+            self.node = self.snapshot.names[scores.row(self._position)]
         elif self.feasible_count:
             self.node = self.snapshot.names[0 if search.alive is None else int(search.alive.argmax())]
 
@@ -200,12 +203,22 @@ class Evaluation:
     def _ranked(self, scores: Scores, position: int) -> Ranked:
         return Ranked(self.snapshot.names[scores.row(position)], scores.total(position), scores.of(position))
 
-    def runners_up(self, count: int) -> tuple[str, ...]:
-        """The next best nodes after the chosen one, best first."""
-        if self._scores is None:
-            return ()
-        positions = ranking(self._scores, self.snapshot, self.pod, count + 1, self._preference)[1:]
-        return tuple(self.snapshot.names[self._scores.row(position)] for position in positions)
+    @property
+    def chosen(self) -> Ranked | None:
+        """The chosen node with its scores; None when scoring was skipped."""
+        return None if self._scores is None else self._ranked(self._scores, self._position)
+
+    def runners_up(self, count: int) -> Mapping[str, int]:
+        """The next best nodes after the chosen one and their totals, best first."""
+        scores = self._scores
+        if scores is None:
+            return {}
+        positions = ranking(scores, self.snapshot, self.pod, count + 1, self._preference)[1:]
+        return {self.snapshot.names[scores.row(position)]: scores.total(position) for position in positions}
+
+    def refuses_as(self, other: Evaluation) -> bool:
+        """Whether nodes are surely refused for the same reasons as in the other evaluation; cheap, and often so."""
+        return self._search.refuses_as(other._search)
 
     def verdicts(self) -> Mapping[str, Mapping[str, Status]]:
         """Node -> plugin -> refusal, of *every* filter that refuses, not only the first.

@@ -74,6 +74,12 @@ class Search:
             return 0
         return len(self.snapshot) if self.alive is None else int(np.count_nonzero(self.alive))
 
+    def refuses_as(self, other: Search) -> bool:
+        """Whether it is known, without counting, that the same rows are refused for the same reasons."""
+        beyond = (each.said or each.pressed or each.rejection or each.among is not None for each in (self, other))
+        same_codes = self.codes is other.codes and self.statuses is other.statuses
+        return same_codes and self.examined is None and other.examined is None and not any(beyond)
+
     def first_refusal(self, row: int) -> Status:
         """Why that row is not feasible: the first refusal; success when it is."""
         if self.rejection is not None:

@@ -1,0 +1,122 @@
+"""What travels of a cohort's decisions: far below Temporal's 2 MiB, whatever names, reasons and data there are.
+
+Room is given out as decisions are made. What many pods share is told once; what does not fit any more is told shorter,
+and a pod for which nothing is left at all is not decided. Sizes are of the JSON, measured where a text may be any.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from wharfinger.activities import payload
+from wharfinger.cache.assumptions import Assumption
+from wharfinger.contracts.cohorts import Reasons, Seat, TurnedAway
+from wharfinger.contracts.scheduling import Assumed
+
+DECISIONS = 700_000
+"""Bytes of seats and pods turned away."""
+REASONS = 300_000
+"""Bytes of reasons as they are for single pods; then they are told in a few words."""
+OVERLAY = 100_000
+"""Bytes of assumed pods that decisions reckoned with; beyond, decisions can be made again approximately only."""
+OUTCOMES = 400_000
+"""Bytes of notes and messages of commits."""
+LEAST = 8_192
+"""Bytes that must be left for one more decision."""
+FEW_REASONS = 0
+SHORT = 200
+"""Characters of a message when there is little room."""
+_PER_ENTRY = 350
+"""Bytes of a decision beside its names: field names, numbers, punctuation."""
+_PER_NAME = 12
+
+
+class Room:
+    """Bytes left for one kind of thing."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def take(self, size: int) -> bool:
+        """Take it if it is there; whether it was."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+class CohortPayload:
+    """Of one cohort."""
+
+    def __init__(self) -> None:
+        self.reasons: list[Reasons] = []
+        """In the order of their indexes."""
+        self._known: dict[object, int] = {}
+        self._decisions = Room(DECISIONS)
+        self._reasons = Room(REASONS)
+        self._overlay = Room(OVERLAY)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further decision may be made."""
+        return self._decisions.left < LEAST
+
+    def seat(self, seat: Seat) -> Seat:
+        """The seat, with as much as there is room for."""
+        names = size(seat.namespace) + size(seat.name) + size(seat.uid) + size(seat.node)
+        fixed = _PER_ENTRY + names + (len(json.dumps(seat.plugin_data)) if seat.plugin_data else 0)
+        told = (
+            sum(map(size, seat.others)) + sum(map(size, seat.plugins)) + _PER_NAME * len((*seat.others, *seat.plugins))
+        )
+        if self._decisions.left - fixed - told < DECISIONS // 3:  # what is left is for those that follow
+            seat, told = seat.model_copy(update={"plugins": {}, "others": {}}), 0
+        self._decisions.left -= fixed + told
+        return seat
+
+    def away(self, away: TurnedAway) -> TurnedAway:
+        """The pod that was turned away."""
+        self._decisions.left -= _PER_ENTRY + size(away.namespace) + size(away.name) + size(away.uid)
+        return away
+
+    def because(
+        self, counts: Mapping[str, Mapping[str, int]], message: str = "", rejectors: tuple[str, ...] = ()
+    ) -> int:
+        """The index of these reasons; shortened where there is little room."""
+        key = (message, rejectors, tuple((plugin, tuple(reasons.items())) for plugin, reasons in counts.items()))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = len(self.reasons)
+            told = Reasons(refusals=payload.refusals(counts), rejectors=rejectors, message=payload.message(message))
+            if not self._reasons.take(_size(told)):
+                told = Reasons(
+                    refusals=payload.refusals(counts, FEW_REASONS),
+                    rejectors=rejectors,
+                    message=payload.shortened(message, SHORT),
+                )
+            self.reasons.append(told)
+        return known
+
+    def overlay(self, assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
+        """The assumed pods by name, and whether they are too many to be told."""
+        told: list[Assumed] = []
+        needed = 0
+        for one in assumed:
+            identity = one.identity
+            needed += size(identity.namespace) + size(identity.name) + size(one.node) + 60
+            if needed > self._overlay.left:
+                return (), True
+            pod = f"{identity.namespace}/{identity.name}"
+            told.append(Assumed(pod=pod, create_revision=identity.create_revision, node=one.node))
+        self._overlay.left -= needed
+        return tuple(told), False
+
+
+def size(text: str) -> int:
+    """Bytes of a text as JSON, at most."""
+    plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    return len(text) if plain else 6 * len(text)
+
+
+def _size(reasons: Reasons) -> int:
+    return len(reasons.model_dump_json().encode())

@@ -1,0 +1,120 @@
+"""The activities of a cohort: the registered class, which hands each to the part that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from temporalio import activity
+
+from wharfinger.activities.binding import Bindings
+from wharfinger.activities.binding_many import ManyBindings
+from wharfinger.activities.binding_whole import WholeBindings
+from wharfinger.activities.failures import mapped
+from wharfinger.activities.placing_many import ManyPlacements
+from wharfinger.activities.recording_many import ManyRefusals
+from wharfinger.activities.refusal import Refusals
+from wharfinger.activities.seating import Seating
+from wharfinger.activities.sending import Sending
+from wharfinger.activities.standing import Standings
+from wharfinger.activities.transactions import Limits
+from wharfinger.activities.verification import Verification
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.cohorts import (
+    BindManyInput,
+    BoundMany,
+    CohortScheduling,
+    PlacedMany,
+    PlaceManyInput,
+    RecordedMany,
+    RecordManyInput,
+)
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
+from wharfinger.registry.store import Store
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+
+class CohortActivities(CohortScheduling):
+    """Register `place_many`, `bind_many` and `record_many` of one instance with a Temporal worker."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        standings: Standings,
+        verification: Verification,
+        sending: Sending,
+        bindings: Bindings,
+        refusals: Refusals,
+        cluster: str,
+        identity: str,
+        settings: BindSettings,
+        limits: Limits,
+        territory: Territory,
+        metrics: Metrics,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        """`bindings`, `refusals`: those of single pods, which share the other parts; `limits`: etcd's."""
+        seating = Seating(
+            cache=cache, profiles=profiles, standings=standings, verification=verification, utc_now=utc_now
+        )
+        self._placements = ManyPlacements(
+            cache=cache,
+            profiles=profiles,
+            standings=standings,
+            verification=verification,
+            identity=identity,
+            behind_limit=settings.behind,
+            territory=territory,
+            metrics=metrics,
+        )
+        self._many = ManyBindings(
+            bindings=bindings,
+            seating=seating,
+            sending=sending,
+            cache=cache,
+            settings=settings,
+            limits=limits,
+            metrics=metrics,
+        )
+        self._whole = WholeBindings(
+            store=store,
+            bindings=bindings,
+            seating=seating,
+            sending=sending,
+            standings=standings,
+            cache=cache,
+            settings=settings,
+            limits=limits,
+            metrics=metrics,
+        )
+        self._refusals = ManyRefusals(
+            store=store, cache=cache, standings=standings, refusals=refusals, limits=limits, cluster=cluster
+        )
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.place_many, self.bind_many, self.record_many]
+
+    @activity.defn(name="place_many")
+    async def place_many(self, request: PlaceManyInput) -> PlacedMany:
+        """See `CohortScheduling.place_many`."""
+        with mapped():
+            return await self._placements.place(request)
+
+    @activity.defn(name="bind_many")
+    async def bind_many(self, request: BindManyInput) -> BoundMany:
+        """See `CohortScheduling.bind_many`."""
+        with mapped():
+            return await (self._whole if request.whole else self._many).bind(request)
+
+    @activity.defn(name="record_many")
+    async def record_many(self, request: RecordManyInput) -> RecordedMany:
+        """See `CohortScheduling.record_many`."""
+        with mapped():
+            return await self._refusals.record(request)

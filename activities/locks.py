@@ -1,0 +1,44 @@
+"""Locks of pods, nodes and namespaces inside one worker: what is known of them is used by one bind at a time.
+
+Whoever takes several takes them in this order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from wharfinger.model.pod import PodIdentity
+
+Kind = TypeVar("Kind", str, PodIdentity)
+
+
+class Locks:
+    """By what is locked: a pod's identity, a node's name, a key of etcd."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, what: str | PodIdentity) -> asyncio.Lock:
+        """The one lock of that; it lives as long as somebody holds or awaits it."""
+        lock = self._locks.get(what)
+        if lock is None:
+            lock = self._locks[what] = asyncio.Lock()
+        return lock
+
+    @asynccontextmanager
+    async def hold(self, several: Iterable[Kind]) -> AsyncIterator[None]:
+        """All of one kind, each once; taken in their order, so that nobody waits for one another."""
+        held: list[asyncio.Lock] = []
+        try:
+            for what in sorted(set(several)):
+                lock = self.of(what)
+                await lock.acquire()
+                held.append(lock)
+            yield
+        finally:
+            for lock in held:
+                lock.release()

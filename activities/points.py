@@ -1,0 +1,39 @@
+"""What the plugins of a profile say right before a commit, and are told after it: PreBind, Bind, PostBind."""
+
+from __future__ import annotations
+
+import logging
+
+from wharfinger.errors import PluginError
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.status import Code, Status
+from wharfinger.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+
+def ask_to_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
+    """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
+    status = profile.pre_bind(state, pod, node_name)
+    if status.ok:
+        status = profile.bind(state, pod, node_name)
+    if status.code is Code.ERROR:
+        raise PluginError(status.plugin, "Bind", status.message)
+    return status
+
+
+def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+    """PostBind: the pod is bound whatever a plugin makes of it."""
+    try:
+        profile.post_bind(state, pod, node_name)
+    except PluginError as error:
+        log.warning("%s", error)
+
+
+def tell_given_up(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+    """Unreserve: the placement is given up whatever a plugin makes of it."""
+    try:
+        profile.unreserve(state, pod, node_name)
+    except PluginError as error:
+        log.warning("%s", error)
