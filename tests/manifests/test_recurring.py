@@ -13,6 +13,7 @@ from tests.manifests.manifests import pod_manifest, raw
 from tests.manifests.test_fuzz import FULL_POD
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_pod, pod_from_mapping
+from wharfinger.manifests.recurring import Remembered
 from wharfinger.model.pod import Pod
 
 REPLACED = st.sampled_from([None, 0, 1, True, "", "x", [], {}, [{}], [1], {"a": "b"}, {"a": 1}, 2**64, "\ud800"])
@@ -94,3 +95,15 @@ def test_what_json_tells_apart_is_not_confused() -> None:
     assert isinstance(shared(yes), Pod)
     assert shared(one) == "spec.hostNetwork is neither true nor false"
     assert json.loads(raw(yes)) == yes
+
+
+def test_only_so_many_parts_are_remembered_and_those_that_recur_longest() -> None:
+    remembered = Remembered[int](10)
+    for number in range(100):
+        remembered.put(number, number)
+        if number % 4 == 0:
+            assert remembered.get(0) == 0
+
+    assert len(remembered) <= 10
+    assert remembered.get(99) == 99
+    assert remembered.get(50) is None

@@ -80,8 +80,11 @@ class Cache:
             self._raw.discard(key)
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
-        self._recount(pod)
-        self._renominate(key)
+            self._booking.count(pod, None if pod.finished else pod.node_name)
+            self._nominated.discard(key)
+        else:
+            self._recount(pod)
+            self._renominate(key)
 
     def remove_pod(self, key: PodKey) -> None:
         """Etcd holds no pod of this key any more; an assumption of it ends too."""

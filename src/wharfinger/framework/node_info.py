@@ -64,7 +64,15 @@ class NodeInfo:
             with_terms = self.pods_with_terms
             if _has_terms(older) or _has_terms(pod):
                 with_terms = tuple(each for each in pods.values() if _has_terms(each))
-            return replace(self, pods=pods, pods_with_terms=with_terms, stamp=next(_stamps))
+            return NodeInfo(
+                self.node,
+                pods,
+                self.requested,
+                self.scoring_cpu,
+                self.scoring_memory,
+                self.host_ports,
+                with_terms,
+            )
         requested = dict(self.requested)
         for resource, amount in pod.requests.items():
             requested[resource] = requested.get(resource, 0) + amount

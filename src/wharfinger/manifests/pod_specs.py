@@ -53,7 +53,7 @@ _READ_OF_LISTS = {
 def what_is_read(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The specification without what no decision reads, such as the names of volumes that an API server makes up.
 
-    `spec_fields` reads nothing else. Raises `InvalidObject` for containers and volumes that are none.
+    `fields_of` reads nothing else. Raises `InvalidObject` for containers and volumes that are none.
     """
     read = {name: spec[name] for name in _READ if name in spec}
     for part, names in _READ_OF_LISTS.items():
@@ -64,12 +64,11 @@ def what_is_read(spec: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
-def spec_fields(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of `Pod`; raises `InvalidObject`.
+def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of `Pod` that follow from `what_is_read` of its specification; raises `InvalidObject`.
 
     `namespace` and `labels`, the pod's, mean something only where there is an `affinity`.
     """
-    spec = what_is_read(spec)
     containers = mappings(spec, "containers", SPEC)
     init_containers = mappings(spec, "initContainers", SPEC)
     affinity = node_affinity(spec)

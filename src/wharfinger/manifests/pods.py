@@ -15,7 +15,7 @@ from wharfinger.manifests.metadata import (
     object_namespace,
     object_uid,
 )
-from wharfinger.manifests.pod_specs import SPEC, spec_fields
+from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
 from wharfinger.model.gang import number_of, problem_of
 from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
 
@@ -35,7 +35,7 @@ class Parts(Protocol):
         """Kind and name of the pod's controller, None for a pod of its own."""
 
     def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
-        """See `pod_specs.spec_fields`."""
+        """Arguments of `Pod` that follow from its specification (`pod_specs`)."""
 
 
 class EachAnew:
@@ -55,7 +55,7 @@ class EachAnew:
 
     def spec_fields(self, spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
         """All that follows from the specification."""
-        return spec_fields(spec, namespace, labels)
+        return fields_of(what_is_read(spec), namespace, labels)
 
 
 EACH_ANEW = EachAnew()
