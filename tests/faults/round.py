@@ -47,6 +47,8 @@ class Plan:
     """Seconds of a fault, at most."""
     stretch: float = 1.0
     """How many times as long as usual they last."""
+    cohorts: bool = True
+    """Whether workers may decide and commit many pods together."""
     only: tuple[Fault, ...] = ()
     """These faults, instead of drawn ones."""
 
@@ -56,13 +58,23 @@ class Plan:
             return self.only
         return draw(self.seed, self.seconds, self.workers, every=self.every, longest=self.longest, stretch=self.stretch)
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of every worker."""
+        return () if self.cohorts else ("--cohorts", "off")
+
 
 def plan_for_soak(seed: int) -> Plan:
-    """Rounds of different lengths, with two workers or three; in some, few faults last up to a minute."""
+    """Rounds of different lengths, with two workers or three; in some, few faults last up to a minute.
+
+    One in four has an attempt for every single pod.
+    """
     chance = Random(f"plan {seed}")
+    cohorts = chance.random() > 0.25
+    workers = chance.choice((2, 2, 3))
     if chance.random() < 0.15:
-        return Plan(seed, 100, chance.choice((2, 3)), every=8, stretch=4)
-    return Plan(seed, chance.uniform(30, 75), chance.choice((2, 2, 3)), chance.uniform(1.2, 4.0))
+        return Plan(seed, 100, workers, every=8, stretch=4, cohorts=cohorts)
+    return Plan(seed, chance.uniform(30, 75), workers, chance.uniform(1.2, 4.0), cohorts=cohorts)
 
 
 @dataclass(slots=True)
@@ -90,7 +102,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     began = time.monotonic()
     result = Result(plan.seed, faults=len(plan.schedule))
     (folder / "schedule.txt").write_text("".join(f"{fault}\n" for fault in plan.schedule))
-    with running(folder, plan.workers) as site:
+    with running(folder, plan.workers, *plan.options) as site:
         recorder = Recorder(site.etcd_url, folder / "history.jsonl")
         recorder.start()
         driver, kubelet = Driver(site.etcd_url, recorder, plan.seed), Kubelet(site.etcd_url, recorder, plan.seed)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.faults.proxy import Network, Proxy
@@ -84,7 +84,15 @@ class Process:
 class WorkerSite:
     """A worker, its ways to the servers, and its health endpoints."""
 
-    def __init__(self, index: int, folder: Path, network: Network, etcd_port: int, temporal_port: int) -> None:
+    def __init__(
+        self,
+        index: int,
+        folder: Path,
+        network: Network,
+        etcd_port: int,
+        temporal_port: int,
+        options: Sequence[str] = (),
+    ) -> None:
         self.to_etcd: Proxy = network.proxy(etcd_port)
         self.to_temporal: Proxy = network.proxy(temporal_port)
         self.health = f"http://127.0.0.1:{(port := free_port())}"
@@ -92,7 +100,7 @@ class WorkerSite:
             "--etcd", f"http://127.0.0.1:{self.to_etcd.port}",
             "--temporal", f"127.0.0.1:{self.to_temporal.port}",
             "--lease-ttl", str(LEASE_TTL),
-            "--health-port", str(port),
+            "--health-port", str(port), *options,
         ]  # fmt: skip
         self.process = Process(f"worker {index}", self._command, folder / f"worker{index}.log", self.ready)
 
@@ -110,7 +118,8 @@ class WorkerSite:
 class Site:
     """Everything that runs, on a folder of its own."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path, workers: int, options: Sequence[str] = ()) -> None:
+        """`options`: of every worker."""
         self.folder = folder
         self._network = Network()
         self._etcd = etcd.EtcdServer(binaries.locate(binaries.ETCD), folder / "etcd", free_port(), fsync=False)
@@ -120,7 +129,8 @@ class Site:
         self.etcd = Process("etcd", self._etcd.command, folder / "etcd.log", self._etcd.is_up)
         self.temporal = Process("temporal", self._temporal.command, folder / "temporal.log", self._temporal_is_up)
         self.workers = [
-            WorkerSite(index, folder, self._network, self._etcd.port, self._temporal.port) for index in range(workers)
+            WorkerSite(index, folder, self._network, self._etcd.port, self._temporal.port, options)
+            for index in range(workers)
         ]
 
     @property
@@ -153,9 +163,9 @@ class Site:
 
 
 @contextlib.contextmanager
-def running(folder: Path, workers: int) -> Iterator[Site]:
+def running(folder: Path, workers: int, *options: str) -> Iterator[Site]:
     """The processes of one round; servers are up, workers not begun."""
-    site = Site(folder, workers)
+    site = Site(folder, workers, options)
     try:
         site.start_servers()
         yield site
