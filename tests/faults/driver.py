@@ -50,7 +50,7 @@ class Driver:
             self._tolerate: 0.5,
             self._new_node: 0.25,
             self._delete_node: 0.15,
-            self._node_again: 0.2,
+            self._node_again: 0.4,
             self._grow: 0.4,
             self._shrink: 0.15,
             self._cordon: 0.4,

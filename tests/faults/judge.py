@@ -29,6 +29,8 @@ from wharfinger.model.selectors import Taint, tolerates
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+SOON = 500
+"""Revisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ class Judge:
     binds: int = 0
     excused: int = 0
     """Rules that users broke while a bind was on its way."""
+    on_new_nodes: list[tuple[Pod, Node]] = field(default_factory=list)
+    """Pods bound to a node soon after it was made again: was it decided for this life of the node (`decisions`)?"""
+    _known: set[str] = field(default_factory=set)
+    """Nodes that had a life before the present one."""
     _ours: dict[PodKey, int] = field(default_factory=dict)
     """Pods that were bound in front of us, with the life they had."""
 
@@ -66,7 +72,10 @@ class Judge:
     def take(self, revision: Revision) -> None:
         """Judge one revision."""
         bound: list[Pod] = []
-        for change in self.ledger.apply(revision):
+        before = set(self.ledger.nodes)
+        pods = self.ledger.apply(revision)
+        self._known |= before - set(self.ledger.nodes)
+        for change in pods:
             self._moved(change)
             if change.is_bind and change.after is not None and change.before is not None:
                 self._ours[change.after.key] = change.after.create_revision
@@ -101,6 +110,8 @@ class Judge:
         if node is None:
             self._say("node-there", f"{pod.key} on {pod.node_name}")
             return
+        if node.name in self._known and self.ledger.revision - node.create_revision < SOON:
+            self.on_new_nodes.append((pod, node))
         cordoned = node.unschedulable and not tolerates(pod.tolerations, CORDONED)
         if cordoned or not selected(pod, node) or not tolerated(pod, node):
             why = "cordoned" if cordoned else "tainted" if not tolerated(pod, node) else "not selected"

@@ -13,7 +13,7 @@ from random import Random
 
 from temporalio.client import Client
 
-from tests.faults import ending
+from tests.faults import decisions, ending
 from tests.faults.driver import Driver
 from tests.faults.ending import End
 from tests.faults.judge import Judge, Violation
@@ -86,6 +86,8 @@ class Result:
     revisions: int = 0
     binds: int = 0
     excused: int = 0
+    dated: int = 0
+    """Decisions for nodes that were made again, read from their histories."""
     compactions: int = 0
     beats: int = 0
     settled: float = 0.0
@@ -122,17 +124,20 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
             kubelet.stop()
             say("judging")
             unproven = recorder.prove(Gateway(site.etcd_url))
+            judge = Judge(nemesis.timeline.known_since).take_all(recorder.revisions)
+            dated = asyncio.run(decisions.outdated(judge.on_new_nodes, site.etcd_url, site.temporal_address))
         finally:
             recorder.stop()
     (folder / "struck.json").write_text(json.dumps(nemesis.timeline.struck))
-    judge = Judge(nemesis.timeline.known_since).take_all(recorder.revisions)
     result.revisions, result.binds, result.excused = recorder.read, judge.binds, judge.excused
+    result.dated = dated.read
     result.compactions, result.beats = nemesis.compactions, kubelet.beats
     result.end = dict(ending.counts(End(recorder.latest(keys.ROOT))))
     violations = [
         *(Violation("record", 0, text) for text in unproven),
         *(Violation("worker", 0, text) for text in nemesis.deaths),
         *judge.violations,
+        *dated.violations,
         *settling.violations,
     ]
     result.violations = [str(violation) for violation in violations]

@@ -33,6 +33,9 @@ STOPPED = 5
 SLOW = 20.0
 """Seconds to settle that are worth a line of explanation."""
 
+TOLD = 12
+"""Violations of a round that are printed; all of them are in its result.json."""
+
 
 def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
     """The round of a seed: a storm, or now and then a worker stopped for a minute in the middle of a bind."""
@@ -65,10 +68,16 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
             result = play_seed(seed + len(played), here, lambda what, seed=here.name: status.update(f"{seed}: {what}"))
         played.append(result)
         say(told(result))
-        for violation in result.violations:
+        for violation in result.violations[:TOLD]:
             say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:
-            say(f"  at last: {'; '.join(result.last)}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+            say(
+                f"  at last: {'; '.join(result.last[:3])}",
+                style="yellow",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
         if result.violations:
             say(f"kept in {here}: {LOG}")
             break
