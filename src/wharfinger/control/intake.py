@@ -7,6 +7,7 @@ to the `Closer`, which ends their open chains.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -55,7 +56,7 @@ class Intake:
         self._ownership = ownership
         self._shards = shards
         self._ending = ending
-        self._metrics = metrics
+        self._sli_duration = functools.cache(metrics.sli_duration.labels)
         self._clock = clock
         self._kick = kick
         self._bound = bound
@@ -128,7 +129,7 @@ class Intake:
                 self._bound(entry.pod)
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
-            self._metrics.sli_duration.labels(label).observe(self._clock() - entry.since)
+            self._sli_duration(label).observe(self._clock() - entry.since)
             by_cohort = entry.cohort and entry.part is not Part.WAITING
             if by_cohort and entry.chained and entry.refusal is not None and entry.key not in self._records:
                 self._ending.leave(entry.key, entry.refusal)

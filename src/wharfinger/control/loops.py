@@ -7,6 +7,7 @@ then who reads the queue (`Waker`), then who cleans up (`Closer`).
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import random
@@ -76,6 +77,7 @@ class Loops:
         dispatching = settings.dispatching
         self.cache = cache
         self.metrics = metrics
+        self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self.territory = territory if territory is not None else Territory()
         self.view = View(cache, metrics)
@@ -205,7 +207,7 @@ class Loops:
         self.duty.changed()
 
     def _entered(self, entry: Entry, cause: str) -> None:
-        self.metrics.queue_incoming.labels(entry.part.value, cause).inc()
+        self._incoming(entry.part.value, cause).inc()
         if entry.part is Part.WAITING:
             self.waker.arrived(entry)
 
