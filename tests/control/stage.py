@@ -28,6 +28,7 @@ from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 
 PROFILES = load_profiles()
+GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available")
 
 
 class Clock:
@@ -72,6 +73,8 @@ class RecordedAttempts:
         """Names of pods whose start and signal fail."""
         self.tries = 0
         self.cohorts: list[Cohort] = []
+        self.gangs: list[tuple[str, str, Wake | None]] = []
+        """Gang's name, cause, the wake that went with the start."""
         self.accepted: set[str] = set()
         """Names of cohorts that Temporal knows already."""
         self.losing = 0
@@ -98,8 +101,13 @@ class RecordedAttempts:
             self.losing -= 1
             raise self.error
 
-    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
-        raise NotImplementedError
+    async def start_gang(
+        self, gang: GangName, *, revision: int, cause: str, check_queue: bool, wake: Wake | None = None
+    ) -> None:
+        self.tries += 1
+        self._fail(gang.name)
+        await data_converter.encode([gang, wake])  # as a real client does
+        self.gangs.append((gang.name, cause, wake))
 
     def gang_workflow_id(self, gang: GangName) -> str:
         return gang_workflow_id("wharfinger", gang.namespace, gang.name)
@@ -224,7 +232,7 @@ class Stage:
 
     async def waiting(self, name: str, **refusal: Any) -> None:
         """A pod that was refused and waits."""
-        pod = {key: refusal.pop(key) for key in ("cpu", "priority", "labels") if key in refusal}
+        pod = {key: refusal.pop(key) for key in ("cpu", "priority", "labels", "gang") if key in refusal}
         await self.put_pod(name, **pod)
         await self.refuse(name, **refusal)
         await self.until(lambda: self.part(name) is Part.WAITING)
@@ -285,7 +293,11 @@ def pod_bytes(
     phase: str = "",
     deleted: str = "",
     scheduler: str = "",
+    gang: tuple[str, int] | None = None,
 ) -> bytes:
+    if gang is not None:
+        name_label, least_label = GANG_LABELS
+        labels = {name_label: gang[0], least_label: str(gang[1]), **(labels or {})}
     metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
     if deleted:
         metadata["deletionTimestamp"] = deleted

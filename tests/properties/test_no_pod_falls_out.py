@@ -19,6 +19,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.control.changes import Changes
 from wharfinger.control.decoding import observe
+from wharfinger.control.gangs import Gangs
 from wharfinger.control.intake import Intake
 from wharfinger.control.queueing import gate_by, order_by
 from wharfinger.control.shards import Shards
@@ -44,7 +45,9 @@ class Follower:
         self.view = View(self.cache, metrics)
         self.shards = Shards(hold=0, clock=clock)
         self.ownership = Ownership(frozenset(PROFILES), tenant)
-        self.queue = SchedulingQueue(clock=clock, gate=gate_by(PROFILES), order=order_by(PROFILES))
+        gate = gate_by(PROFILES)
+        self.gangs = Gangs(self.cache, self.ownership, gate=gate)
+        self.queue = SchedulingQueue(clock=clock, gate=gate, order=order_by(PROFILES), gang=self.gangs.placed_with)
         self.intake = Intake(
             queue=self.queue,
             cache=self.cache,
@@ -52,6 +55,7 @@ class Follower:
             ownership=self.ownership,
             shards=self.shards,
             ending=self,
+            gangs=self.gangs,
             metrics=metrics,
             clock=clock,
             kick=lambda: None,
@@ -117,6 +121,7 @@ class ClusterMachine(RuleBasedStateMachine):
         phase=st.sampled_from(["", "", "", "Succeeded"]),
         deleted=st.sampled_from(["", "", "", "2026-01-01T00:00:00Z"]),
         scheduler=st.sampled_from(["", "", "", "somebody-else"]),
+        gang=st.sampled_from([None, None, ("team", 1), ("team", 2), ("team", 3)]),
     )
     def pod_written(self, name: str, tenant: str, gated: bool, **fields: Any) -> None:
         labels = {"wharfinger.dev/tenant": tenant} if tenant else {}
@@ -147,6 +152,22 @@ class ClusterMachine(RuleBasedStateMachine):
     @rule(name=NAMES, junk=st.booleans())
     def record_gone_or_unreadable(self, name: str, junk: bool) -> None:
         self.write({keys.attempt("default", name): json.dumps([]).encode() if junk else None})
+
+    @rule(least=st.sampled_from([None, 0, 2, 4]), key=st.sampled_from([None, "zone"]))
+    def pod_group_comes_and_goes(self, least: int | None, key: str | None) -> None:
+        topology = {"topology": [{"key": key}] if key else []}
+        spec = {"minMember": least, "schedulingConstraints": topology}
+        value = None if least is None else json.dumps({"metadata": {"name": "team"}, "spec": spec}).encode()
+        self.write({keys.stored("podgroups", "default", "team"): value})
+
+    @rule(name=st.sampled_from(["common/0", "common/1", "blue/0"]), accepted=st.booleans())
+    def worker_starts_a_gang(self, name: str, accepted: bool) -> None:
+        queue = self.workers[name].queue
+        for entry in queue.pop_gang():
+            if accepted:
+                queue.started(entry)
+            else:
+                queue.defer(entry, 5)
 
     @rule(exists=st.booleans())
     def tenant_comes_and_goes(self, exists: bool) -> None:
@@ -241,13 +262,16 @@ class ClusterMachine(RuleBasedStateMachine):
                 assert sorted(ours) == sorted(key for worker in pool for key in worker.queue)
 
     @invariant()
-    def a_pod_waits_only_with_a_record_and_is_held_back_only_by_gates(self) -> None:
+    def a_pod_waits_only_with_a_record_and_is_held_back_only_by_gates_and_its_gang(self) -> None:
         for worker in self.workers.values():
+            fresh = Gangs(worker.cache, worker.ownership, gate=gate_by(PROFILES))
             for key in worker.queue:
                 entry = worker.queue.get(key)
                 assert entry is not None
-                gated = bool(worker.cache.pods[key].scheduling_gates)
-                assert (entry.part is Part.GATED) == gated
+                pod = worker.cache.pods[key]
+                held, gang = fresh.placed_with(pod)
+                assert (entry.part is Part.GATED) == bool(pod.scheduling_gates or held)
+                assert entry.gang == gang
                 if entry.part is Part.WAITING:
                     record = worker.view.records.get(key)
                     assert record is not None

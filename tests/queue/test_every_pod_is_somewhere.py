@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.queue.pods import Clock, pod, refusal
-from wharfinger.model.pod import PodKey
+from wharfinger.model.gang import GangKey
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 NAMES = st.sampled_from("abcd")
+GANG = {"a", "b"}
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -29,9 +31,16 @@ class QueueMachine(RuleBasedStateMachine):
             clock=self.clock,
             gate=lambda p: "gate" if p.scheduling_gates else "",
             alone=lambda p: p.name == "d",
+            gang=self.gang_of,
             confirm_after=30,
         )
         self.cohorts = 0
+        self.standing = "apart"
+
+    def gang_of(self, pod: Pod) -> tuple[str, GangKey | None]:
+        if pod.name not in GANG or self.standing == "apart":
+            return "", None
+        return ("too few", None) if self.standing == "held" else ("", GangKey("default", "team"))
 
     def tell(self, name: str, **fields: object) -> None:
         gates = ("gate",) if name in self.gated else ()
@@ -80,6 +89,19 @@ class QueueMachine(RuleBasedStateMachine):
     def popped(self, accepted: bool) -> None:
         entry = self.queue.pop()
         if entry is not None and accepted:
+            self.queue.started(entry)
+
+    @rule(standing=st.sampled_from(["apart", "held", "together"]))
+    def gang_stands_otherwise(self, standing: str) -> None:
+        self.standing = standing
+        for name in GANG & set(self.lives):
+            self.tell(name)
+
+    @rule(accepted=st.booleans())
+    def gang_popped(self, accepted: bool) -> None:
+        members = self.queue.pop_gang()
+        assert {entry.pod.name for entry in members} <= GANG
+        for entry in members if accepted else ():
             self.queue.started(entry)
 
     @rule(limit=st.integers(1, 4), fitting=st.sets(NAMES), accepted=st.booleans())
@@ -145,7 +167,9 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def cohorts_are_open_while_one_of_their_pods_is_in_flight(self) -> None:
         entries = [entry for entry in map(self.queue.get, self.queue) if entry and entry.part is Part.IN_FLIGHT]
-        assert self.queue.in_flight.cohorts == len({entry.cohort for entry in entries} - {""})
+        names = {entry.cohort for entry in entries} - {""}
+        assert self.queue.in_flight.gangs == len(names & {"default/team"})
+        assert self.queue.in_flight.cohorts == len(names - {"default/team"})
         assert self.queue.in_flight.alone == len([entry for entry in entries if not entry.cohort])
 
     @invariant()
@@ -165,7 +189,20 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def exactly_the_gated_pods_are_held_back(self) -> None:
-        assert {entry.pod.name for entry in self.queue.gated} == self.gated
+        held = GANG & set(self.lives) if self.standing == "held" else set()
+        assert {entry.pod.name for entry in self.queue.gated} == self.gated | held
+
+    @invariant()
+    def members_of_a_gang_that_is_placed_as_one_are_startable_as_one(self) -> None:
+        ganged = {key.name for key in self.queue if (entry := self.queue.get(key)) and entry.gang is not None}
+        assert ganged == (GANG & set(self.lives) if self.standing == "together" else set())
+        for part in Part:
+            members = self.queue.gangs.members(GangKey("default", "team"), part)
+            assert {entry.pod.name for entry in members} == {name for name in ganged if self.part_of(name) is part}
+
+    def part_of(self, name: str) -> Part | None:
+        entry = self.entry(name)
+        return entry.part if entry is not None else None
 
     @invariant()
     def every_waiting_pod_has_its_record_and_is_indexed(self) -> None:

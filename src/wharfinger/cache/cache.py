@@ -14,6 +14,7 @@ from types import MappingProxyType
 from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.cache.assumptions import Assumption, Assumptions
 from wharfinger.cache.booking import Booking
+from wharfinger.cache.gangs import GangMembers
 from wharfinger.cache.nominations import NominatedPods
 from wharfinger.cache.progress import Progress
 from wharfinger.cache.raw_pods import RawPods
@@ -54,6 +55,8 @@ class Cache:
         """Every node, by name, in the order of appearance (a live view)."""
         self.pods: Mapping[PodKey, Pod] = MappingProxyType(self._pods)
         """Every pod of the cluster, pending ones too (a live view)."""
+        self.gangs = GangMembers(self.pods)
+        """The pods of each gang."""
 
     # --- facts --------------------------------------------------------------------------------
 
@@ -80,6 +83,8 @@ class Cache:
             self._raw.discard(key)
         if pod.bound or pod.finished:
             self._assumptions.drop(pod.identity)
+        if pod.group or (old is not None and old.group):
+            self.gangs.moved(old, pod)
             self._booking.count(pod, None if pod.finished else pod.node_name)
             self._nominated.discard(key)
         else:
@@ -92,6 +97,7 @@ class Cache:
         old = self._pods.pop(key, None)
         if old is not None:
             self._end(old)
+            self.gangs.moved(old, None)
         self._nominated.discard(key)
 
     def set_surrounding(self, thing: Surrounding) -> None:

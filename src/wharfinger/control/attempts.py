@@ -90,7 +90,9 @@ class TemporalAttempts:
             rpc_timeout=RPC_TIMEOUT,
         )
 
-    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
+    async def start_gang(
+        self, gang: GangName, *, revision: int, cause: str, check_queue: bool, wake: Wake | None = None
+    ) -> None:
         """Start the gang's chain here, or join the open one; see `Starter`."""
         cohort = CohortInput(gang=gang, revision=revision, woken_by=cause, timings=self._timings or AttemptTimings())
         workflow_id = self.gang_workflow_id(gang)
@@ -107,7 +109,9 @@ class TemporalAttempts:
             task_timeout=TASK_TIMEOUT,
             search_attributes=self._attributes,
             static_summary=f"gang {gang.namespace}/{gang.name}",
-            request_eager_start=True,
+            request_eager_start=wake is None,  # it cannot go with a signal
+            start_signal=WAKE if wake is not None else None,
+            start_signal_args=[wake] if wake is not None else [],
             rpc_timeout=RPC_TIMEOUT,
         )
 

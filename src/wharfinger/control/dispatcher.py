@@ -31,6 +31,9 @@ RESTARTS = 8
 CHAINS = 16
 """Starts of chains for waiting pods without one that no record has confirmed: neither must they."""
 
+GANGS = 8
+"""Gangs started of whose members etcd has not told; more only contend with each other."""
+
 
 class Dispatcher:
     """The loop between the queue and Temporal."""
@@ -94,11 +97,21 @@ class Dispatcher:
         late = self._queue.return_overdue()
         if late:
             log.warning("attempts not confirmed by etcd in time, started again pods=%d", late)
+        self._start_gangs()
         self._form_cohorts()
         self._start_one_by_one()
+        self._start_gangs()
         for entry in self._queue.due_restarts(RESTARTS - self._starts.restarting):
             self._starts.restart(entry)
         self._start_chains()
+
+    def _start_gangs(self) -> None:
+        """Those whose turn it is: a gang goes as its first member does, after all pods that go before that one."""
+        while self._queue.in_flight.gangs < GANGS:
+            members = self._queue.pop_gang()
+            if not members:
+                break
+            self._starts.gang(members)
 
     def _form_cohorts(self) -> None:
         while size := self._forming.size(self._load(), self._clock()):

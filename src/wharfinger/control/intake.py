@@ -13,6 +13,7 @@ from typing import Protocol
 
 from wharfinger.cache.cache import Cache
 from wharfinger.control.changes import Changes
+from wharfinger.control.gangs import Gangs
 from wharfinger.control.shards import Shards
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
@@ -47,6 +48,7 @@ class Intake:
         metrics: Metrics,
         clock: Callable[[], float],
         kick: Callable[[], None],
+        gangs: Gangs,
         bound: Callable[[Pod], None] = lambda _: None,
     ) -> None:
         """`kick` is called whenever there may be something to start, `bound` when an attempt in flight was."""
@@ -59,6 +61,7 @@ class Intake:
         self._sli_duration = functools.cache(metrics.sli_duration.labels)
         self._clock = clock
         self._kick = kick
+        self._gangs = gangs
         self._bound = bound
         self._pool: dict[PodKey, None] = {}
         """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
@@ -67,6 +70,7 @@ class Intake:
         """Take in one revision's changes."""
         idle = len(self._queue) == 0
         looked_at: set[PodKey] = set()
+        regrouped = self._gangs.changed(changes)
         for change in changes.pods:
             if change.key not in looked_at:
                 looked_at.add(change.key)
@@ -74,8 +78,11 @@ class Intake:
                 self._consider(change.key, "seen" if fresh else "take-over")
         for record in changes.records:
             if record.key not in looked_at:
+                looked_at.add(record.key)
                 self._consider(record.key, "take-over")
+        self._reconsider([key for key in regrouped if key not in looked_at])
         if changes.tenants:
+            self._reconsider(self._gangs.reowned())
             self._reconsider(self._labelled())
         to_start = self._queue.active or self._queue.waiting.chainless
         if to_start or (idle and len(self._queue)):  # else it looks for what is due by itself

@@ -22,6 +22,7 @@ from wharfinger.control.closer import Closer
 from wharfinger.control.completing import Completing
 from wharfinger.control.dispatcher import Dispatcher
 from wharfinger.control.duty import Duty, Pollable
+from wharfinger.control.gangs import Gangs
 from wharfinger.control.gauges import Gauges
 from wharfinger.control.informer import Informer
 from wharfinger.control.intake import Intake
@@ -81,9 +82,12 @@ class Loops:
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self.territory = territory if territory is not None else Territory()
         self.view = View(cache, metrics)
+        gate = gate_by(profiles)
+        self.gangs = Gangs(cache, ownership, gate=gate)
         self.queue = SchedulingQueue(
             clock=clock,
-            gate=gate_by(profiles),
+            gate=gate,
+            gang=self.gangs.placed_with,
             order=order_by(profiles),
             alone=alone_by(profiles),
             confirm_after=dispatching.confirm_after,
@@ -126,6 +130,7 @@ class Loops:
             metrics=metrics,
             clock=clock,
             kick=kick,
+            gangs=self.gangs,
             bound=lambda pod: completing.bound(attempts.workflow_id(pod)) if completing is not None else None,
         )
         subscribers: list[Subscriber] = []

@@ -30,8 +30,14 @@ class CohortStarter(Protocol):
         One of that name that ran or runs already is an `RPCError` (ALREADY_EXISTS): a former call had succeeded.
         """
 
-    async def start_gang(self, gang: GangName, *, revision: int, cause: str, check_queue: bool) -> None:
-        """Start the gang's chain, or join the one that is open; otherwise as `Starter.start`."""
+    async def start_gang(
+        self, gang: GangName, *, revision: int, cause: str, check_queue: bool, wake: Wake | None = None
+    ) -> None:
+        """Start the gang's chain, or join the one that is open; otherwise as `Starter.start`.
+
+        `wake`: sent with the start, to whichever run is open then: it may be parked, or about to be, without having
+        seen all members.
+        """
 
 
 class Signaller(Protocol):

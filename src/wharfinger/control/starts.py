@@ -1,4 +1,4 @@
-"""One start each: of a pod's attempt, of a waiting pod's chain, of a cohort; tried again until Temporal accepts it.
+"""One start each: of a pod's attempt, a waiting pod's chain, a cohort, a gang; tried again until Temporal accepts it.
 
 Nothing here waits for results. What fails several times goes back to the queue, spread, so that a herd that an outage
 gathered does not come back as one.
@@ -10,14 +10,16 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.cohorts import Cohort, cohort_pods
 from wharfinger.control.signals import Attempts
+from wharfinger.model.gang import GangKey
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
 from wharfinger.telemetry import Metrics
@@ -75,6 +77,10 @@ class Starts:
         self._metrics.cohort_pods.observe(len(cohort.members))
         self._spawn(self._start_cohort(cohort))
 
+    def gang(self, members: Sequence[Entry]) -> None:
+        """Start a gang, whose members are in flight."""
+        self._spawn(self._start_gang(members))
+
     def stop(self) -> None:
         """Start nothing more."""
         for task in tuple(self._tasks):
@@ -108,21 +114,50 @@ class Starts:
 
     async def _ask_for(self, entry: Entry, part: Part, cause: str) -> None:
         check = self._may_sit_elsewhere(entry, part)
+        if entry.gang is not None:
+            if self._queue.gangs.leads(entry):  # one start for all that wait
+                gang = _named(entry.gang)
+                await self._attempts.start_gang(gang, revision=entry.pod.mod_revision, cause=cause, check_queue=check)
+            return
         await self._attempts.start(entry.pod, cause=cause, check_queue=check)
         if cause == UNCONFIRMED and entry.refusal is not None:
             # The start may have joined a chain that is parked, though its record does not say so.
             await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
 
+    async def _start_gang(self, members: Sequence[Entry]) -> None:
+        """Start a gang, or tell its open chain of members that it may not have seen."""
+        name, gang = members[0].cohort, members[0].gang
+        if gang is None:
+            return
+        cause = ", ".join(sorted({entry.cause for entry in members}))
+        check = any(self._may_sit_elsewhere(entry, Part.IN_FLIGHT) for entry in members)
+        in_it = self._in_it(name)
+
+        async def start() -> None:
+            revision = max(entry.pod.mod_revision for entry in members)
+            wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
+            await self._attempts.start_gang(_named(gang), revision=revision, cause=cause, check_queue=check, wake=wake)
+
+        failure = await self._until_accepted(
+            wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang}", cause="gang"
+        )
+        for entry in filter(in_it, members):
+            if failure is None:
+                self._queue.started(entry)
+            else:
+                self._queue.defer(entry, LATER)
+        self._done()
+
     async def _start_cohort(self, cohort: Cohort) -> None:
         """Start a cohort; when that fails for good its members go back to the queue, where none of them is lost."""
         failure = await self._until_accepted(
-            wanted=lambda: any(map(self._in_it(cohort), cohort.members)),
+            wanted=lambda: any(map(self._in_it(cohort.name), cohort.members)),
             start=lambda: self._ask_for_cohort(cohort),
             what=f"{len(cohort.members)} pods",
             cause="cohort",
         )
         blamed = failure is not None and _is_of_the_input(failure)
-        for entry in filter(self._in_it(cohort), cohort.members):
+        for entry in filter(self._in_it(cohort.name), cohort.members):
             if failure is None:
                 self._queue.started(entry)
             else:
@@ -137,9 +172,9 @@ class Starts:
             if error.status is not RPCStatusCode.ALREADY_EXISTS:  # else a call before had succeeded
                 raise
 
-    def _in_it(self, cohort: Cohort) -> Callable[[Entry], bool]:
+    def _in_it(self, name: str) -> Callable[[Entry], bool]:
         def in_it(entry: Entry) -> bool:
-            return self._queue.get(entry.key) is entry and entry.part is Part.IN_FLIGHT and entry.cohort == cohort.name
+            return self._queue.get(entry.key) is entry and entry.part is Part.IN_FLIGHT and entry.cohort == name
 
         return in_it
 
@@ -188,6 +223,10 @@ class Starts:
         if entry.cause == "seen":
             return False
         return entry.cause != "take-over" or entry.refusal is not None or self._tenant_label in entry.pod.labels
+
+
+def _named(gang: GangKey) -> GangName:
+    return GangName(namespace=gang.namespace, name=gang.name)
 
 
 def _is_of_the_input(failure: Exception) -> bool:

@@ -6,7 +6,7 @@ together what all of them say. A gang that cannot be told from it waits, and its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,6 +112,35 @@ def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gan
         return f"several topology keys are named: {', '.join(keys)}"
     least = max([group.min_count if group else 0, *(pod.gang.min_available for pod in members)])
     return Gang(key, least, keys[0] if keys else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a gang stands now."""
+
+    held: str = ""
+    """Why its members are held back, for people; empty when they are not."""
+    together: bool = False
+    """Whether its pending members are placed as one; else each by itself, as ordinary pods."""
+
+
+def standing(
+    key: GangKey,
+    members: Iterable[Pod],
+    group: PodGroup | None,
+    *,
+    gated: Callable[[Pod], bool] = lambda pod: bool(pod.scheduling_gates),
+) -> Standing:
+    """How the gang of these pods stands. `gated`: whether a pod is held back for a reason of its own."""
+    members = [pod for pod in members if counts(pod)]
+    gang = gang_of(key, members, group)
+    if isinstance(gang, str):
+        return Standing(held=f"PodGroup: {gang}")
+    bound = sum(pod.bound for pod in members)
+    waiting = sum(not pod.bound and not gated(pod) for pod in members)
+    if bound + waiting < gang.min_available and gang.together(bound):
+        return Standing(held=f"PodGroup: {bound + waiting} of {gang.min_available} members exist")
+    return Standing(together=gang.together(bound))
 
 
 def problem_of(group: str, min_available: str | None, topology_key: str) -> str:

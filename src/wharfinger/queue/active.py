@@ -24,6 +24,8 @@ class Lane(Enum):
     """By an attempt of its own only."""
     TOGETHER = "together"
     """In a cohort only: a chain of its own is parked, which a start would only join."""
+    GANG = "gang"
+    """With its gang only."""
 
 
 ONE_BY_ONE = (Lane.EITHER, Lane.ALONE)
@@ -87,6 +89,10 @@ class Active:
         lane = self._first_lane(now, lanes)
         found = self._ready[lane].first() if lane is not None else None
         return found[1] if found is not None else None
+
+    def first_of_all(self, now: float, lane: Lane) -> Entry | None:
+        """The next pod to start, if it stands in that lane; None when one of another lane goes before it."""
+        return self.first(now, (lane,)) if self._first_lane(now, Lane) is lane else None
 
     def pop(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
         """The next pod of these lanes to start, taken out; None when there is none now."""

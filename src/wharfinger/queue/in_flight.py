@@ -11,7 +11,7 @@ from wharfinger.queue.entry import Entry
 class InFlight:
     """Ordered by start, so that looking for overdue ones touches only those.
 
-    A cohort is open as long as one of its pods is in: whatever became of the others, etcd has told.
+    A cohort, or a gang, is open as long as one of its pods is in: whatever became of the others, etcd has told.
     """
 
     def __init__(self, confirm_after: float) -> None:
@@ -19,6 +19,7 @@ class InFlight:
         self._starting: dict[PodKey, Entry] = {}
         self._started: dict[PodKey, Entry] = {}
         self._cohorts: Counter[str] = Counter()
+        self._gangs: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._starting) + len(self._started)
@@ -29,19 +30,27 @@ class InFlight:
     @property
     def alone(self) -> int:
         """How many pods have an attempt of their own in flight."""
-        return len(self) - self._cohorts.total()
+        return len(self) - self._cohorts.total() - self._gangs.total()
 
     @property
     def cohorts(self) -> int:
         """How many cohorts are open."""
         return len(self._cohorts)
 
-    def add(self, entry: Entry, cohort: str = "") -> None:
-        """The pod's start is on its way, its own or its cohort's; it cannot be overdue before Temporal accepted it."""
+    @property
+    def gangs(self) -> int:
+        """How many gangs are open."""
+        return len(self._gangs)
+
+    def add(self, entry: Entry, cohort: str = "", *, gang: bool = False) -> None:
+        """The start is on its way: the pod's own, or that of its cohort or gang, which has that name.
+
+        It cannot be overdue before Temporal accepted it.
+        """
         entry.started_at, entry.cohort = None, cohort
         self._starting[entry.key] = entry
         if cohort:
-            self._cohorts[cohort] += 1
+            (self._gangs if gang else self._cohorts)[cohort] += 1
 
     def started(self, entry: Entry, now: float) -> None:
         """Temporal accepted the start: the time to confirm it begins."""
@@ -53,9 +62,10 @@ class InFlight:
         """Take the pod out, if it is in."""
         entry = self._starting.pop(key, None) or self._started.pop(key, None)
         if entry is not None and entry.cohort:
-            self._cohorts[entry.cohort] -= 1
-            if not self._cohorts[entry.cohort]:
-                del self._cohorts[entry.cohort]
+            open_ones = self._cohorts if entry.cohort in self._cohorts else self._gangs
+            open_ones[entry.cohort] -= 1
+            if not open_ones[entry.cohort]:
+                del open_ones[entry.cohort]
 
     def overdue(self, now: float) -> list[Entry]:
         """Those started so long ago that etcd should have told; oldest first. They stay in."""

@@ -24,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.active import IN_COHORTS, ONE_BY_ONE, Active, Lane, by_priority
 from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.gangs import QueuedGangs
 from wharfinger.queue.gated import Gated
 from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.waiting import Waiting
@@ -45,6 +47,11 @@ def _company(_pod: Pod) -> bool:
     return False
 
 
+def _of_no_gang(_pod: Pod) -> tuple[str, GangKey | None]:
+    """Every pod is placed by itself."""
+    return "", None
+
+
 class SchedulingQueue:
     """The facade over the four parts. Lives on one event loop; every call is synchronous."""
 
@@ -58,10 +65,12 @@ class SchedulingQueue:
         spread: Callable[[], float] = lambda: 0.5,
         order: Callable[[Pod, float], Any] = by_priority,
         alone: Callable[[Pod], bool] = _company,
+        gang: Callable[[Pod], tuple[str, GangKey | None]] = _of_no_gang,
         entered: Callable[[Entry, str], None] = _nobody,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
-        `alone`: whether a pod is never to be put into a cohort; `entered` is told of each entry that came into a
+        `alone`: whether a pod is never to be put into a cohort; `gang`: why a pod has to wait for other members of its
+        gang (empty: it does not), and the gang it is placed with; `entered` is told of each entry that came into a
         part, and why; durations in seconds.
         """
         self._clock = clock
@@ -69,8 +78,10 @@ class SchedulingQueue:
         self._restart_every = restart_every
         self._spread = spread
         self._alone = alone
+        self._gang = gang
         self._entered = entered
         self._entries: dict[PodKey, Entry] = {}
+        self.gangs = QueuedGangs()
         self.gated = Gated()
         self.active = Active(order, self._lane)
         self.in_flight = InFlight(confirm_after)
@@ -102,10 +113,11 @@ class SchedulingQueue:
         if entry is not None and entry.pod.create_revision != pod.create_revision:
             self.remove(pod.key)
             entry = None
-        gate = self._gate(pod)
+        held, gang = self._gang(pod)
+        gate = self._gate(pod) or held
         if entry is None:
-            return self._put_new(pod, refusal, gate, cause, not_before)
-        self._update(entry, pod, refusal, gate)
+            return self._put_new(pod, refusal, gate, gang, cause=cause, not_before=not_before)
+        self._update(entry, pod, refusal, gate, regrouped=self.gangs.assign(entry, gang))
         return entry
 
     def remove(self, key: PodKey) -> Entry | None:
@@ -113,6 +125,7 @@ class SchedulingQueue:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._leave(entry)
+            self.gangs.discard(entry)
         return entry
 
     # --- starting ---------------------------------------------------------------------------------
@@ -153,6 +166,22 @@ class SchedulingQueue:
             self.in_flight.add(entry, cohort)
             self._arrive(entry, Part.IN_FLIGHT, "pop_many")
             members.append(entry)
+        return members
+
+    def pop_gang(self) -> list[Entry]:
+        """The members of the next gang to start that are to be started, in flight from now on.
+
+        Nobody when there is none now, or when other pods go before it: a gang goes as its first member does.
+        """
+        first = self.active.first_of_all(self._clock(), Lane.GANG)
+        if first is None or first.gang is None:
+            return []
+        gang = first.gang
+        members = self.gangs.members(gang, Part.ACTIVE)
+        for entry in members:
+            self.active.discard(entry.key)
+            self.in_flight.add(entry, str(gang), gang=True)
+            self._arrive(entry, Part.IN_FLIGHT, "pop_gang")
         return members
 
     def started(self, entry: Entry) -> None:
@@ -198,7 +227,7 @@ class SchedulingQueue:
 
     def may_join(self, entry: Entry) -> bool:
         """Whether the pod may be placed in a cohort."""
-        return not entry.alone and not self._alone(entry.pod)
+        return not entry.alone and entry.gang is None and not self._alone(entry.pod)
 
     def return_overdue(self) -> int:
         """Make pods active again whose start etcd has not confirmed in time; how many.
@@ -225,7 +254,9 @@ class SchedulingQueue:
 
     # --- transitions ------------------------------------------------------------------------------
 
-    def _put_new(self, pod: Pod, refusal: Refusal | None, gate: str, cause: str, not_before: float) -> Entry:
+    def _put_new(
+        self, pod: Pod, refusal: Refusal | None, gate: str, gang: GangKey | None, *, cause: str, not_before: float
+    ) -> Entry:
         part = Part.GATED if gate else Part.WAITING if refusal is not None else Part.ACTIVE
         now = self._clock()
         entry = Entry(
@@ -239,17 +270,20 @@ class SchedulingQueue:
             gate=gate,
         )
         self._entries[pod.key] = entry
+        self.gangs.assign(entry, gang)
         # Taken over with a record: the chain is started again soon, whoever holds it.
         self._enter(entry, part, cause, restart_at=not_before, hold=not_before)
         return entry
 
-    def _update(self, entry: Entry, pod: Pod, refusal: Refusal | None, gate: str) -> None:
+    def _update(self, entry: Entry, pod: Pod, refusal: Refusal | None, gate: str, *, regrouped: bool) -> None:
         known, old = entry.record_revision, entry.pod
         entry.refusal, entry.gate = refusal, gate
         if gate or entry.part is Part.GATED:
             entry.pod = pod
             if not gate:
-                self._move(entry, Part.ACTIVE if refusal is None else Part.WAITING, "gates gone")
+                # A gang's chain has ended when it found too few members: it is started anew, all of them together.
+                waits = refusal is not None and entry.gang is None
+                self._move(entry, Part.WAITING if waits else Part.ACTIVE, "gates gone")
             elif entry.part is not Part.GATED:
                 self._move(entry, Part.GATED, "gated")
             return
@@ -262,7 +296,7 @@ class SchedulingQueue:
             self._move(entry, Part.ACTIVE, "record gone")
         else:
             entry.pod = pod
-            if pod != old:
+            if pod != old or regrouped:
                 self._refresh(entry)
 
     def _refresh(self, entry: Entry) -> None:
@@ -296,6 +330,8 @@ class SchedulingQueue:
             self.active.add(entry, self._clock())
 
     def _lane(self, entry: Entry) -> Lane:
+        if entry.gang is not None:
+            return Lane.GANG
         if entry.together:
             return Lane.TOGETHER
         return Lane.EITHER if self.may_join(entry) else Lane.ALONE

@@ -1,0 +1,47 @@
+"""The queued members of each gang that is placed as one: they are started together, and woken by one signal."""
+
+from __future__ import annotations
+
+from wharfinger.model.gang import GangKey
+from wharfinger.model.pod import PodKey
+from wharfinger.queue.entry import Entry, Part
+
+
+class QueuedGangs:
+    """Entries by gang, whichever part of the queue they are in."""
+
+    def __init__(self) -> None:
+        self._members: dict[GangKey, dict[PodKey, Entry]] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def assign(self, entry: Entry, gang: GangKey | None) -> bool:
+        """The pod is placed with this gang from now on, or by itself; whether that is something new."""
+        if entry.gang == gang:
+            return False
+        self.discard(entry)
+        entry.gang = gang
+        if gang is not None:
+            entry.together = False
+            self._members.setdefault(gang, {})[entry.key] = entry
+        return True
+
+    def discard(self, entry: Entry) -> None:
+        """The entry is of no gang any more."""
+        if entry.gang is None:
+            return
+        members = self._members[entry.gang]
+        del members[entry.key]
+        if not members:
+            del self._members[entry.gang]
+        entry.gang = None
+
+    def members(self, gang: GangKey, part: Part) -> list[Entry]:
+        """The gang's entries in that part, sorted by name."""
+        found = [entry for entry in self._members.get(gang, {}).values() if entry.part is part]
+        return sorted(found, key=lambda entry: entry.key)
+
+    def leads(self, entry: Entry) -> bool:
+        """Whether the entry stands for its gang among those in the same part: one of them does, whoever is asked."""
+        return entry.gang is None or self.members(entry.gang, entry.part)[0] is entry
