@@ -229,8 +229,10 @@ class Cache:
 
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
-        rows = self.snapshot(without_assumed=True).rows
-        return tuple(sorted(info.node.name for info in rows if any(info.free(each) < 0 for each in info.requested)))
+        full = [info.node.name for info in self.snapshot().rows if _overfull(info)]
+        assumed = tuple(assumption.identity for assumption in self._assumptions) if full else ()
+        alone = [self._booking.single(name, self.progress.revision, assumed) for name in full]
+        return tuple(sorted(info.node.name for snapshot in alone for info in snapshot.rows if _overfull(info)))
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -269,3 +271,9 @@ class Cache:
     def _settle(self) -> None:
         for identity in self._assumptions.settled(self.progress.revision):
             self._drop(identity)
+
+
+def _overfull(info: NodeInfo) -> bool:
+    """Whether the pods that count on the node need more than it offers; asked of every node every second."""
+    offered = info.node.allocatable
+    return any(amount > offered.get(resource, 0) for resource, amount in info.requested.items())
