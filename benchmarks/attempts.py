@@ -124,9 +124,10 @@ async def bare(temporal: str, workflows: int, lone: int) -> Measured:
     return Measured(**json.loads(said))
 
 
-async def measure(servers: Servers, folder: Path, nodes: int, pods: int) -> dict[str, Any]:
+async def measure(servers: Servers, folder: Path, nodes: int, pods: int, temporal: str = "") -> dict[str, Any]:
     """Both in turn on one server, so that what else the machine does falls on both."""
-    settings = DevSettings(folder, 1, free_port(), free_port(), free_port(), free_port())
+    ports = (free_port(), free_port(), free_port(), free_port())
+    settings = DevSettings(folder, 1, *ports, temporal_address=temporal)
     plain, ours, share = [], [], -(-pods // ROUNDS)
     async with (
         running(settings, servers, say=say) as tree,
@@ -168,11 +169,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=1000, help="nodes in the cluster (1000)")
     parser.add_argument("--pods", type=int, default=2000, help="pods, and bare workflows (2000)")
+    parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     given = parser.parse_args()
     servers = prepare(progress_for(sys.stderr))
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
     try:
-        figures = uvloop.run(measure(servers, folder, given.nodes, given.pods))
+        figures = uvloop.run(measure(servers, folder, given.nodes, given.pods, given.temporal))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(figures), flush=True)

@@ -8,6 +8,11 @@ once, and no node overcommitted.
     python benchmarks/throughput.py --nodes 5000 --pods 20000
     python benchmarks/throughput.py --nodes 5000 --pods 20000 --mode both --single-pods 2000
     python benchmarks/throughput.py --nodes 5000 --pods 12000 --rate 200     latency of a steady stream
+
+On a Temporal that runs already, with the CPU of its processes (`python -m tests.integration.temporal_cluster` starts
+one on PostgreSQL and prints these options):
+
+    python benchmarks/throughput.py --mode single --pods 2000 --temporal 127.0.0.1:7233 --part temporal=PID ...
 """
 
 from __future__ import annotations
@@ -125,12 +130,13 @@ async def steady(store: Store, name: str, count: int, rate: float) -> list[float
     return taken
 
 
-async def measure(servers: Servers, mode: str, nodes: int, pods: int, *, rate: float, workers: int) -> dict[str, Any]:
+async def measure(servers: Servers, mode: str, pods: int, given: argparse.Namespace) -> dict[str, Any]:
     """One mode on a tree of its own."""
+    nodes, workers = given.nodes, given.workers
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
     cohorts = "off" if mode == "single" else "auto"
     ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(folder, workers, *ports, cohorts=cohorts)
+    settings = DevSettings(folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal)
     try:
         async with (
             running(settings, servers, say=say) as tree,
@@ -141,7 +147,7 @@ async def measure(servers: Servers, mode: str, nodes: int, pods: int, *, rate: f
             for at in range(0, nodes, PUTS_AT_ONCE):
                 await store.txn((), [Put(keys.node(name), node(name)) for name in names[at : at + PUTS_AT_ONCE]])
             await flood(store, "warm", WARM)
-            figures = await _figures(tree, store, mode, pods, rate)
+            figures = await _figures(tree, store, mode, pods, given)
             judged = await audit(store, first)
             if not judged.sound:
                 raise SystemExit(f"not sound: {judged}")
@@ -150,15 +156,16 @@ async def measure(servers: Servers, mode: str, nodes: int, pods: int, *, rate: f
     return figures
 
 
-async def _figures(tree: DevTree, store: Store, mode: str, pods: int, rate: float) -> dict[str, Any]:
-    before = processes.of_tree(tree)
-    if rate:
-        taken = sorted(await steady(store, "steady", pods, rate))
-        figures = {"mode": mode, "rate": rate, **latencies(taken)}
+async def _figures(tree: DevTree, store: Store, mode: str, pods: int, given: argparse.Namespace) -> dict[str, Any]:
+    others = {name: int(pid) for name, _, pid in (part.partition("=") for part in given.part)}
+    before = processes.of_tree(tree, others)
+    if given.rate:
+        taken = sorted(await steady(store, "steady", pods, given.rate))
+        figures = {"mode": mode, "rate": given.rate, **latencies(taken)}
     else:
         seconds = await flood(store, "flood", pods)
         figures = {"mode": mode, "pods_per_s": round(pods / seconds, 1)}
-    after = processes.of_tree(tree)
+    after = processes.of_tree(tree, others)
     used = {part: round((after[part] - before[part]) / pods * 1000, 3) for part in before}
     memory = round(max(map(processes.resident_mib, tree.ready().worker_pids)))
     return {**figures, "cpu_ms_per_pod": used, "worker_mib": memory}
@@ -180,7 +187,7 @@ async def run(given: argparse.Namespace, servers: Servers) -> None:
     found: dict[str, dict[str, Any]] = {}
     for mode in modes:
         pods = given.single_pods or given.pods if mode == "single" else given.pods
-        found[mode] = await measure(servers, mode, given.nodes, pods, rate=given.rate, workers=given.workers)
+        found[mode] = await measure(servers, mode, pods, given)
         print(json.dumps(found[mode]), flush=True)
     if given.mode == "both" and not given.rate:
         ratio = found["auto"]["pods_per_s"] / found["single"]["pods_per_s"]
@@ -196,6 +203,8 @@ def main() -> None:
     parser.add_argument("--single-pods", type=int, default=0, help="pods of `single` when both are measured (--pods)")
     parser.add_argument("--rate", type=float, default=0.0, help="pods a second, steadily; 0: all at once (0)")
     parser.add_argument("--workers", type=int, default=1, help="worker processes (1)")
+    parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
+    parser.add_argument("--part", action="append", default=[], metavar="NAME=PID", help="a process of it; repeat")
     given = parser.parse_args()
     uvloop.run(run(given, prepare(progress_for(sys.stderr))))
     os._exit(0)  # the SDK's threads may abort an interpreter that is torn down

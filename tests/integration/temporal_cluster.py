@@ -1,13 +1,12 @@
 """A full Temporal on PostgreSQL: made by the scripts and with the settings of docker-compose.production.yml.
 
 `python -m tests.integration.temporal_cluster` starts one and waits, for measurements: it prints where it is and the
-processes that it consists of.
+processes that it consists of, as options of benchmarks/throughput.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -172,13 +171,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespace", default="default", help="made at once, with our search attributes (default)")
     parser.add_argument("--shards", default="", help="history shards, instead of the compose file's")
+    parser.add_argument("--plugin", default="", help="Temporal's driver for PostgreSQL, instead of the compose file's")
     parser.add_argument("--no-fsync", action="store_true", help="PostgreSQL does not wait for the disk")
     given = parser.parse_args()
     reason = missing()
     if reason:
         raise SystemExit(reason)
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-    variables = {"NUM_HISTORY_SHARDS": given.shards} if given.shards else {}
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs in the background deaf to SIGINT
+        signal.signal(number, signal.default_int_handler)
+    other = {"NUM_HISTORY_SHARDS": given.shards, "DB": given.plugin}
+    variables = {name: value for name, value in other.items() if value}
     with tempfile.TemporaryDirectory(prefix="wharfinger-temporal-") as folder:
         cluster = TemporalCluster(Path(folder), fsync=not given.no_fsync, variables=variables)
         try:
@@ -187,8 +189,9 @@ def main() -> None:
             cluster.make_namespace(given.namespace)
             assert cluster.process is not None
             assert cluster.postgres.process is not None
-            pids = {"temporal": cluster.process.pid, "postgres": cluster.postgres.process.pid}
-            print(json.dumps({"address": cluster.address, "pids": pids}), flush=True)
+            parts = {"temporal": cluster.process.pid, "postgres": cluster.postgres.process.pid}
+            options = [f"--temporal={cluster.address}", *(f"--part={name}={pid}" for name, pid in parts.items())]
+            print(*options, flush=True)
             signal.pause()
         except KeyboardInterrupt:
             pass

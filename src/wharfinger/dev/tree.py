@@ -63,6 +63,8 @@ class DevSettings:
     """How preempted pods leave: nobody runs pods here."""
     cohorts: str = "auto"
     """`off`: every pod has an attempt of its own, however many wait."""
+    temporal_address: str = ""
+    """`host:port` of a Temporal that somebody else runs, with a namespace `default`; empty = one of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class DevTree:
             ui=self.temporal.ui,
             health=self.health_urls,
             etcd_pid=pids["etcd"],
-            temporal_pid=pids["temporal"],
+            temporal_pid=pids.get("temporal", 0),
             worker_pids=tuple(worker.pid for worker in self.workers),
         )
 
@@ -140,9 +142,10 @@ class DevTree:
         deadline = time.monotonic() + START_WITHIN
         await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic(), tries=TRIES)
         self.settled.add("etcd")
-        await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        if not self.settings.temporal_address:
+            await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic(), tries=TRIES)
+            await self.temporal.keep_histories(self.settings.retention)
         self.settled.add("temporal")
-        await self.temporal.keep_histories(self.settings.retention)
         self.folder.remember_ports(
             {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
         )
@@ -279,12 +282,16 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
     temporal_port = port("temporal", TEMPORAL_PORT, settings.temporal_port, (etcd_port,))
     ui_port = port("ui", UI_PORT, settings.ui_port, (etcd_port, temporal_port))
     supervisor = Supervisor(say=say)
+    temporal = TemporalServer(servers.temporal, temporal_port, database=folder.temporal, ui_port=ui_port, host=host)
+    if settings.temporal_address:
+        elsewhere, _, number = settings.temporal_address.rpartition(":")
+        temporal = TemporalServer(servers.temporal, int(number), host=elsewhere)
     tree = DevTree(
         settings,
         folder,
         supervisor,
         etcd=EtcdServer(servers.etcd, folder.etcd, etcd_port, host=host),
-        temporal=TemporalServer(servers.temporal, temporal_port, database=folder.temporal, ui_port=ui_port, host=host),
+        temporal=temporal,
     )
     supervisor.changed = tree.changed
     return tree
