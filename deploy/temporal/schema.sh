@@ -5,7 +5,7 @@
 # The tool reads SQL_HOST, SQL_PORT, SQL_USER and the SQL_TLS_* variables; the password is in SQL_PASSWORD_FILE.
 set -eu
 
-SQL_PLUGIN=postgres12 # Temporal's name for PostgreSQL 12 and newer
+SQL_PLUGIN=postgres12_pgx
 SQL_PASSWORD=$(cat "$SQL_PASSWORD_FILE")
 export SQL_PLUGIN SQL_PASSWORD
 

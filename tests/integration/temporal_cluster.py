@@ -171,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--namespace", default="default", help="made at once, with our search attributes (default)")
     parser.add_argument("--shards", default="", help="history shards, instead of the compose file's")
-    parser.add_argument("--plugin", default="", help="Temporal's driver for PostgreSQL, instead of the compose file's")
+    parser.add_argument("--plugin", default="", help="postgres12 or postgres12_pgx, instead of the compose file's")
     parser.add_argument("--no-fsync", action="store_true", help="PostgreSQL does not wait for the disk")
     given = parser.parse_args()
     reason = missing()

@@ -45,16 +45,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalCluste
 
 
 @contextlib.contextmanager
-def working(cluster: TemporalCluster, namespace: str, folder: Path) -> Iterator[tuple[Gateway, WorkerProcess]]:
+def working(cluster: TemporalCluster, namespace: str, folder: Path, *options: str) -> Iterator[Gateway]:
     """An etcd and a worker on the cluster, the worker ready."""
     with start_etcd(folder) as etcd:
         variables = {"ETCD": etcd.url, "TEMPORAL": cluster.address, "TEMPORAL_NAMESPACE": namespace}
-        worker = WorkerProcess(
-            folder / "worker.log", env={f"WHARFINGER_{name}": value for name, value in variables.items()}
-        )
+        env = {f"WHARFINGER_{name}": value for name, value in variables.items()}
+        worker = WorkerProcess(folder / "worker.log", *options, env=env)
         try:
             worker.wait_ready()
-            yield Gateway(etcd.url), worker
+            yield Gateway(etcd.url)
         finally:
             worker.end()
 
@@ -77,16 +76,17 @@ async def test_what_makes_the_databases_and_the_namespace_may_run_at_every_start
     assert await attributes(client) == set(SEARCH_ATTRIBUTES)
 
 
+@pytest.mark.parametrize("cohorts", ["auto", "off"])
 async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_temporal_is_killed(
-    cluster: TemporalCluster, tmp_path: Path
+    cluster: TemporalCluster, cohorts: str, tmp_path: Path
 ) -> None:
     retention = Duration()
     retention.FromTimedelta(MONTH)
-    client = await Client.connect(cluster.address, namespace="bare")
+    client = await Client.connect(cluster.address, namespace=f"bare-{cohorts}")
     await client.workflow_service.register_namespace(
-        RegisterNamespaceRequest(namespace="bare", workflow_execution_retention_period=retention)
+        RegisterNamespaceRequest(namespace=client.namespace, workflow_execution_retention_period=retention)
     )
-    with working(cluster, "bare", tmp_path) as (etcd, _):
+    with working(cluster, client.namespace, tmp_path, "--cohorts", cohorts) as etcd:
         assert await attributes(client) == set(SEARCH_ATTRIBUTES)
         first = etcd.revision() + 1
         for number in range(10):
@@ -115,12 +115,19 @@ async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_tempora
         assert verdict.pending == set()
         assert len(verdict.bound) == 121
 
-        async def completed() -> int:
-            ended = "WharfingerPod STARTS_WITH 'default/' AND WharfingerOutcome = 'bound'"
-            return (await client.count_workflows(f"{ended} AND ExecutionStatus = 'Completed'")).count
+        async def count(query: str) -> int:
+            return (await client.count_workflows(query)).count
 
+        found = (
+            "WharfingerPod STARTS_WITH 'default/p' AND WharfingerOutcome = 'bound' AND ExecutionStatus = 'Completed'"
+        )
+        singly = 120 if cohorts == "off" else 0  # of a cohort's pods, the histories are found by their annotations
         async with asyncio.timeout(60):  # a run that bound just before the kill ends when it is told that it did
-            while await completed() < 121:
+            while await count("ExecutionStatus = 'Running'") or await count(found) < singly:
                 await asyncio.sleep(0.2)
+        for value in etcd.objects(PODS).values():
+            workflow, _, run = value["metadata"]["annotations"]["wharfinger.dev/attempt"].rpartition("@")
+            bound_by = await client.get_workflow_handle(workflow, run_id=run).describe()
+            assert bound_by.status in (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED)
         runs = [run.status async for run in client.list_workflows("WharfingerPod = 'default/large'")]
         assert sorted(runs) == [WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED]
