@@ -1,4 +1,5 @@
-"""Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`.
+"""Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`; at a release,
+`python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
 Runs each ending of an attempt against a real Temporal server (the one of the set-up), with scripted
 activities, and writes the run's history to `histories/<ending>.json`. Record new endings from the code
@@ -8,6 +9,7 @@ that is released, never over old files to make a failing replay pass: those runs
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import sys
 import tempfile
@@ -27,6 +29,8 @@ from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Record
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 HISTORIES = Path(__file__).parent / "histories"
+RELEASES = Path(__file__).parent / "releases.json"
+"""Release -> history -> its digest: what runs may be open out there when the next release replaces it."""
 
 Scene = Callable[[Stage], Awaitable[tuple[str, int]]]
 """Plays an ending; answers the workflow id, and which run of its chain is the one to keep."""
@@ -261,7 +265,22 @@ async def record(address: str, endings: list[str]) -> None:
         print(f"{ending}: {len(history.events)} events")
 
 
+def digest(history: Path) -> str:
+    """What a recorded history is known by."""
+    return hashlib.sha256(history.read_bytes()).hexdigest()
+
+
+def release(version: str) -> None:
+    """Note every history as one of that release."""
+    releases = json.loads(RELEASES.read_text())
+    releases[version] = {file.stem: digest(file) for file in sorted(HISTORIES.glob("*.json"))}
+    RELEASES.write_text(json.dumps(releases, indent=1) + "\n")
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--release"]:
+        release(sys.argv[2])
+        return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
         asyncio.run(record(server.address, sys.argv[1:] or list(SCENES)))

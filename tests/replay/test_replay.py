@@ -7,6 +7,8 @@ file anew; put the change behind `workflow.patched`, and record a further histor
 from __future__ import annotations
 
 import gc
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +17,11 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from tests.replay.record import HISTORIES, SCENES
+from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
+RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
@@ -39,6 +42,20 @@ async def test_a_recorded_attempt_replays(file: Path) -> None:
 
 def test_every_ending_has_its_history() -> None:
     assert {file.stem for file in FILES} >= set(SCENES)
+
+
+def test_the_last_release_has_its_histories() -> None:
+    changelog = (HISTORIES.parents[2] / "CHANGELOG.md").read_text()
+    last = re.findall(r"^## \[([0-9][^\]]*)\]", changelog, re.MULTILINE)[0]
+
+    assert last in RELEASED, f"python -m tests.replay.record --release {last}"
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_the_histories_of_a_release_are_kept_as_they_were(version: str) -> None:
+    kept = {file.stem: digest(file) for file in FILES}
+
+    assert RELEASED[version].items() <= kept.items()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
