@@ -1,0 +1,45 @@
+"""`docs/operations.md` names metrics, limits and files that there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from wharfinger.settings import WorkerSettings
+from wharfinger.telemetry import Metrics
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_the_metrics_to_alert_on_exist() -> None:
+    named = set(re.findall(r"\b(?:wharfinger|scheduler)_[a-z_]+", PAGE))
+    metrics = list(Metrics().registry.collect())
+    suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
+    shown = {metric.name + suffix for metric in metrics for suffix in suffixes.get(metric.type, ("",))}
+
+    assert named
+    assert named <= shown
+
+
+@pytest.mark.parametrize(
+    ("told", "setting"),
+    [
+        ("After 10 s workers withdraw", WorkerSettings().lease.temporal_unreachable == 10),
+        ("within eight minutes", WorkerSettings().dispatching.restart_every * 1.5 < 8 * 60),
+        ("parks 1,000 chains at most", WorkerSettings().dispatching.parked_chains == 1000),
+    ],
+)
+def test_the_times_and_limits_are_those_of_the_settings(told: str, setting: bool) -> None:
+    assert told in PAGE
+    assert setting
+
+
+def test_what_it_points_to_is_there() -> None:
+    for path in re.findall(r"`(tests/[a-z_/.]+)`", PAGE):
+        assert (ROOT / path).exists(), path
+    headings = {re.sub(r"[^a-z -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in PAGE.splitlines()}
+    for anchor in re.findall(r"\]\(#([a-z-]+)\)", PAGE):
+        assert anchor in headings
