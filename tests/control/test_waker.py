@@ -271,3 +271,59 @@ async def test_a_pod_is_woken_when_room_can_be_made_for_it() -> None:
         await stage.caught_up()
 
         assert stage.attempts.woken_names == ["high"]
+
+
+MANY = DispatchSettings(hold=0.0, cohort_from=3, cohort_most=10)
+
+
+async def test_of_many_pods_that_fit_the_first_are_signalled_and_the_others_placed_together() -> None:
+    async with Stage(dispatching=MANY) as stage:
+        for number in range(12):
+            await stage.waiting(f"p{number}", cpu="2")
+        await stage.put_node("n", cpu="64")
+        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 9)
+        await stage.caught_up()
+
+        members = [pod for cohort in stage.attempts.cohorts for pod in cohort.pods]
+        names = [*stage.attempts.woken_names, *(pod.name for pod in members)]
+        assert len(stage.attempts.woken) == 3
+        assert sorted(names) == sorted(f"p{number}" for number in range(12))
+        assert all(pod.chained and pod.recorded and pod.attempt == 2 for pod in members)
+        assert {cohort.cause for cohort in stage.attempts.cohorts} == {"NodeAdd"}
+
+
+async def test_with_cohorts_off_each_pod_that_fits_is_signalled() -> None:
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False, cohort_from=3)) as stage:
+        for number in range(8):
+            await stage.waiting(f"p{number}", cpu="2")
+        await stage.put_node("n", cpu="64")
+        await stage.until(lambda: len(stage.attempts.woken) == 8)
+
+        assert stage.attempts.cohorts == []
+
+
+async def test_the_room_of_pods_on_their_way_together_is_kept_in_mind() -> None:
+    """Steps: seven wait, the room is for six; another event, while they are on their way, wakes nobody again."""
+    async with Stage(dispatching=MANY) as stage:
+        for number in range(7):
+            await stage.waiting(f"p{number}", cpu="2")
+        await stage.put_node("n", cpu="12")
+        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 3)
+        await stage.put_node("n", cpu="13")
+        await stage.caught_up()
+
+        assert len(stage.attempts.woken) == 3
+        assert sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 3
+        assert stage.part("p6") is Part.WAITING
+
+
+async def test_pods_that_an_event_may_help_are_asked_for_once_a_class() -> None:
+    """A hint for each of many equal pods would cost more than deciding."""
+    async with Stage() as stage:
+        for number in range(20):
+            await stage.waiting(f"p{number}", cpu="8")
+        for number in range(3):
+            await stage.put_node(f"n{number}", cpu="4")
+        await stage.caught_up()
+
+        assert stage.metrics.wake_decisions.labels("no")._value.get() <= 3

@@ -207,7 +207,8 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_waiting_pod_has_its_record_and_is_indexed(self) -> None:
         index = self.queue.waiting.candidates
-        indexed = [entry for names in index.rejectors() for equals in index.refused_by(names) for entry in equals]
+        equals = [equals for names in index.rejectors() for equals in index.refused_by(names)]
+        indexed = [entry for members in equals for entry in members.members.values()]
         assert {entry.key for entry in indexed} == {entry.key for entry in self.queue.waiting}
         assert all(entry.refusal == self.records[entry.pod.name] for entry in self.queue.waiting)
 

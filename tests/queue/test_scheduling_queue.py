@@ -225,7 +225,7 @@ def test_waiting_pods_are_found_by_the_plugins_that_refused_them(queue: Scheduli
 
     index = queue.waiting.candidates
     found = {
-        rejectors: [entry.pod.name for equals in index.refused_by(rejectors) for entry in equals]
+        rejectors: [entry.pod.name for equals in index.refused_by(rejectors) for entry in equals.members.values()]
         for rejectors in index.rejectors()
     }
 
@@ -241,6 +241,6 @@ def test_equal_waiting_pods_are_one_class(queue: SchedulingQueue) -> None:
         queue.put(pod(f"web-{number}", requests={"cpu": 100}), refusal(record=7 + number))
     queue.put(pod("big", requests={"cpu": 9000}), refusal(record=20))
 
-    groups = sorted(len(equals) for equals in queue.waiting.candidates.refused_by(("NodeResourcesFit",)))
+    groups = sorted(len(equals.members) for equals in queue.waiting.candidates.refused_by(("NodeResourcesFit",)))
 
     assert groups == [1, 5]

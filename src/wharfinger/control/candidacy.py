@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wharfinger.control.changes import Changes
@@ -10,8 +10,12 @@ from wharfinger.control.event_log import EventLog
 from wharfinger.framework.profile import Profile
 from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events
 from wharfinger.model.pod import Pod
+from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
+
+WORTH_ASKING = 64
+"""Hints, of one class about events in a row; a decision costs about as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,49 +72,92 @@ class Candidacy:
         for entry in self._queue.waiting:
             self._found.setdefault(entry, reason)
 
-    def arrived(self, entry: Entry) -> None:
-        """A pod came to wait: look at what happened since the snapshot that refused it."""
-        if self._queue.waiting.get(entry.key) is not entry or entry.refusal is None:
+    def arrived(self, entries: Iterable[Entry]) -> Iterator[None]:
+        """Pods came to wait: look at what happened since the snapshots that refused them.
+
+        Yields after each class, so that something else may run.
+        """
+        arrived: dict[Equals, list[Entry]] = {}
+        waiting = self._queue.waiting
+        oldest: int | None = None
+        for entry in entries:
+            if waiting.get(entry.key) is not entry or entry.refusal is None:
+                continue
+            if entry.refusal.revision < self._log.floor:
+                self.add(entry, Reason("TakeOver"))
+            else:
+                arrived.setdefault(waiting.candidates.equals_of(entry.key), []).append(entry)
+                oldest = entry.refusal.revision if oldest is None else min(oldest, entry.refusal.revision)
+        if oldest is not None:
+            came = {entry for members in arrived.values() for entry in members}
+            yield from self._ask(arrived.items(), self._log.after_revision(oldest), came)
+
+    def events(self, events: Sequence[ClusterEvent]) -> Iterator[None]:
+        """Ask the hints which waiting pods these events, oldest first, may help. Yields after each class."""
+        index = self._queue.waiting.candidates
+        concerned = [
+            (equals, equals.members.values())
+            for rejectors in index.rejectors()
+            if any(self._concerns(event, rejectors) for event in events)
+            for equals in index.refused_by(rejectors)
+        ]
+        yield from self._ask(concerned, events, None)
+
+    def _ask(
+        self,
+        classes: Iterable[tuple[Equals, Collection[Entry]]],
+        events: Sequence[ClusterEvent],
+        among: Container[Entry] | None,
+    ) -> Iterator[None]:
+        """Ask for pods of each class; `among`: whose own updates count, None = everybody's."""
+        others: list[ClusterEvent] = []
+        for event in reversed(events):
+            if event.resource is Resource.UNSCHEDULED_POD:
+                self._own_update(event, among)
+            else:
+                others.append(event)
+        concerning: dict[Rejectors, list[ClusterEvent]] = {}
+        for equals, members in classes:
+            if equals.rejectors not in concerning:
+                concerning[equals.rejectors] = [event for event in others if self._concerns(event, equals.rejectors)]
+            self._ask_for(members, concerning[equals.rejectors])
+            yield
+
+    def _ask_for(self, members: Collection[Entry], newest_first: Sequence[ClusterEvent]) -> None:
+        """Equal pods: those that know nothing of the newest event that helps are candidates.
+
+        After many that do not help it is cheaper to decide than to go on asking.
+        """
+        if not members or not newest_first:
             return
-        if entry.refusal.revision < self._log.floor:
-            self._found.setdefault(entry, Reason("TakeOver"))
-            return
-        for event in self._log.after_revision(entry.refusal.revision):
-            plugin = self._helped_by(event, entry)
-            if plugin is not None:
-                self._found.setdefault(entry, _reason(event, plugin))
+        one = next(iter(members))
+        oldest = min(entry.refusal.revision for entry in members if entry.refusal is not None)
+        for number, event in enumerate(newest_first):
+            if event.revision <= oldest:
+                return
+            plugin = self._helped_by(event, one)
+            if plugin is not None or number >= WORTH_ASKING:
+                reason = _reason(event, plugin or "")
+                for entry in members:
+                    if entry.refusal is not None and entry.refusal.revision < event.revision:
+                        self.add(entry, reason)
                 return
 
-    def event(self, event: ClusterEvent) -> None:
-        """Ask the hints which waiting pods an event may help; once a class of equal pods."""
-        if event.resource is Resource.UNSCHEDULED_POD:
-            self._own_update(event)
-            return
-        index = self._queue.waiting.candidates
-        for rejectors in index.rejectors():
-            if any(profile.concerns(event, rejectors) for profile in self._profiles.values()):
-                for equals in index.refused_by(rejectors):
-                    self._ask_for(equals, event)
+    def _concerns(self, event: ClusterEvent, rejectors: Rejectors) -> bool:
+        return any(profile.concerns(event, rejectors) for profile in self._profiles.values())
 
     def take(self) -> list[tuple[Entry, Reason]]:
         """The candidates, by priority, then arrival; none are left."""
         found, self._found = self._found, {}
         return sorted(found.items(), key=lambda item: (-item[0].pod.priority, item[0].since))
 
-    def _ask_for(self, equals: list[Entry], event: ClusterEvent) -> None:
-        plugin = self._helped_by(event, equals[0])
-        if plugin is None:
-            return
-        reason = _reason(event, plugin)
-        for entry in equals:
-            if entry.refusal is not None and entry.refusal.revision < event.revision:
-                self._found.setdefault(entry, reason)
-
-    def _own_update(self, event: ClusterEvent) -> None:
+    def _own_update(self, event: ClusterEvent, among: Container[Entry] | None = None) -> None:
         if not isinstance(event.new, Pod):
             return
         entry = self._queue.waiting.get(event.new.key)
-        if entry is not None:
+        if entry is None or (among is not None and entry not in among):
+            return
+        if entry.refusal is not None and entry.refusal.revision < event.revision:
             plugin = self._helped_by(event, entry)
             if plugin is not None:
                 self._found.setdefault(entry, _reason(event, plugin))

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 from wharfinger.model.events import ClusterEvent
 
-CAPACITY = 4096
+CAPACITY = 16_384
+"""Events of some seconds while thousands of pods a second are bound; beyond it, every waiting pod is decided."""
 
 
 class EventLog:

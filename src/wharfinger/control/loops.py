@@ -116,6 +116,8 @@ class Loops:
             signals=self.signals,
             metrics=metrics,
             clock=clock,
+            kick=kick,
+            many=dispatching.cohort_from if dispatching.cohorts else None,
             sweep_every=dispatching.restart_every,
         )
         self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)

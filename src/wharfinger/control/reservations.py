@@ -1,7 +1,7 @@
 """Rooms kept in mind for pods that were woken and have not been placed yet.
 
 Without them every event in that moment would wake another pod for the same room. A reservation ends
-when the pod is bound or otherwise leaves the waiting part, when a newer record arrives, or with time.
+when the pod is bound or gone, when a newer record arrives, or with time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -62,12 +63,10 @@ class Reservations:
         """Drop what is over; the entries whose pods still wait and gave no answer in time."""
         unanswered: list[Entry] = []
         now = self._clock()
-        for entry, kept in list(self._kept.items()):
-            waits = self._queue.waiting.get(entry.key) is entry and entry.record_revision == kept.record_revision
-            if waits and now - kept.at < self._patience:
-                continue
-            del self._kept[entry]
-            if waits:
+        while (due := self.next_expiry()) is not None and due <= now:
+            entry = next(iter(self._kept))
+            kept = self._kept.pop(entry)
+            if self._queue.waiting.get(entry.key) is entry and self._holds(entry, kept):
                 unanswered.append(entry)
         return unanswered
 
@@ -76,7 +75,19 @@ class Reservations:
         if not self._kept:
             return snapshot
         assumed = {assumption.identity for assumption in self._cache.assumed()}
+        expected: dict[int, NodeInfo] = {}
+        over: list[Entry] = []
         for entry, kept in self._kept.items():
-            if kept.node in snapshot and entry.pod.identity not in assumed:
-                snapshot = snapshot.place(entry.pod, kept.node)
-        return snapshot
+            if not self._holds(entry, kept):
+                over.append(entry)
+                continue
+            row = snapshot.index.get(kept.node)
+            if row is not None and entry.pod.identity not in assumed:
+                expected[row] = expected.get(row, snapshot.rows[row]).with_pod(entry.pod)
+        for entry in over:
+            del self._kept[entry]
+        return snapshot.with_pods_changed(expected) if expected else snapshot
+
+    def _holds(self, entry: Entry, kept: _Reservation) -> bool:
+        """Whether the pod, waiting or on its way, has not been heard of since."""
+        return self._queue.get(entry.key) is entry and entry.record_revision == kept.record_revision

@@ -2,8 +2,8 @@
 
 ::
 
-    event ──hints of the plugins that refused──► candidates ──decision on a scratch snapshot──► signal
-    record arrived: events since its snapshot ──────► ▲
+    event ──hints of the plugins that refused──► candidates ──decision on a scratch snapshot──┬─few──► signal
+    record arrived: events since its snapshot ──────► ▲                                       └─many─► queue, cohorts
     older than the log, or the sweep ───────────────► ▲
 
 Decisions are coalesced: one a class of equal pods, in priority order, each pod that fits is placed on
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import Wake
@@ -28,7 +28,7 @@ from wharfinger.control.wake_signals import WakeSignals
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.queue.candidates import PodClass
+from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
@@ -57,17 +57,23 @@ class Waker:
         signals: WakeSignals,
         metrics: Metrics,
         clock: Callable[[], float],
+        kick: Callable[[], None],
+        many: int | None = None,
         sweep_every: float = 300.0,
         coalesce: float = COALESCE,
         again: float = AGAIN,
     ) -> None:
-        """Durations in seconds."""
+        """Durations in seconds. `many`: so many woken pods of which nothing was heard yet, that further ones are put
+        into the queue to be placed together, and `kick` is called; None = each is signalled.
+        """
         self._queue = queue
         self._cache = cache
         self._profiles = profiles
         self._signals = signals
         self._metrics = metrics
         self._clock = clock
+        self._kick = kick
+        self._many = many
         self._sweep_every = sweep_every
         self._coalesce = coalesce
         self._again = again
@@ -85,16 +91,17 @@ class Waker:
 
     def apply(self, changes: Changes) -> None:
         """Note the events of one revision; a list is no event, but older records are decided once."""
+        before = self._log.position
         if changes.listed:
             self._log.begin(changes.revision)
             self._arrived.update(dict.fromkeys(self._queue.waiting))
         else:
             for event in events_of(changes):
                 self._log.append(event)
-        if self._queue.waiting:
-            self._kicked.set()
-        else:
+        if not self._queue.waiting:
             self._position = self._log.position
+        elif changes.listed or self._log.position != before:
+            self._kicked.set()
 
     def arrived(self, entry: Entry) -> None:
         """A pod came to wait (or came back with a newer record)."""
@@ -108,22 +115,30 @@ class Waker:
         while True:
             await self._next_round()
             await asyncio.sleep(self._coalesce)
-            self._kicked.clear()
-            try:
-                await self._gather()
-                await self._decide()
-            except Exception:  # one broken round must not end waking
-                log.exception("waking failed; the sweep will look again")
+            await self.round()
+
+    async def round(self) -> None:
+        """Look at what was noted, and decide."""
+        self._kicked.clear()
+        try:
+            await self._gather()
+            await self._decide()
+        except Exception:  # one broken round must not end waking
+            log.exception("waking failed; the sweep will look again")
+
+    def has_work(self) -> bool:
+        """Whether a round is due."""
+        return self._kicked.is_set() or (self._next_due() <= self._clock() and len(self._queue.waiting) > 0)
 
     async def _next_round(self) -> None:
-        while not self._kicked.is_set():
-            now = self._clock()
-            due = min(at for at in (self._sweep_at, self._again_at, self._reserved.next_expiry()) if at is not None)
-            if due <= now and self._queue.waiting:
-                return
+        while not self.has_work():
+            wait = max(0.05, self._next_due() - self._clock()) if self._queue.waiting else None
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.05, due - now) if self._queue.waiting else None):
+                async with asyncio.timeout(wait):
                     await self._kicked.wait()
+
+    def _next_due(self) -> float:
+        return min(at for at in (self._sweep_at, self._again_at, self._reserved.next_expiry()) if at is not None)
 
     async def _gather(self) -> None:
         """Turn what was noted into candidates."""
@@ -137,14 +152,14 @@ class Waker:
         arrived, self._arrived = self._arrived, {}
         for entry in arrived:
             self._reserved.release(entry)
-            self._candidacy.arrived(entry)
+        began = self._clock()
+        for _ in self._candidacy.arrived(arrived):
+            began = await self._breathe(began)
         for expired in self._reserved.expire():
             self._candidacy.add(expired, Reason("WakeUnanswered"))
-        events = self._log.after_position(self._position)
+        events = list(self._log.after_position(self._position))
         self._position = self._log.position
-        began = self._clock()
-        for event in events:
-            self._candidacy.event(event)
+        for _ in self._candidacy.events(events):
             began = await self._breathe(began)
 
     async def _decide(self) -> None:
@@ -155,24 +170,35 @@ class Waker:
         scratch = self._reserved.placed_on(self._cache.snapshot())
         expecting = bool(self._cache.assumed()) or len(self._reserved) > 0
         real = self._cache.snapshot(without_assumed=True) if expecting else scratch
-        answers: dict[PodClass, bool] = {}
-        """Classes that do not fit now, and whether they would without the pods that are only expected."""
+        left: dict[Equals, list[tuple[Entry, Reason]]] = {}
+        """Those that do not fit now, by class."""
         began = self._clock()
         for entry, reason in candidates:
             if not self._undecided(entry):
                 continue
-            pod_class = self._queue.waiting.candidates.class_of(entry.key)
-            if pod_class not in answers:
-                node = self._node_for(entry, scratch)
-                if node is not None:
-                    scratch = scratch.place(entry.pod, node) if node else scratch
-                    self._wake(entry, reason, node, scratch.revision)
-                else:
-                    answers[pod_class] = scratch is not real and self._node_for(entry, real) is not None
-            if answers.get(pod_class):
-                self._candidacy.defer(entry, reason)
+            equals = self._queue.waiting.candidates.equals_of(entry.key)
+            if equals in left:
+                left[equals].append((entry, reason))
+                continue
+            node = self._node_for(entry, scratch)
+            if node is None:
+                left[equals] = [(entry, reason)]
+            else:
+                scratch = scratch.place(entry.pod, node) if node else scratch
+                self._wake(entry, reason, node, scratch.revision)
             began = await self._breathe(began)
+        if scratch is not real:
+            await self._defer(left.values(), real)
         self._look_again()
+
+    async def _defer(self, left: Iterable[list[tuple[Entry, Reason]]], real: Snapshot) -> None:
+        """Decide those again later that would fit without the pods that are only expected."""
+        began = self._clock()
+        for equals in left:
+            if self._node_for(equals[0][0], real) is not None:
+                for entry, reason in equals:
+                    self._candidacy.defer(entry, reason)
+            began = await self._breathe(began)
 
     async def _breathe(self, began: float) -> float:
         """Let the loop run something else when this went on since `began` for long; when it goes on."""
@@ -214,6 +240,10 @@ class Waker:
         self._metrics.wakes.labels(reason.event).inc()
         # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
         # moved since its refusal (a sweep), the signal names no revision and always counts.
+        if self._many is not None and len(self._reserved) > self._many and self._queue.may_join(entry):
+            self._queue.wake(entry, reason.event)
+            self._kick()
+            return
         known = entry.refusal.revision if entry.refusal is not None else 0
         self._signals.send(
             entry,

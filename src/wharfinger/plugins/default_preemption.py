@@ -7,26 +7,30 @@ Decides only; evicting is done by the attempt. Rules of kube-scheduler 1.36 (`pl
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from wharfinger.framework import message
+from wharfinger.framework.columns import RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
+from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.node_names import name_hash
-from wharfinger.framework.row_memo import RowMemo
+from wharfinger.framework.row_memo import RowMemo, Tally
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
-from wharfinger.plugins.victims import Budgets, Cost, Eviction, is_leaving, select
+from wharfinger.plugins.victims import NOBODY, Budgets, Cost, Eviction, is_leaving, select
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_HIGHEST = 1 << 40
+"""Above every priority."""
 _BOOKS = 64
 """Books that are kept: each has an entry for every node that was tried out, with the pods that would leave it."""
 
@@ -40,19 +44,22 @@ class DefaultPreemption(PostFilter, QueueingHints):
         self._args = args
         self._books: OrderedDict[tuple[Hashable, int], Book] = OrderedDict()
         """By class of pods and priority; those asked for least recently are dropped."""
+        self._lowliness = Tally(_lowliness)
+        """Of each node's least important pod: where none is less important than a pod, nothing is tried out."""
 
     def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:  # noqa: ARG002
         """Node and victims, or why not."""
         reason = ineligible(pod, trial)
         if reason:
             return _refused(reason)
-        rows = trial.resolvable().tolist()
+        rows = _from_somewhere(trial.resolvable(), pod)
+        inhabited = rows[self._lowliness.rows(trial.snapshot)[rows] > _HIGHEST - pod.priority].tolist()
         book = self._book(pod, trial)
         candidates: dict[int, Cost] = {}
         refusals: list[Status] = []
         peaceful = False
         wanted = self._args.wanted(len(rows))
-        for row in _from_somewhere(rows, pod):
+        for row in inhabited:
             entry = book.entry(row, pod, trial)
             if isinstance(entry, Status):
                 refusals.append(entry)
@@ -62,7 +69,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
             if peaceful and len(candidates) >= wanted:
                 break
         if not candidates:
-            return _refused(_explained(len(trial.snapshot), len(rows), refusals))
+            return _refused(_explained(len(trial.snapshot), len(rows), len(rows) - len(inhabited), refusals))
         row = _cheapest(candidates, pod, trial.snapshot)
         return PostFilterResult(SUCCESS, trial.snapshot.names[row], book.eviction(row, pod, trial).victims)
 
@@ -135,11 +142,15 @@ def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:
     return found if isinstance(found, Status) else (found.cost(), found)
 
 
-def _from_somewhere(rows: Sequence[int], pod: Pod) -> Iterator[int]:
+def _lowliness(info: NodeInfo) -> int:
+    """How far below every possible priority the least important pod is that could be evicted; 0 = there is none."""
+    return max((_HIGHEST - pod.priority for pod in info.pods.values() if pod.bound), default=0)
+
+
+def _from_somewhere(rows: RowNumbers, pod: Pod) -> RowNumbers:
     """All rows, from one that depends on the pod: not every pod shall look at the same nodes first."""
-    start = name_hash(pod.uid) % len(rows) if rows else 0
-    yield from rows[start:]
-    yield from rows[:start]
+    start = name_hash(pod.uid) % len(rows) if len(rows) else 0
+    return np.concatenate((rows[start:], rows[:start]))
 
 
 def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
@@ -148,8 +159,10 @@ def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
     return int(equal[snapshot.node_columns.names.tie_break(equal, pod.uid).argmax()])
 
 
-def _explained(nodes: int, tried: int, refusals: Sequence[Status]) -> str:
+def _explained(nodes: int, tried: int, uninhabited: int, refusals: Sequence[Status]) -> str:
     reasons: dict[str, int] = {NOT_HELPFUL: nodes - tried} if nodes > tried else {}
+    if uninhabited:
+        reasons.update(dict.fromkeys(NOBODY.reasons, uninhabited))
     for status in refusals:
         for reason in status.reasons:
             reasons[reason] = reasons.get(reason, 0) + 1

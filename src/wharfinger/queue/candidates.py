@@ -6,8 +6,7 @@ no decision can tell apart (all but name and uid are equal). A hint is asked onc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from wharfinger.model.pod import Pod, PodKey
@@ -52,31 +51,31 @@ def pod_class(pod: Pod) -> PodClass:
     )
 
 
-@dataclass(slots=True)
-class _Equals:
-    """Waiting pods of one class with the same rejectors; the class is here once, however many they are."""
+@dataclass(slots=True, eq=False)
+class Equals:
+    """Waiting pods that the same plugins refused and that no decision can tell apart, in order of arrival."""
 
     rejectors: Rejectors
     pod_class: PodClass
-    members: dict[PodKey, Entry]
+    members: dict[PodKey, Entry] = field(default_factory=dict)
 
 
 class Candidates:
-    """Index of waiting pods: rejecting plugins -> class -> pods, in order of arrival."""
+    """Index of waiting pods: rejecting plugins -> class -> pods."""
 
     def __init__(self) -> None:
-        self._index: dict[Rejectors, dict[PodClass, _Equals]] = {}
-        self._where: dict[PodKey, _Equals] = {}
+        self._index: dict[Rejectors, dict[PodClass, Equals]] = {}
+        self._where: dict[PodKey, Equals] = {}
 
     def add(self, entry: Entry) -> None:
         """Index a waiting pod by its refusal (replacing what was indexed for it)."""
         self.discard(entry.key)
         rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
-        group = pod_class(entry.pod)
-        groups = self._index.setdefault(rejectors, {})
-        equals = groups.get(group)
+        kind = pod_class(entry.pod)
+        classes = self._index.setdefault(rejectors, {})
+        equals = classes.get(kind)
         if equals is None:
-            equals = groups[group] = _Equals(rejectors, group, {})
+            equals = classes[kind] = Equals(rejectors, kind)
         equals.members[entry.key] = entry
         self._where[entry.key] = equals
 
@@ -87,20 +86,19 @@ class Candidates:
             return
         del equals.members[key]
         if not equals.members:
-            groups = self._index[equals.rejectors]
-            del groups[equals.pod_class]
-            if not groups:
+            classes = self._index[equals.rejectors]
+            del classes[equals.pod_class]
+            if not classes:
                 del self._index[equals.rejectors]
 
-    def class_of(self, key: PodKey) -> PodClass:
-        """The class a waiting pod was indexed under."""
-        return self._where[key].pod_class
+    def equals_of(self, key: PodKey) -> Equals:
+        """A waiting pod and its equals."""
+        return self._where[key]
 
     def rejectors(self) -> list[Rejectors]:
         """The different sets of plugins that keep pods waiting; there are few, however many pods."""
         return list(self._index)
 
-    def refused_by(self, rejectors: Rejectors) -> Iterator[list[Entry]]:
+    def refused_by(self, rejectors: Rejectors) -> list[Equals]:
         """The pods that exactly these plugins refused, class by class."""
-        for equals in list(self._index.get(rejectors, {}).values()):
-            yield list(equals.members.values())
+        return list(self._index.get(rejectors, {}).values())
