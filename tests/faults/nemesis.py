@@ -36,7 +36,9 @@ class Nemesis:
         """Ended by us; a process that ended and is not here ended by itself."""
         self.timeline = Timeline()
         self.deaths: list[str] = []
-        """Processes that ended by themselves."""
+        """Workers that ended by themselves."""
+        self.breakdowns: list[str] = []
+        """Servers that did: no fault of ours, but worth to be told."""
         self.compactions = 0
 
     def run(self, schedule: tuple[Fault, ...], seconds: float) -> None:
@@ -61,9 +63,11 @@ class Nemesis:
 
     def watch_over(self) -> None:
         """Start again what ended by itself, as any supervisor does, and note it."""
-        for process in (worker.process for worker in self._site.workers):
+        servers = (self._site.etcd, self._site.temporal)
+        for process in (*servers, *(worker.process for worker in self._site.workers)):
             if process not in self._down and process.exit_code is not None:
-                self.deaths.append(f"{process.name} ended by itself ({process.exit_code}): {process.said[-500:]}")
+                text = f"{process.name} ended by itself ({process.exit_code}): {process.said[-500:]}"
+                (self.breakdowns if process in servers else self.deaths).append(text)
                 process.start()
 
     def _sleep_until(self, moment: float) -> None:

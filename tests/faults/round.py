@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from tests.faults import decisions, ending
 from tests.faults.driver import Driver
@@ -96,6 +97,8 @@ class Result:
     """What was done last."""
     seconds: float = 0.0
     end: dict[str, int] = field(default_factory=dict)
+    breakdowns: list[str] = field(default_factory=list)
+    """Servers that ended by themselves, and were started again."""
     violations: list[str] = field(default_factory=list)
 
 
@@ -131,6 +134,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     (folder / "struck.json").write_text(json.dumps(nemesis.timeline.struck))
     result.revisions, result.binds, result.excused = recorder.read, judge.binds, judge.excused
     result.dated = dated.read
+    result.breakdowns = nemesis.breakdowns
     result.compactions, result.beats = nemesis.compactions, kubelet.beats
     result.end = dict(ending.counts(End(recorder.latest(keys.ROOT))))
     violations = [
@@ -175,5 +179,8 @@ async def _unsettled(end: End, temporal: str) -> list[Violation]:
     found = [*end.waiting_though_they_fit(), *end.left_over()]
     silent = end.without_record()
     if silent:
-        found += await ending.lost(silent, await Client.connect(temporal))
+        try:
+            found += await ending.lost(silent, await Client.connect(temporal))
+        except (RPCError, RuntimeError) as error:
+            found.append(Violation("lost", 0, f"Temporal does not tell of {len(silent)} pods: {error}"))
     return found

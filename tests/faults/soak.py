@@ -68,6 +68,8 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
             result = play_seed(seed + len(played), here, lambda what, seed=here.name: status.update(f"{seed}: {what}"))
         played.append(result)
         say(told(result))
+        for breakdown in result.breakdowns:
+            say(f"  {breakdown}", style="yellow", markup=False)
         for violation in result.violations[:TOLD]:
             say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:
