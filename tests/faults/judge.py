@@ -8,6 +8,7 @@ The invariants of the design, each under the name it is reported by:
     room, ports     what our binds put there is within allocatable, pod count and host ports
     anti-affinity, affinity, spread    rules across nodes (`rules`)
     gang            members of a pod group are bound all or none
+    evicted         who leaves does so for a more important pod (`evictions`)
     ours            pods of other schedulers, gated and leaving ones are left alone
 
 A bind is judged at its own revision. What users do later (a node that shrinks, a label that goes) is not our doing.
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.faults.evictions import Evictions
 from tests.faults.history import Revision
 from tests.faults.ledger import Ledger, PodChange
 from tests.faults.rules import breaches, selected, tolerated
@@ -55,12 +57,14 @@ class Judge:
     ledger: Ledger = field(default_factory=Ledger)
     violations: list[Violation] = field(default_factory=list)
     binds: int = 0
+    evictions: int = 0
     excused: int = 0
     """Rules that users broke while a bind was on its way."""
     on_new_nodes: list[tuple[Pod, Node]] = field(default_factory=list)
     """Pods bound to a node soon after it was made again: was it decided for this life of the node (`decisions`)?"""
     _known: set[str] = field(default_factory=set)
     """Nodes that had a life before the present one."""
+    _evictions: Evictions = field(default_factory=Evictions)
     _ours: dict[PodKey, int] = field(default_factory=dict)
     """Pods that were bound in front of us, with the life they had."""
 
@@ -77,16 +81,23 @@ class Judge:
         self._known |= before - set(self.ledger.nodes)
         for change in pods:
             self._moved(change)
+            self._evictions.take(change, self.ledger.time)
             if change.is_bind and change.after is not None and change.before is not None:
                 self._ours[change.after.key] = change.after.create_revision
                 bound.append(change.after)
                 self._may_be_bound(change.before)
         self.binds += len(bound)
+        since = self.known_since(self.ledger.time)
+        for change in pods:
+            self.evictions += change.is_eviction
+            victim = self._evictions.unfounded(change, since)
+            if victim is not None:
+                self._say("evicted", f"{victim.key} of priority {victim.priority} has to leave {victim.node_name}")
         for pod in bound:
             self._on_node(pod)
         for name in {pod.node_name for pod in bound}:
             self._room(name, [pod for pod in bound if pod.node_name == name])
-        self._rules(bound)
+        self._rules(bound, since)
         self._gangs(bound)
 
     def _say(self, invariant: str, text: str) -> None:
@@ -143,9 +154,8 @@ class Judge:
         names = ", ".join(str(pod.key) for pod in new)
         self._say("room", f"{names}: {node.name} holds {used} of {node.allocatable.get(resource, 0)} {resource}")
 
-    def _rules(self, bound: list[Pod]) -> None:
+    def _rules(self, bound: list[Pod], since: float) -> None:
         """Pods of one transaction were placed one after the other: some order must do."""
-        since = self.known_since(self.ledger.time)
         left = {pod.key: pod for pod in bound}
         while left:
             fine = None

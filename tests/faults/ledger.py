@@ -47,6 +47,17 @@ class PodChange:
         )
 
     @property
+    def is_eviction(self) -> bool:
+        """It has to leave since."""
+        before, after = self.before, self.after
+        return (
+            before is not None
+            and after is not None
+            and not before.deletion_timestamp
+            and bool(after.deletion_timestamp)
+        )
+
+    @property
     def matters_to_rules(self) -> bool:
         """Rules across nodes may read something else of a pod with a node, though nobody bound any."""
         if self.is_bind:

@@ -109,7 +109,7 @@ class Population:
 
     def _big(self) -> tuple[dict[str, str], Object]:
         spec = self._asking(self._chance.choice(("1", "2", "3")), "4Gi")
-        spec["priority"] = self._chance.choice((0, 0, 0, 100))
+        spec["priority"] = self._chance.choice((0, 0, 100))
         return {"app": "big"}, spec
 
     def _ports(self) -> tuple[dict[str, str], Object]:

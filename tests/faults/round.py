@@ -86,6 +86,7 @@ class Result:
     faults: int = 0
     revisions: int = 0
     binds: int = 0
+    evictions: int = 0
     excused: int = 0
     dated: int = 0
     """Decisions for nodes that were made again, read from their histories."""
@@ -133,7 +134,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
             recorder.stop()
     (folder / "struck.json").write_text(json.dumps(nemesis.timeline.struck))
     result.revisions, result.binds, result.excused = recorder.read, judge.binds, judge.excused
-    result.dated = dated.read
+    result.dated, result.evictions = dated.read, judge.evictions
     result.breakdowns = nemesis.breakdowns
     result.compactions, result.beats = nemesis.compactions, kubelet.beats
     result.end = dict(ending.counts(End(recorder.latest(keys.ROOT))))

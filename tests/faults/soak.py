@@ -50,8 +50,9 @@ def told(result: Result) -> str:
     colour = "red" if result.violations else "green"
     return (
         f"seed {result.seed}: {result.seconds:.0f} s, {result.faults} faults, {result.binds} binds,"
-        f" {result.revisions} revisions, {result.compactions} compactions, {result.excused} excused,"
-        f" settled in {result.settled:.0f} s, [{colour}]{len(result.violations)} violations[/]"
+        f" {result.evictions} evictions, {result.revisions} revisions, {result.compactions} compactions,"
+        f" {result.excused} excused, settled in {result.settled:.0f} s,"
+        f" [{colour}]{len(result.violations)} violations[/]"
     )
 
 
@@ -62,10 +63,11 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
     began = time.monotonic()
     played: list[Result] = []
     while time.monotonic() - began < seconds and (rounds is None or len(played) < rounds):
-        here = folder / f"seed-{seed + len(played)}"
+        number = seed + len(played)
+        here = folder / f"seed-{number}"
         here.mkdir(parents=True)
-        with console.status("") as status:
-            result = play_seed(seed + len(played), here, lambda what, seed=here.name: status.update(f"{seed}: {what}"))
+        with console.status(here.name) as status:
+            result = play_seed(number, here, status.update)
         played.append(result)
         say(told(result))
         for breakdown in result.breakdowns:

@@ -216,3 +216,17 @@ class TestOurs:
     )
     def test_one_that_was_to_be_left_alone(self, spec: dict[str, Any]) -> None:
         assert Story().put(node("n")).put(pod("p", **spec)).bind(p="n").judged() == ["ours"]
+
+
+class TestEvicted:
+    @pytest.mark.parametrize(
+        ("priority", "node_name", "found"), [(9, "n", []), (5, "n", ["evicted"]), (9, "m", ["evicted"])]
+    )
+    def test_for_a_more_important_pod_that_is_promised_the_room(
+        self, priority: int, node_name: str, found: list[str]
+    ) -> None:
+        leaving = pod("p", nodeName="n", priority=5)
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        story = Story().put(node("n"), node("m")).put(pod("p", priority=5)).bind(p="n")
+        story.put(pod("q", priority=priority) | {"status": {"nominatedNodeName": node_name}})
+        assert story.put(leaving).judged() == found
