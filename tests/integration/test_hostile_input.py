@@ -189,6 +189,22 @@ ODD: dict[str, Any] = {
     "revision": {"namespace": "default", "name": "a", "revision": 10**30},
 }  # fmt: skip
 """Inputs that name pods which cannot be."""
+NO_COHORT: dict[str, Any] = {
+    **{name: each for name, each in WRONG.items() if name not in ("types", "part")},  # these mean no pods at all
+    "pods": {"pods": [{"a": 1}] * 5000}, "number": {"pods": 5}, "gang": {"gang": 5}, "turn": {"turn": {"number": "x"}},
+}  # fmt: skip
+"""Inputs of a cohort that mean nothing."""
+ODD_COHORT: dict[str, Any] = {
+    "nobody": {}, "ghosts": {"pods": [{"namespace": "a", "name": f"ghost{number}"} for number in range(500)]},
+    "same": {"pods": [{"namespace": "a", "name": "b", "uid": "c", "recorded": True, "chained": True}] * 50},
+    "names": {"pods": [{"namespace": "a/b\0", "name": "../x\n"}, {"namespace": "", "name": ""}]},
+    "long": {"pods": [{"namespace": LONG, "name": "a"}]},
+    "turns": {"pods": [{"namespace": "a", "name": "b"}], "turn": {"dispatcher": "nobody", "number": 10**9}},
+    "back": {"pods": [{"namespace": "a", "name": "b"}], "turn": {"dispatcher": "nobody", "number": -(10**9)}},
+    "future": {"pods": [{"namespace": "a", "name": "b", "revision": 10**30, "attempt": 10**30}]},
+    "ghost gang": {"gang": {"namespace": "a", "name": "ghost"}, "revision": 2**62},
+}  # fmt: skip
+"""Cohorts of pods that are not, or cannot be."""
 SIGNALS: dict[str, Any] = {
     "null": None, "list": [], "text": "x", "long": LONG, "number": 5, "types": {"revision": "x", "allowed": "maybe"},
     "future": {"revision": 2**62, "event": LONG}, "beyond": {"revision": 10**30}, "negative": {"revision": -1},
@@ -212,16 +228,24 @@ async def looked_at(client: Client, workflow_id: str) -> tuple[WorkflowExecution
     return status, failed_tasks(events), message
 
 
-async def test_inputs_that_mean_nothing_fail_the_run_with_a_line_and_hold_no_task(tree: DevTree) -> None:
+@pytest.mark.parametrize(
+    ("workflow", "wrong", "odd"), [("ScheduleAttempt", WRONG, ODD), ("ScheduleCohort", NO_COHORT, ODD_COHORT)]
+)
+async def test_inputs_that_mean_nothing_fail_the_run_with_a_line_and_hold_no_task(
+    tree: DevTree, workflow: str, wrong: dict[str, Any], odd: dict[str, Any]
+) -> None:
     client = await Client.connect(tree.ready["temporal"])
-    inputs = WRONG | ODD
-    for name, each in inputs.items():
-        await client.start_workflow("ScheduleAttempt", each, id=f"hostile/{name}", task_queue="wharfinger/common")
+    inputs = {f"wrong/{name}": each for name, each in wrong.items()} | {
+        f"odd/{name}": each for name, each in odd.items()
+    }
+    ids = {f"hostile/{workflow}/{name}": each for name, each in inputs.items()}
+    for workflow_id, each in ids.items():
+        await client.start_workflow(workflow, each, id=workflow_id, task_queue="wharfinger/common")
 
-    for name in inputs:
-        status, failed, message = await ended(client, f"hostile/{name}")
-        assert failed == [], name
-        assert status is WorkflowExecutionStatus.FAILED or name in ODD, name
+    for workflow_id in ids:
+        status, failed, message = await ended(client, workflow_id)
+        assert failed == [], workflow_id
+        assert status is WorkflowExecutionStatus.FAILED or "/odd/" in workflow_id, workflow_id
         assert status is WorkflowExecutionStatus.COMPLETED or 0 < len(message) < 2000
         assert "\n" not in message
 

@@ -158,6 +158,22 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
     assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
 
 
+def test_a_changed_password_needs_no_restart(etcd: SecuredEtcd, start_worker: StartWorker) -> None:
+    """As `docs/operations.md` says: the file first, then etcd's user."""
+    worker = start_worker(env=etcd.variables())
+    try:
+        etcd.password_file.write_text("another\n")
+        etcd.call("/auth/user/changepw", {"name": "scheduler", "password": "another"})
+        etcd.put("/registry/nodes/n1", node("n1"))
+        etcd.put("/registry/pods/default/later", pod("later"))
+
+        wait_until(lambda: etcd.get("/registry/pods/default/later")["spec"].get("nodeName"), 20, "bound")
+        wait_until(lambda: worker.get("/readyz")[0] == 200, 20, "ready")
+    finally:
+        etcd.password_file.write_text(PASSWORD + "\n")
+        etcd.call("/auth/user/changepw", {"name": "scheduler", "password": PASSWORD})
+
+
 @pytest.mark.parametrize(
     ("wrong", "command"),
     [
