@@ -22,6 +22,7 @@ from wharfinger.activities.verification import LEANS
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohorts import BindManyInput, BoundMany
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
+from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.node import Node
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
@@ -159,10 +160,10 @@ class WholeBindings:
         load = measure([seated.shape for seated in gang.left])
         counts = {"pods": len(gang.left), "compares": len(load.compares), "writes": len(load.writes), "size": load.size}
         if max(len(load.compares), len(load.writes)) > self._limits.operations:
-            self._reject(gang, BINDER, TOO_MANY.format(most=self._limits.operations, **counts))
+            self._reject(gang, GANG_SCHEDULING, TOO_MANY.format(most=self._limits.operations, **counts))
             return
         if load.size > self._limits.size:
-            self._reject(gang, BINDER, TOO_LARGE.format(most=self._limits.size, **counts))
+            self._reject(gang, GANG_SCHEDULING, TOO_LARGE.format(most=self._limits.size, **counts))
             return
         namespaces = {name for seated in gang.left for name in seated.rules.looks_at}
         for turn in range(TURNS):
@@ -173,7 +174,7 @@ class WholeBindings:
                 try:
                     await self._tries(gang)
                 except RequestTooLarge:
-                    self._reject(gang, BINDER, REFUSED.format(**counts))
+                    self._reject(gang, GANG_SCHEDULING, REFUSED.format(**counts))
             if gang.done:
                 return
             if turn == TURNS - 1 or LEANS not in gang.lost:
@@ -209,7 +210,7 @@ class WholeBindings:
         together_with = gang.members
         for seated in gang.left:
             try:
-                lost = self._seating.refusal(seated, together_with)
+                lost = self._elsewhere(gang, seated) or self._seating.refusal(seated, together_with)
                 if lost:
                     gang.lost = f"{seated.found.pod.key} on {seated.seat.node}: {lost}"
                     return []
@@ -226,6 +227,13 @@ class WholeBindings:
             )
             for seated in gang.left
         ]
+
+    def _elsewhere(self, gang: Gang, seated: Seated) -> str:
+        """Why the node is not in the gang's domain any more; empty when it is, or there is none."""
+        key, _, value = gang.request.domain.partition("=")
+        node = self._cache.nodes.get(seated.seat.node)
+        outside = key and node is not None and node.labels.get(key) != value
+        return f"the node is not in {gang.request.domain} any more" if outside else ""
 
     def _bound(self, gang: Gang, commits: Sequence[Commit], revision: int) -> None:
         gang.done = True

@@ -11,6 +11,9 @@ from wharfinger.activities.binding import Bindings
 from wharfinger.activities.binding_many import ManyBindings
 from wharfinger.activities.binding_whole import WholeBindings
 from wharfinger.activities.failures import mapped
+from wharfinger.activities.gang_decision import Deciding
+from wharfinger.activities.gang_members import GangMembers
+from wharfinger.activities.placing_gangs import GangPlacements
 from wharfinger.activities.placing_many import ManyPlacements
 from wharfinger.activities.recording_many import ManyRefusals
 from wharfinger.activities.refusal import Refusals
@@ -46,6 +49,7 @@ class CohortActivities(CohortScheduling):
         cache: Cache,
         profiles: Mapping[str, Profile],
         standings: Standings,
+        members: GangMembers,
         verification: Verification,
         sending: Sending,
         bindings: Bindings,
@@ -66,11 +70,27 @@ class CohortActivities(CohortScheduling):
             cache=cache,
             profiles=profiles,
             standings=standings,
+            members=members,
             verification=verification,
             identity=identity,
             behind_limit=settings.behind,
             territory=territory,
             metrics=metrics,
+        )
+        self._gangs = GangPlacements(
+            cache=cache,
+            members=members,
+            deciding=Deciding(
+                cache=cache,
+                profiles=profiles,
+                verification=verification,
+                identity=identity,
+                limits=limits,
+                territory=territory,
+                metrics=metrics,
+                utc_now=utc_now,
+            ),
+            behind_limit=settings.behind,
         )
         self._many = ManyBindings(
             bindings=bindings,
@@ -105,6 +125,8 @@ class CohortActivities(CohortScheduling):
     async def place_many(self, request: PlaceManyInput) -> PlacedMany:
         """See `CohortScheduling.place_many`."""
         with mapped():
+            if request.gang is not None:
+                return await self._gangs.place(request, request.gang)
             return await self._placements.place(request)
 
     @activity.defn(name="bind_many")

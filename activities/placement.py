@@ -14,6 +14,7 @@ from datetime import datetime
 
 from wharfinger.activities import payload, preemption
 from wharfinger.activities.failures import behind, wrong_id
+from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.preemption import Leaving
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.activities.verification import Verification
@@ -55,6 +56,7 @@ class Placements:
         cache: Cache,
         profiles: Mapping[str, Profile],
         standings: Standings,
+        members: GangMembers,
         verification: Verification,
         cluster: str,
         identity: str,
@@ -68,6 +70,7 @@ class Placements:
         self._cache = cache
         self._profiles = profiles
         self._standings = standings
+        self._members = members
         self._verification = verification
         self._cluster = cluster
         self._identity = identity
@@ -143,7 +146,7 @@ class Placements:
         profile = self._profiles[pod.scheduler_name]
         began = self._clock()
         snapshot = self._cache.snapshot(excluding=pod.identity)
-        gate = profile.gate(pod)
+        gate = self._members.keeps(pod) or profile.gate(pod)
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
         start = self._start

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from wharfinger.activities import payload
 from wharfinger.activities.cohort_payload import CohortPayload
+from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.standing import Life, Standings
 from wharfinger.activities.turns import Turns
 from wharfinger.activities.verification import Verification
@@ -105,6 +106,7 @@ class ManyPlacements:
         cache: Cache,
         profiles: Mapping[str, Profile],
         standings: Standings,
+        members: GangMembers,
         verification: Verification,
         identity: str,
         behind_limit: float,
@@ -116,6 +118,7 @@ class ManyPlacements:
         self._cache = cache
         self._profiles = profiles
         self._standings = standings
+        self._members = members
         self._verification = verification
         self._identity = identity
         self._behind_limit = behind_limit
@@ -185,7 +188,7 @@ class ManyPlacements:
         stretch = self._stretch(cohort, profile, snapshot)
         stretch.decided += 1
         try:
-            gate = profile.gate(pod)
+            gate = self._members.keeps(pod) or profile.gate(pod)
             if not gate.ok:
                 self._refused_by(cohort, stretch, one, gate)
             elif stretch.refused and (known := stretch.refused.get(pod_class(pod))) is not None:

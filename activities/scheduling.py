@@ -15,6 +15,7 @@ from wharfinger.activities.binding import Bindings
 from wharfinger.activities.cohorts import CohortActivities
 from wharfinger.activities.eviction import GRACEFUL, Evictions
 from wharfinger.activities.failures import mapped
+from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.refusal import Refusals
 from wharfinger.activities.sending import Sending
@@ -67,6 +68,7 @@ class SchedulingActivities(Scheduling):
         """
         territory = territory if territory is not None else Territory()
         standings = Standings(store=store, cache=cache, ownership=ownership)
+        members = GangMembers(cache=cache, profiles=profiles, standings=standings)
         verification = Verification(cache=cache, profiles=profiles)
         self._settling = Settling(store=store, cache=cache)
         sending = Sending(store=store, cache=cache, settling=self._settling)
@@ -74,6 +76,7 @@ class SchedulingActivities(Scheduling):
             cache=cache,
             profiles=profiles,
             standings=standings,
+            members=members,
             verification=verification,
             cluster=cluster,
             identity=identity,
@@ -107,6 +110,7 @@ class SchedulingActivities(Scheduling):
             cache=cache,
             profiles=profiles,
             standings=standings,
+            members=members,
             verification=verification,
             sending=sending,
             bindings=self._bindings,

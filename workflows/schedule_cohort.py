@@ -33,7 +33,7 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
     from wharfinger.contracts.chain import details, has_chain_policy, required
-    from wharfinger.contracts.cohort_records import contended, evictions, rejected_gang, turned_away
+    from wharfinger.contracts.cohort_records import contended, evictions, numbered, rejected_gang, turned_away
     from wharfinger.contracts.cohorts import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,
@@ -134,7 +134,7 @@ class ScheduleCohort:
             self._fail_contended(bound)
         away = turned_away(placed, bound)
         if away is not None:  # members beyond those that the gang needs: they go on one by one
-            await self._record(cohort.model_copy(update={"gang": None}), away, "Unschedulable")
+            await self._record(cohort.model_copy(update={"gang": None}), away, "Unschedulable", of_gang=True)
         refused = len(away.turned_away) if away is not None else 0
         return CohortResult(
             outcome="bound",
@@ -147,11 +147,11 @@ class ScheduleCohort:
     async def _refuse(self, cohort: CohortInput, placed: PlacedMany) -> CohortResult:
         """Record for every member, make room where that helps, park, and end as Unschedulable."""
         self._outcome = "refused"
-        message = placed.reasons[placed.turned_away[0].reasons].message
+        message = placed.reasons[placed.turned_away[-1].reasons].message
         since = placed.stretches[0].computation.revision if placed.stretches else 0
         wake, delay = Wake(event=ONLY_ASSUMED), None
         if not placed.only_assumed:
-            recorded = await self._record(cohort, placed, "Unschedulable")
+            recorded = await self._record(cohort, placed, "Unschedulable", of_gang=True)
             refused_at = workflow.time()
             if recorded.recorded == 0:
                 return CohortResult(outcome="gone", skipped=recorded.gone, attempt=workflow.info().attempt)
@@ -245,6 +245,7 @@ class ScheduleCohort:
                         one.computation.model_copy(update={"assumed": (), "nominated": ()}) for one in placed.stretches
                     ),
                     whole=whole,
+                    domain=placed.domain if whole else "",
                     workflow_id=info.workflow_id,
                     run_id=info.run_id,
                 ),
@@ -257,14 +258,16 @@ class ScheduleCohort:
         except FailureError as error:
             self._failed(error)
 
-    async def _record(self, cohort: CohortInput, placed: PlacedMany, reason: str) -> RecordedMany:
+    async def _record(
+        self, cohort: CohortInput, placed: PlacedMany, reason: str, *, of_gang: bool = False
+    ) -> RecordedMany:
         info = workflow.info()
         revision = placed.stretches[0].computation.revision if placed.stretches else 0
         try:
             return await workflow.execute_activity_method(
                 CohortScheduling.record_many,
                 RecordManyInput(
-                    turned_away=placed.turned_away,
+                    turned_away=numbered(placed.turned_away, info.attempt) if of_gang else placed.turned_away,
                     reasons=placed.reasons,
                     revision=revision,
                     reason="Contended" if reason == "Contended" else "Unschedulable",

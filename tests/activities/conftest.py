@@ -19,6 +19,7 @@ from wharfinger.contracts.cohorts import (
     BindManyInput,
     BoundMany,
     CohortPod,
+    GangName,
     PlacedMany,
     PlaceManyInput,
     RecordedMany,
@@ -59,7 +60,7 @@ PROFILES = load_profiles()
 def pod_object(name: str, *, cpu: str = "1", namespace: str = "default", **more: Any) -> dict[str, Any]:
     """A pod as users write it; `spec`, `labels` and `status` are merged in, `uid` replaces the usual one."""
     metadata = {"name": name, "namespace": namespace, "uid": more.get("uid", f"uid-{name}")}
-    metadata |= {"labels": more.get("labels", {}), "annotations": {"team": "red"}}
+    metadata |= {"labels": more.get("labels", {}), "annotations": {"team": "red"} | more.get("annotations", {})}
     spec = {"containers": [{"name": "main", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]}
     return {
         "apiVersion": "v1",
@@ -144,6 +145,12 @@ class Hand:
         pods = tuple(CohortPod(**{"namespace": "default", "name": name} | more) for name in names)
         request = PlaceManyInput(pods=pods, turn=turn, workflow_id="test/cohort/1", run_id="run-1")
         return await self.activities.cohorts.place_many(request)
+
+    async def place_gang(self, name: str = "team", **more: Any) -> PlacedMany:
+        """Decide for a gang of the namespace default, whoever its members are."""
+        request = {"workflow_id": f"test/cohort/default/{name}", "run_id": "run-1"} | more
+        gang = GangName(namespace="default", name=name)
+        return await self.activities.cohorts.place_many(PlaceManyInput(gang=gang, **request))
 
     async def bind_many(self, placed: PlacedMany, **more: Any) -> BoundMany:
         """Commit all seats of the cohort."""

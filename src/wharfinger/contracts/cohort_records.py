@@ -31,6 +31,11 @@ def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
     return _with(placed, placed.turned_away, everybody, own_attempt=False)
 
 
+def numbered(away: tuple[TurnedAway, ...], attempt: int) -> tuple[TurnedAway, ...]:
+    """Members of a gang, refused by that attempt of all of them."""
+    return tuple(one.model_copy(update={"attempt": attempt}) for one in away)
+
+
 def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, run_id: str) -> Iterator[EvictInput]:
     """What is asked of `evict`, member by member, for the records that were just written."""
     for one in placed.turned_away:

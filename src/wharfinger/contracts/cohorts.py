@@ -203,6 +203,8 @@ class BindManyInput(Contract):
     """By the seats' `stretch`: revision and profile of each; overlays are left out."""
     whole: bool = False
     """All in one transaction, or none."""
+    domain: str = ""
+    """For a gang with a topology key: `<key>=<value>` of the label that all nodes must have still."""
     workflow_id: str
     run_id: str
 
