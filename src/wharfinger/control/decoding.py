@@ -145,8 +145,8 @@ def _refusal(kv: KeyValue) -> Refusal:
         rejectors=_alike(record.plugins),
         revision=record.revision,
         message=intern(record.message),
-        workflow_id=record.workflow_id,
-        run_id=record.run_id,
+        workflow_id=intern(record.workflow_id),  # a cohort's records name it hundreds of times
+        run_id=intern(record.run_id),
         parked=record.parked,
         urgent=record.urgent,
         create_revision=record.create_revision,
