@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import CLUSTER, NOW, PROFILES, World
 from wharfinger.activities import payload
+from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.standing import Standings
 from wharfinger.activities.verification import Verification
@@ -149,10 +150,12 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     await world.put_pod("web")
     ownership = Ownership(frozenset(PROFILES), "common")
     clock = count(step=60)
+    standings = Standings(store=hand.store, cache=hand.cache, ownership=ownership)
     placements = Placements(
         cache=hand.cache,
         profiles=PROFILES,
-        standings=Standings(store=hand.store, cache=hand.cache, ownership=ownership),
+        standings=standings,
+        members=GangMembers(cache=hand.cache, profiles=PROFILES, standings=standings),
         verification=Verification(cache=hand.cache, profiles=PROFILES),
         cluster=CLUSTER,
         identity="hand",
