@@ -159,6 +159,7 @@ class ManyBindings:
     def _prepared(self, work: Work, found: Sequence[Seated]) -> list[tuple[Seated, Commit]]:
         """Those that still fit their nodes, with all that go before them."""
         prepared = []
+        now = self._seating.now
         for seated in found:
             try:
                 if self._seating.refusal(seated):
@@ -172,7 +173,7 @@ class ManyBindings:
                 self._reject(work, seated, status.plugin, status.message)
                 continue
             node = self._cache.nodes[seated.seat.node]
-            prepared.append((seated, self._seating.commit(work.request, seated, node)))
+            prepared.append((seated, self._seating.commit(work.request, seated, node, now)))
         return prepared
 
     def _reject(self, work: Work, seated: Seated, plugin: str, message: str) -> None:

@@ -221,12 +221,12 @@ class WholeBindings:
             if not status.ok:
                 self._reject(gang, status.plugin, f"{seated.found.pod.key}: {status.message}")
                 return []
-        return [
-            self._seating.commit(
-                gang.request, seated, newest(self._cache.nodes[seated.seat.node], gang.adopted.get(seated.seat.node))
-            )
-            for seated in gang.left
-        ]
+        now = self._seating.now
+        commits = []
+        for seated in gang.left:
+            node = newest(self._cache.nodes[seated.seat.node], gang.adopted.get(seated.seat.node))
+            commits.append(self._seating.commit(gang.request, seated, node, now))
+        return commits
 
     def _elsewhere(self, gang: Gang, seated: Seated) -> str:
         """Why the node is not in the gang's domain any more; empty when it is, or there is none."""

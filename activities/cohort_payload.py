@@ -7,7 +7,7 @@ and a pod for which nothing is left at all is not decided. Sizes are of the JSON
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from wharfinger.activities import payload
 from wharfinger.cache.assumptions import Assumption
@@ -16,15 +16,21 @@ from wharfinger.contracts.scheduling import Assumed
 
 DECISIONS = 700_000
 """Bytes of seats and pods turned away."""
-REASONS = 300_000
+REASONS = 200_000
 """Bytes of reasons as they are for single pods; then they are told in a few words."""
+FEW_WORDS = 100_000
+"""Bytes of those; then only which plugins refused."""
 OVERLAY = 100_000
 """Bytes of assumed pods that decisions reckoned with; beyond, decisions can be made again approximately only."""
+OVERLAY_LIMIT = 300
+"""Assumed pods that a stretch names."""
 OUTCOMES = 400_000
 """Bytes of notes and messages of commits."""
 LEAST = 8_192
 """Bytes that must be left for one more decision."""
-FEW_REASONS = 0
+PLAIN = 1_000
+"""Bytes kept for each pod that is still to be decided: its names, without scores."""
+UNTOLD = "no node is available; its cohort has too many different reasons to tell them all"
 SHORT = 200
 """Characters of a message when there is little room."""
 _PER_ENTRY = 350
@@ -49,12 +55,15 @@ class Room:
 class CohortPayload:
     """Of one cohort."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: int) -> None:
+        """`pods`: how many are to be decided."""
+        self._to_come = pods
         self.reasons: list[Reasons] = []
         """In the order of their indexes."""
         self._known: dict[object, int] = {}
         self._decisions = Room(DECISIONS)
         self._reasons = Room(REASONS)
+        self._few_words = Room(FEW_WORDS)
         self._overlay = Room(OVERLAY)
 
     @property
@@ -69,36 +78,44 @@ class CohortPayload:
         told = (
             sum(map(size, seat.others)) + sum(map(size, seat.plugins)) + _PER_NAME * len((*seat.others, *seat.plugins))
         )
-        if self._decisions.left - fixed - told < DECISIONS // 3:  # what is left is for those that follow
+        self._to_come -= 1
+        if self._decisions.left - fixed - told < LEAST + PLAIN * self._to_come:
             seat, told = seat.model_copy(update={"plugins": {}, "others": {}}), 0
         self._decisions.left -= fixed + told
         return seat
 
     def away(self, away: TurnedAway) -> TurnedAway:
         """The pod that was turned away."""
-        self._decisions.left -= _PER_ENTRY + size(away.namespace) + size(away.name) + size(away.uid)
+        self._to_come -= 1
+        self._decisions.left -= _PER_ENTRY + size(f"{away.namespace}{away.name}{away.uid}")
         return away
 
     def because(
         self, counts: Mapping[str, Mapping[str, int]], message: str = "", rejectors: tuple[str, ...] = ()
     ) -> int:
         """The index of these reasons; shortened where there is little room."""
-        key = (message, rejectors, tuple((plugin, tuple(reasons.items())) for plugin, reasons in counts.items()))
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = len(self.reasons)
-            told = Reasons(refusals=payload.refusals(counts), rejectors=rejectors, message=payload.message(message))
-            if not self._reasons.take(_size(told)):
-                told = Reasons(
-                    refusals=payload.refusals(counts, FEW_REASONS),
-                    rejectors=rejectors,
-                    message=payload.shortened(message, SHORT),
-                )
+        key: object = (message, rejectors, tuple((plugin, tuple(each.items())) for plugin, each in counts.items()))
+        if key in self._known:
+            return self._known[key]
+        told = Reasons(refusals=payload.refusals(counts), rejectors=rejectors, message=payload.message(message))
+        if not self._reasons.take(_size(told)):
+            short = {"refusals": payload.refusals(counts, 0), "message": payload.shortened(message, SHORT)}
+            told = told.model_copy(update=short)
+            if not self._few_words.take(_size(told)):
+                key = rejectors
+                told = Reasons(rejectors=rejectors, message=UNTOLD if message else "")
+        return self._index(key, told)
+
+    def _index(self, key: object, told: Reasons) -> int:
+        known = self._known.setdefault(key, len(self.reasons))
+        if known == len(self.reasons):
             self.reasons.append(told)
         return known
 
-    def overlay(self, assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
+    def overlay(self, assumed: Collection[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
         """The assumed pods by name, and whether they are too many to be told."""
+        if len(assumed) > OVERLAY_LIMIT:
+            return (), True
         told: list[Assumed] = []
         needed = 0
         for one in assumed:

@@ -83,7 +83,7 @@ class Open:
 class Cohort:
     """One cohort while it is decided."""
 
-    told: CohortPayload = field(default_factory=CohortPayload)
+    told: CohortPayload
     seats: list[Seat] = field(default_factory=list)
     taken: set[PodIdentity] = field(default_factory=set)
     """By these seats."""
@@ -145,7 +145,7 @@ class ManyPlacements:
         )
 
     async def _decide(self, pods: tuple[CohortPod, ...]) -> Cohort:
-        cohort = Cohort()
+        cohort = Cohort(CohortPayload(len(pods)))
         for one in pods:  # whatever an earlier run assumed and never sent: these pods are decided anew
             known = self._cache.pods.get(PodKey(one.namespace, one.name))
             if known is not None:

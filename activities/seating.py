@@ -111,7 +111,12 @@ class Seating:
         """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
         return points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.seat.node)
 
-    def commit(self, request: BindManyInput, seated: Seated, node: Node) -> Commit:
+    @property
+    def now(self) -> str:
+        """RFC 3339, UTC; commits of one moment share it."""
+        return self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def commit(self, request: BindManyInput, seated: Seated, node: Node, now: str) -> Commit:
         """The commit as of now."""
         return prepare(
             seated.found,
@@ -120,7 +125,7 @@ class Seating:
             self._cache,
             tenant=seated.tenant,
             attempt=f"{request.workflow_id}@{request.run_id}",
-            now=self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            now=now,
             recorded=seated.seat.recorded,
         )
 

@@ -5,7 +5,7 @@ Pure. What many pods share (a node, its binding version, the rules of a namespac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 PER_KEY = 64
@@ -53,13 +53,21 @@ class Load:
 
     def takes(self, shapes: Sequence[Shape]) -> bool:
         """Add them all if they fit, else none; whether they did. What is too much by itself fits nowhere."""
-        compares = self.compares.union(*(shape.compares for shape in shapes))
-        writes = self.writes.union(*(shape.writes for shape in shapes))
-        size = self.size + sum(shape.size for shape in shapes)
-        size += _size(compares - self.compares) * 2 + _size(writes - self.writes)  # compared keys are read, too
-        if len(compares) > self.limits.operations or len(writes) > self.limits.operations or size > self.limits.size:
+        compares = {key for shape in shapes for key in shape.compares if key not in self.compares}
+        writes = {key for shape in shapes for key in shape.writes if key not in self.writes}
+        size = (
+            self.size + sum(shape.size for shape in shapes) + 2 * _size(compares) + _size(writes)
+        )  # compares are read
+        most = self.limits.operations
+        if (
+            len(self.compares) + len(compares) > most
+            or len(self.writes) + len(writes) > most
+            or size > self.limits.size
+        ):
             return False
-        self.compares, self.writes, self.size = compares, writes, size
+        self.compares |= compares
+        self.writes |= writes
+        self.size = size
         return True
 
     def most(self, shapes: Sequence[Shape]) -> int:
@@ -80,16 +88,17 @@ def measure(shapes: Sequence[Shape]) -> Load:
 def cut(shapes: Sequence[Shape], limits: Limits) -> list[list[int]]:
     """Their numbers in order, a list a transaction; one that is too much by itself is alone."""
     lists: list[list[int]] = []
-    load = Load(limits)
+    load: Load | None = None
     for number, shape in enumerate(shapes):
-        if lists and load.takes([shape]):
+        if load is not None and load.takes([shape]):
             lists[-1].append(number)
             continue
         load = Load(limits)
-        load.takes([shape])
+        if not load.takes([shape]):
+            load = None
         lists.append([number])
     return lists
 
 
-def _size(keys: Iterable[str]) -> int:
-    return sum(len(key) + PER_KEY for key in keys)
+def _size(keys: Collection[str]) -> int:
+    return sum(map(len, keys)) + PER_KEY * len(keys)

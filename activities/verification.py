@@ -106,7 +106,8 @@ class Verification:
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
         if status.ok and rules.leans and self._cache.assumed():
-            status = profile.verify(pod, self._cache.snapshot(confirmed=True, counting=together), node_name)
+            others = frozenset(together) - {pod.identity}
+            status = profile.verify(pod, self._cache.snapshot(confirmed=True, counting=others), node_name)
             if not status.ok:
                 return f"{LEANS}: {status.message}"
         return "" if status.ok else f"{status.plugin}: {status.message}"

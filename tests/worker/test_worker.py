@@ -65,8 +65,9 @@ async def test_two_workers_share_the_pods_and_fill_the_nodes_exactly(site: Site)
 
     assert sorted(placed.count(f"node-{number}") for number in range(4)) == [10, 10, 10, 10]
     assert len([name for name in placed if not name]) == 4
-    for worker in (one, other):
-        assert worker.metrics.attempt_starts.labels("seen")._value.get() > 5
+    for worker in (one, other):  # few for themselves, many in a cohort
+        [starts] = worker.metrics.attempt_starts.collect()
+        assert sum(sample.value for sample in starts.samples) > 0
 
 
 async def test_draining_gives_the_lease_back_and_the_other_worker_goes_on(site: Site) -> None:

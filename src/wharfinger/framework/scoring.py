@@ -26,6 +26,8 @@ from wharfinger.framework.status import Status
 from wharfinger.model.pod import Pod
 
 ALL_ROWS = slice(None)
+FEW = 8
+"""So many of many are found one after the other, more by sorting."""
 PreScoreStep: TypeAlias = "tuple[str, Callable[[CycleState, Pod, Snapshot, RowSelection], Status]]"
 """A plugin's name and its PreScore."""
 
@@ -63,6 +65,8 @@ class Scores:
     """What every node has more: plugins that gave all nodes the same."""
     kept: Callable[[int], Mapping[str, int]] = lambda _row: {}
     """The weighted scores of a row that `sums` had from the start."""
+    tied: tuple[RowNumbers, NDArray[np.uint64]] | None = None
+    """Positions that share the highest total, and what breaks the tie; None = there is one only, or nobody asked."""
     made: dict[str, IntColumn | int] = field(default_factory=dict)
     """Scores made for this decision: weighted, by position; a number stands for all positions."""
 
@@ -129,7 +133,12 @@ def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, s
 def choose(scores: Scores, snapshot: Snapshot, pod: Pod) -> int:
     """The best position: the highest total, then the tie-break."""
     sums = scores.sums
-    return _first((sums == sums.max()).nonzero()[0], scores, snapshot, pod)
+    places = (sums == sums.max()).nonzero()[0]
+    if len(places) == 1:
+        return int(places[0])
+    numbers = _tie_break(places, scores, snapshot, pod)
+    scores.tied = places, numbers
+    return int(places[numbers.argmax()])
 
 
 def prefer(best: int, scores: Scores, snapshot: Snapshot, pod: Pod, preference: Preference) -> int:
@@ -148,6 +157,8 @@ def ranking(
     scores: Scores, snapshot: Snapshot, pod: Pod, count: int, preference: Preference | None = None
 ) -> list[int]:
     """The `count` best positions, best first; the first is the one that `choose`, or `prefer`, names."""
+    if preference is None and scores.tied is not None and count <= len(scores.tied[0]):
+        return _first_few(*scores.tied, count)
     left = scores.sums.copy()
     if preference is not None:
         own = preference.positions(scores)
@@ -159,10 +170,23 @@ def ranking(
         if highest <= DEAD:
             break
         places = (left == highest).nonzero()[0]
-        order = np.argsort(~_tie_break(places, scores, snapshot, pod), kind="stable")
-        best_first += places[order][: count - len(best_first)].tolist()
+        best_first += _first_few(places, _tie_break(places, scores, snapshot, pod), count - len(best_first))
         left[places] = DEAD
     return best_first
+
+
+def _first_few(places: RowNumbers, numbers: NDArray[np.uint64], count: int) -> list[int]:
+    """Of positions with the same total those that go first: the highest numbers, of equal ones the first."""
+    if count > FEW or len(places) <= count:
+        order: list[int] = places[np.argsort(~numbers, kind="stable")][:count].tolist()
+        return order
+    left = numbers.copy()
+    few: list[int] = []
+    for _ in range(count):
+        highest = int(left.argmax())
+        few.append(int(places[highest]))
+        left[highest] = 0
+    return few
 
 
 def _nearest(highest: int, preference: Preference) -> int:

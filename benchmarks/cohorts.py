@@ -1,0 +1,173 @@
+"""What a cohort's activities cost this process for each pod: `python benchmarks/cohorts.py --nodes 5000 --pods 200`.
+
+The real cache, profile and activities on a store that answers at once (`bind_many` in Python, without etcd's part), and
+the conversion of what travels between them and the workflow. Plain pods, several cohorts; the lower quartile of the
+process times counts, so that neighbours do not. A JSON line of microseconds a pod; `--profile` prints where they go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import gc
+import json
+import pstats
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import core_workloads
+
+from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.cohorts import (
+    BindManyInput,
+    BoundMany,
+    CohortInput,
+    CohortPod,
+    PlacedMany,
+    PlaceManyInput,
+)
+from wharfinger.contracts.conversion import data_converter
+from wharfinger.manifests.decode import decode_pod, node_from_mapping
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import PodKey
+from wharfinger.profiles import load_profiles
+from wharfinger.registry import etcd_wire
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Condition, Operation, TxnResult
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+
+class Agreeable(MemoryStore):
+    """Says yes at once, having spelt the request as etcd's gateway takes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = 1_000_000
+
+    async def txn(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation] = ()
+    ) -> TxnResult:
+        """Every compare holds."""
+        json.dumps(etcd_wire.txn_request(compares, success, failure))
+        await asyncio.sleep(0)
+        self.at += 1
+        return TxnResult(True, self.at)
+
+
+class Bench:
+    """One worker's activities."""
+
+    def __init__(self, nodes: int) -> None:
+        profiles = load_profiles()
+        self.cache = Cache(clock=time.monotonic)
+        for number in range(nodes):
+            self.cache.set_node(node_from_mapping(core_workloads.node(number)))
+        self.cache.progress.advance(nodes)
+        self.activities = SchedulingActivities(
+            store=Agreeable(),
+            cache=self.cache,
+            profiles=profiles,
+            ownership=Ownership(frozenset(profiles), "common"),
+            cluster="bench",
+            identity="bench",
+            settings=BindSettings(),
+            metrics=Metrics(),
+            utc_now=lambda: datetime.now(UTC),
+        )
+        self._number = nodes
+
+    def pods(self, number: int) -> tuple[CohortPod, ...]:
+        """Pending pods as the watch shows them, named as a dispatcher does."""
+        named = []
+        for _ in range(number):
+            self._number += 1
+            revision = self._number
+            manifest = core_workloads.pod(f"pod-{revision}")
+            manifest["metadata"]["uid"] = f"5a2d6a0e-8d5c-4b0f-9b1e-{revision:012d}"
+            raw = json.dumps(manifest).encode()
+            meta = manifest["metadata"]
+            pod = decode_pod(
+                raw, namespace=meta["namespace"], name=meta["name"], create_revision=revision, mod_revision=revision
+            )
+            self.cache.set_pod(pod, raw)
+            named.append(CohortPod(namespace=pod.namespace, name=pod.name, uid=pod.uid, revision=revision))
+        self.cache.progress.advance(self._number)
+        return tuple(named)
+
+    async def cohort(self, number: int) -> dict[str, float]:
+        """Seconds of each step of one cohort."""
+        pods = self.pods(number)
+        took: dict[str, float] = {}
+        given = PlaceManyInput(pods=pods, workflow_id="bench/cohort/1", run_id="run")
+        began = time.process_time()
+        placed = await self.activities.cohorts.place_many(given)
+        took["place_many"] = time.process_time() - began
+        bind = BindManyInput(
+            seats=tuple(seat.to_commit() for seat in placed.seats),
+            computations=tuple(stretch.computation for stretch in placed.stretches),
+            workflow_id="bench/cohort/1",
+            run_id="run",
+        )
+        began = time.process_time()
+        bound = await self.activities.cohorts.bind_many(bind)
+        took["bind_many"] = time.process_time() - began
+        assert len(bound.bound) == number, bound.unbound[:1]
+        began = time.process_time()
+        size = sum(map(converted, [CohortInput(pods=pods), given, placed, bind, bound]))
+        took["conversion"] = time.process_time() - began
+        took["bytes"] = size / 1e6
+        for seat in placed.seats:  # as the watch tells it
+            pod = self.cache.pods[PodKey(seat.namespace, seat.name)]
+            self.cache.set_pod(replace(pod, node_name=seat.node))
+        return took
+
+
+def converted(value: CohortInput | PlaceManyInput | PlacedMany | BindManyInput | BoundMany) -> int:
+    """There and back; how many bytes it is."""
+    converter = data_converter.payload_converter
+    payloads = converter.to_payloads([value])
+    converter.from_payloads(payloads, [type(value)])
+    return sum(len(payload.data) for payload in payloads)
+
+
+async def measure(nodes: int, pods: int, cohorts: int, profile: bool) -> dict[str, object]:
+    """The line that is printed."""
+    bench = Bench(nodes)
+    await bench.cohort(pods)
+    gc.collect()
+    gc.freeze()
+    profiler = cProfile.Profile() if profile else None
+    if profiler is not None:
+        profiler.enable()
+    rounds = [await bench.cohort(pods) for _ in range(cohorts)]
+    if profiler is not None:
+        profiler.disable()
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
+    each = {name: statistics.quantiles([took[name] for took in rounds])[0] / pods * 1e6 for name in rounds[0]}
+    size = each.pop("bytes")
+    line: dict[str, object] = {"nodes": nodes, "pods": pods}
+    return (
+        line
+        | {f"{name}_us": round(micros, 1) for name, micros in each.items()}
+        | {"sum_us": round(sum(each.values()), 1), "bytes": round(size)}
+    )
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--nodes", type=int, default=5000)
+    options.add_argument("--pods", type=int, default=200, help="in a cohort")
+    options.add_argument("--cohorts", type=int, default=30)
+    options.add_argument("--profile", action="store_true")
+    given = options.parse_args()
+    print(json.dumps(asyncio.run(measure(given.nodes, given.pods, given.cohorts, given.profile))))
+
+
+if __name__ == "__main__":
+    main()
