@@ -76,7 +76,7 @@ class GangDecision:
         self._began = deciding.clock()
         self._snapshot = deciding.cache.snapshot()
         self._preference = deciding.territory.preference(self._snapshot)
-        self._told = CohortPayload()
+        self._told = CohortPayload(min(len(found.pending), MOST_PODS))
         self._computation = self._computed()
 
     def decide(self) -> PlacedMany:
