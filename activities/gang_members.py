@@ -62,7 +62,7 @@ class GangMembers:
         found = self._standing(key, self._members(key))
         if found.held:
             return unschedulable(found.held).by(GANG_SCHEDULING)
-        return unschedulable(f"PodGroup: placed with gang {key} only").by(GANG_SCHEDULING) if found.together else None
+        return unschedulable(f"PodGroup: placed with gang {key} only").by(GANG_SCHEDULING) if found.gang else None
 
     def _standing(self, key: GangKey, members: list[Pod]) -> Standing:
         return standing(key, members, self._cache.surroundings.pod_group(*key), gated=self._gated)

@@ -269,13 +269,15 @@ class Stage:
         self.loops.dispatcher.kick()
 
 
-def node_bytes(name: str, *, cpu: str = "4", pods: str = "110", **spec: Any) -> bytes:
+def node_bytes(
+    name: str, *, cpu: str = "4", pods: str = "110", labels: dict[str, str] | None = None, **spec: Any
+) -> bytes:
     allocatable = {"cpu": cpu, "memory": "8Gi", "pods": pods}
     return json.dumps(
         {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": labels or {}},
             "spec": spec,
             "status": {"allocatable": allocatable},
         }

@@ -193,3 +193,83 @@ async def test_a_start_that_fails_for_good_is_tried_again_later_and_no_member_is
         stage.later(6.0)
         await stage.until(lambda: stage.attempts.gangs)
         assert parts(stage, "a", "b", "c") == [Part.IN_FLIGHT] * 3
+
+
+# --- waking ---------------------------------------------------------------------------------------
+
+
+async def waiting_team(stage: Stage, *names: str, gang: tuple[str, int] = TEAM, **refusal: Any) -> None:
+    await put_members(stage, *names, gang=gang, cpu="2")
+    await refuse_members(stage, *names, workflow_id=f"wharfinger/cohort/default/{gang[0]}", **refusal)
+    await stage.until(lambda: parts(stage, *names) == [Part.WAITING] * len(names))
+    stage.attempts.woken.clear()
+
+
+async def test_a_gang_that_fits_now_is_woken_once() -> None:
+    async with Stage() as stage:
+        await stage.put_node("n", cpu="4")
+        await waiting_team(stage, "a", "b", "c")
+
+        await stage.put_node("m", cpu="1")
+        await stage.caught_up()
+        assert stage.attempts.woken == []
+
+        await stage.put_node("o", cpu="2")
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+
+        ((name, wake),) = stage.attempts.woken
+        assert (name, wake.event, wake.object) == ("team", "NodeAdd", "o")
+
+
+async def test_one_room_wakes_one_gang() -> None:
+    async with Stage() as stage:
+        for name in ("one", "two"):
+            await waiting_team(stage, f"{name}-a", f"{name}-b", gang=(name, 2))
+        await stage.put_node("n", cpu="7")
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+
+        assert stage.attempts.woken_names == ["one"]
+
+
+async def test_a_gang_that_wants_a_domain_is_woken_by_a_label() -> None:
+    async with Stage() as stage:
+        await stage.put_node("n", cpu="8")
+        key = keys.stored("podgroups", "default", "team")
+        spec = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+        await stage.store.put(key, json.dumps({"metadata": {"name": "team"}, "spec": spec}).encode())
+        await waiting_team(stage, "a", "b", "c", plugins=("GangScheduling",))
+
+        await stage.put_node("n", cpu="8", labels={"zone": "x"})
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+
+        assert stage.attempts.woken_names == ["team"]
+
+
+async def test_a_gang_that_needs_fewer_is_started_again() -> None:
+    async with Stage() as stage:
+        key = keys.stored("podgroups", "default", "team")
+        await stage.store.put(key, json.dumps({"metadata": {"name": "team"}, "spec": {"minMember": 3}}).encode())
+        await waiting_team(stage, "a", "b", "c", gang=("team", 2))
+        started = len(stage.attempts.gangs)
+
+        await stage.store.put(key, json.dumps({"metadata": {"name": "team"}, "spec": {"minMember": 1}}).encode())
+        await stage.until(lambda: len(stage.attempts.gangs) > started)
+
+        assert parts(stage, "a", "b", "c") == [Part.IN_FLIGHT] * 3
+
+
+async def test_the_sweep_wakes_a_gang_once_and_a_chain_that_is_gone_is_started_anew() -> None:
+    async with Stage(dispatching=DispatchSettings(hold=0.0, restart_every=100.0)) as stage:
+        await stage.put_node("n", cpu="8")
+        await waiting_team(stage, "a", "b", "c")
+        stage.attempts.closed.add("team")
+        started = len(stage.attempts.gangs)
+
+        stage.clock.advance(101.0)
+        stage.loops.waker._kicked.set()
+        await stage.until(lambda: len(stage.attempts.gangs) > started)
+
+        assert stage.attempts.gangs[-1][0] == "team"

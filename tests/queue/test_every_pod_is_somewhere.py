@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.queue.pods import Clock, pod, refusal
-from wharfinger.model.gang import GangKey
+from wharfinger.model.gang import Gang, GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
@@ -37,10 +37,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.cohorts = 0
         self.standing = "apart"
 
-    def gang_of(self, pod: Pod) -> tuple[str, GangKey | None]:
+    def gang_of(self, pod: Pod) -> tuple[str, Gang | None]:
         if pod.name not in GANG or self.standing == "apart":
             return "", None
-        return ("too few", None) if self.standing == "held" else ("", GangKey("default", "team"))
+        return ("too few", None) if self.standing == "held" else ("", Gang(GangKey("default", "team"), 2))
 
     def tell(self, name: str, **fields: object) -> None:
         gates = ("gate",) if name in self.gated else ()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from wharfinger.cache.cache import Cache
 from wharfinger.control.changes import Changes
-from wharfinger.model.gang import GangKey, Standing, gang_key, standing
+from wharfinger.model.gang import Gang, GangKey, Standing, gang_key, standing
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 
@@ -28,13 +28,11 @@ class Gangs:
         self._known: dict[GangKey, Standing] = {}
         self._groups = cache.surroundings.pod_groups
 
-    def placed_with(self, pod: Pod) -> tuple[str, GangKey | None]:
+    def placed_with(self, pod: Pod) -> tuple[str, Gang | None]:
         """Why the pod has to wait for other members (empty: it does not), and the gang that it is placed with."""
         key = gang_key(pod)
-        if key is None:
-            return "", None
-        found = self.standing(key)
-        return found.held, key if found.together else None
+        found = self.standing(key) if key is not None else OF_ITS_OWN
+        return found.held, found.gang
 
     def standing(self, key: GangKey) -> Standing:
         """How the gang stands now."""

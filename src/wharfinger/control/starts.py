@@ -116,7 +116,7 @@ class Starts:
         check = self._may_sit_elsewhere(entry, part)
         if entry.gang is not None:
             if self._queue.gangs.leads(entry):  # one start for all that wait
-                gang = _named(entry.gang)
+                gang = _named(entry.gang.key)
                 await self._attempts.start_gang(gang, revision=entry.pod.mod_revision, cause=cause, check_queue=check)
             return
         await self._attempts.start(entry.pod, cause=cause, check_queue=check)
@@ -136,10 +136,12 @@ class Starts:
         async def start() -> None:
             revision = max(entry.pod.mod_revision for entry in members)
             wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
-            await self._attempts.start_gang(_named(gang), revision=revision, cause=cause, check_queue=check, wake=wake)
+            await self._attempts.start_gang(
+                _named(gang.key), revision=revision, cause=cause, check_queue=check, wake=wake
+            )
 
         failure = await self._until_accepted(
-            wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang}", cause="gang"
+            wanted=lambda: any(map(in_it, members)), start=start, what=f"gang {gang.key}", cause="gang"
         )
         for entry in filter(in_it, members):
             if failure is None:

@@ -25,9 +25,11 @@ from wharfinger.control.changes import Changes
 from wharfinger.control.event_log import EventLog
 from wharfinger.control.reservations import Reservations
 from wharfinger.control.wake_signals import WakeSignals
+from wharfinger.control.waking_gangs import WakingGangs
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.gang import Gang
 from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -80,6 +82,7 @@ class Waker:
         self._again_next = again
         self._log = EventLog()
         self._candidacy = Candidacy(queue, profiles, self._log)
+        self._gangs = WakingGangs(queue=queue, cache=cache, profiles=profiles, metrics=metrics)
         self._reserved = Reservations(queue, cache, clock)
         self._kicked = asyncio.Event()
         self._position = 0
@@ -172,9 +175,17 @@ class Waker:
         real = self._cache.snapshot(without_assumed=True) if expecting else scratch
         left: dict[Equals, list[tuple[Entry, Reason]]] = {}
         """Those that do not fit now, by class."""
+        gangs: dict[Gang, list[tuple[Entry, Reason]]] = {}
+        """Those of gangs that do not fit now."""
         began = self._clock()
         for entry, reason in candidates:
             if not self._undecided(entry):
+                continue
+            if entry.gang is not None:
+                if entry.gang not in gangs:
+                    scratch, woken = self._decide_gang(entry.gang, reason, scratch)
+                    gangs[entry.gang] = [] if woken else [(entry, reason)]
+                    began = await self._breathe(began)
                 continue
             equals = self._queue.waiting.candidates.equals_of(entry.key)
             if equals in left:
@@ -189,7 +200,23 @@ class Waker:
             began = await self._breathe(began)
         if scratch is not real:
             await self._defer(left.values(), real)
+            for gang, members in gangs.items():
+                if members and self._gangs.fits(gang, real) is not None:
+                    self._candidacy.defer(*members[0])
         self._look_again()
+
+    def _decide_gang(self, gang: Gang, reason: Reason, scratch: Snapshot) -> tuple[Snapshot, bool]:
+        """Decide a gang as a whole: its room is kept for all members, and one signal wakes its chain."""
+        fits = self._gangs.fits(gang, scratch)
+        if fits is None:
+            return scratch, False
+        members = self._gangs.waiting(gang)
+        for entry in members:
+            self._reserved.add(entry, fits.nodes.get(entry.key, ""))
+        self._again_next = self._again
+        self._metrics.wakes.labels(reason.event).inc()
+        self._signal(members[0], reason, scratch.revision, _newest(members))
+        return fits.snapshot, True
 
     async def _defer(self, left: Iterable[list[tuple[Entry, Reason]]], real: Snapshot) -> None:
         """Decide those again later that would fit without the pods that are only expected."""
@@ -238,13 +265,15 @@ class Waker:
         self._reserved.add(entry, node)
         self._again_next = self._again
         self._metrics.wakes.labels(reason.event).inc()
-        # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
-        # moved since its refusal (a sweep), the signal names no revision and always counts.
         if self._many is not None and len(self._reserved) > self._many and self._queue.may_join(entry):
             self._queue.wake(entry, reason.event)
             self._kick()
             return
-        known = entry.refusal.revision if entry.refusal is not None else 0
+        self._signal(entry, reason, revision, _newest([entry]))
+
+    def _signal(self, entry: Entry, reason: Reason, revision: int, known: int) -> None:
+        # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
+        # moved since its refusal (a sweep), the signal names no revision and always counts.
         self._signals.send(
             entry,
             Wake(
@@ -254,3 +283,8 @@ class Waker:
                 plugin=reason.plugin,
             ),
         )
+
+
+def _newest(entries: Iterable[Entry]) -> int:
+    """The revision of the newest snapshot that refused one of them."""
+    return max(entry.refusal.revision if entry.refusal is not None else 0 for entry in entries)

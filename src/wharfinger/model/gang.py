@@ -120,8 +120,8 @@ class Standing:
 
     held: str = ""
     """Why its members are held back, for people; empty when they are not."""
-    together: bool = False
-    """Whether its pending members are placed as one; else each by itself, as ordinary pods."""
+    gang: Gang | None = None
+    """What its pending members are placed as; None when they are held, or each is placed by itself, as any pod."""
 
 
 def standing(
@@ -140,7 +140,7 @@ def standing(
     waiting = sum(not pod.bound and not gated(pod) for pod in members)
     if bound + waiting < gang.min_available and gang.together(bound):
         return Standing(held=f"PodGroup: {bound + waiting} of {gang.min_available} members exist")
-    return Standing(together=gang.together(bound))
+    return Standing(gang=gang if gang.together(bound) else None)
 
 
 def problem_of(group: str, min_available: str | None, topology_key: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wharfinger.model.gang import GangKey
+from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 
@@ -45,8 +45,8 @@ class Entry:
     """The PreEnqueue plugin that holds it back, or what its gang lacks; for gated pods."""
     cohort: str = ""
     """The cohort or gang that was last started for it and others; empty when it was started by itself."""
-    gang: GangKey | None = None
-    """The gang it is placed with; None when it is placed by itself."""
+    gang: Gang | None = None
+    """What it is placed as one of; None when it is placed by itself."""
     together: bool = False
     """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
     alone: bool = False

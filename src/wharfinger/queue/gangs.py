@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.model.gang import GangKey
+from wharfinger.model.gang import Gang, GangKey
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Entry, Part
 
@@ -16,25 +16,25 @@ class QueuedGangs:
     def __len__(self) -> int:
         return len(self._members)
 
-    def assign(self, entry: Entry, gang: GangKey | None) -> bool:
-        """The pod is placed with this gang from now on, or by itself; whether that is something new."""
+    def assign(self, entry: Entry, gang: Gang | None) -> bool:
+        """The pod is placed as one of this gang from now on, or by itself; whether that is something new."""
         if entry.gang == gang:
             return False
         self.discard(entry)
         entry.gang = gang
         if gang is not None:
             entry.together = False
-            self._members.setdefault(gang, {})[entry.key] = entry
+            self._members.setdefault(gang.key, {})[entry.key] = entry
         return True
 
     def discard(self, entry: Entry) -> None:
         """The entry is of no gang any more."""
         if entry.gang is None:
             return
-        members = self._members[entry.gang]
+        members = self._members[entry.gang.key]
         del members[entry.key]
         if not members:
-            del self._members[entry.gang]
+            del self._members[entry.gang.key]
         entry.gang = None
 
     def members(self, gang: GangKey, part: Part) -> list[Entry]:
@@ -44,4 +44,4 @@ class QueuedGangs:
 
     def leads(self, entry: Entry) -> bool:
         """Whether the entry stands for its gang among those in the same part: one of them does, whoever is asked."""
-        return entry.gang is None or self.members(entry.gang, entry.part)[0] is entry
+        return entry.gang is None or self.members(entry.gang.key, entry.part)[0] is entry

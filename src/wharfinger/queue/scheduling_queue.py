@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wharfinger.model.gang import GangKey
+from wharfinger.model.gang import Gang
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.active import IN_COHORTS, ONE_BY_ONE, Active, Lane, by_priority
@@ -47,7 +47,7 @@ def _company(_pod: Pod) -> bool:
     return False
 
 
-def _of_no_gang(_pod: Pod) -> tuple[str, GangKey | None]:
+def _of_no_gang(_pod: Pod) -> tuple[str, Gang | None]:
     """Every pod is placed by itself."""
     return "", None
 
@@ -65,7 +65,7 @@ class SchedulingQueue:
         spread: Callable[[], float] = lambda: 0.5,
         order: Callable[[Pod, float], Any] = by_priority,
         alone: Callable[[Pod], bool] = _company,
-        gang: Callable[[Pod], tuple[str, GangKey | None]] = _of_no_gang,
+        gang: Callable[[Pod], tuple[str, Gang | None]] = _of_no_gang,
         entered: Callable[[Entry, str], None] = _nobody,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
@@ -176,7 +176,7 @@ class SchedulingQueue:
         first = self.active.first_of_all(self._clock(), Lane.GANG)
         if first is None or first.gang is None:
             return []
-        gang = first.gang
+        gang = first.gang.key
         members = self.gangs.members(gang, Part.ACTIVE)
         for entry in members:
             self.active.discard(entry.key)
@@ -255,7 +255,7 @@ class SchedulingQueue:
     # --- transitions ------------------------------------------------------------------------------
 
     def _put_new(
-        self, pod: Pod, refusal: Refusal | None, gate: str, gang: GangKey | None, *, cause: str, not_before: float
+        self, pod: Pod, refusal: Refusal | None, gate: str, gang: Gang | None, *, cause: str, not_before: float
     ) -> Entry:
         part = Part.GATED if gate else Part.WAITING if refusal is not None else Part.ACTIVE
         now = self._clock()
@@ -294,6 +294,9 @@ class SchedulingQueue:
         elif entry.part is Part.WAITING and refusal is None:
             entry.pod = pod
             self._move(entry, Part.ACTIVE, "record gone")
+        elif entry.part is Part.WAITING and regrouped and entry.gang is not None:
+            entry.pod = pod
+            self._move(entry, Part.ACTIVE, "gang changed")
         else:
             entry.pod = pod
             if pod != old or regrouped:

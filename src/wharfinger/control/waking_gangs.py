@@ -1,0 +1,79 @@
+"""Whether a waiting gang fits now, decided in memory as a whole, and who of it is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wharfinger.cache.cache import Cache
+from wharfinger.errors import PluginError
+from wharfinger.framework import gangs
+from wharfinger.framework.gangs import seated
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.model.gang import Gang, Wanted, in_order
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """A gang that fits now, or for which room can be made, or of which only its next attempt can tell."""
+
+    nodes: Mapping[PodKey, str]
+    """Where its members go; empty when that is not known."""
+    snapshot: Snapshot
+    """With them there."""
+
+
+class WakingGangs:
+    """Decides waiting gangs for one worker's waker."""
+
+    def __init__(
+        self, *, queue: SchedulingQueue, cache: Cache, profiles: Mapping[str, Profile], metrics: Metrics
+    ) -> None:
+        self._queue = queue
+        self._cache = cache
+        self._profiles = profiles
+        self._metrics = metrics
+
+    def waiting(self, gang: Gang) -> list[Entry]:
+        """Its members that wait; those whose record names the gang's chain first, for that is who is told."""
+        members = self._queue.gangs.members(gang.key, Part.WAITING)
+        return sorted(members, key=lambda entry: entry.refusal is None or not entry.refusal.parked)
+
+    def fits(self, gang: Gang, snapshot: Snapshot) -> Fits | None:
+        """Where the gang goes on this snapshot; None when it does not fit, or is being placed already."""
+        wanted = self._wanted(gang)
+        assumed = {one.identity for one in self._cache.assumed()}
+        if not wanted.members or any(pod.identity in assumed for pod in wanted.members):
+            return None
+        try:
+            placement = gangs.place(self._profiles[wanted.members[0].scheduler_name], wanted, snapshot)
+        except PluginError as error:
+            log.warning("waking undecided gang=%s error=%r", gang.key, str(error))
+            return Fits({}, snapshot)
+        self._metrics.wake_decisions.labels("yes" if placement.placed or placement.nominations else "no").inc()
+        if placement.nominations:
+            return Fits({}, snapshot)
+        if not placement.placed:
+            return None
+        for one in placement.seats:
+            snapshot = seated(snapshot, one.pod, one.node)
+        return Fits({one.pod.key: one.node for one in placement.seats}, snapshot)
+
+    def _wanted(self, gang: Gang) -> Wanted:
+        pods = list(self._cache.gangs.of(gang.key))
+        bound = tuple(pod for pod in pods if pod.bound and not pod.finished)
+        pending = in_order(pod for pod in pods if self._startable(pod))
+        return Wanted(pending, gang.required(len(bound)), bound, gang.topology_key)
+
+    def _startable(self, pod: Pod) -> bool:
+        """Whether the pod is one of ours that nothing holds back."""
+        entry = self._queue.get(pod.key)
+        return entry is not None and entry.part is not Part.GATED
