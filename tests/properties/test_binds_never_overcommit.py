@@ -84,8 +84,8 @@ async def attempt(name: str, hands: list[Hand], chance: Random) -> bool:
     return False
 
 
-async def make_trouble(world: World, hands: list[Hand], chance: Random) -> None:
-    """One mishap after the other, until cancelled."""
+async def make_trouble(world: World, hands: list[Hand], chance: Random, label: str = "") -> None:
+    """One mishap after the other, until cancelled; `label`: under which nodes carry their names."""
     while True:
         hand = chance.choice(hands)
         match chance.randrange(8):
@@ -97,7 +97,8 @@ async def make_trouble(world: World, hands: list[Hand], chance: Random) -> None:
                 hand.store.fail_next(applied=chance.random() < 0.5)
             case 5:
                 name = chance.choice(list(NODES))
-                await world.put_node(name, cpu=str(NODES[name]), heartbeat=str(chance.random()))
+                labels = {label: name} if label else {}
+                await world.put_node(name, cpu=str(NODES[name]), heartbeat=str(chance.random()), labels=labels)
             case 6:
                 name = f"web-{chance.randrange(PODS)}"
                 kv = (await world.store.get(keys.pod("default", name))).kv

@@ -13,7 +13,17 @@ def turned_away(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
     rejected = [one for one in bound.unbound if one.kind == "rejected"]
     if not placed.turned_away and not rejected:
         return None
-    return _with(placed, placed.turned_away, rejected, own_attempt=False)
+    return _with(placed, _freed(placed, bound), rejected, own_attempt=False)
+
+
+def _freed(placed: PlacedMany, bound: BoundMany) -> tuple[TurnedAway, ...]:
+    """Those turned away; decided after a seat that was not taken in the end, they may fit, and no event will say so."""
+    nodes = {(one.namespace, one.name): one.node for one in bound.bound}
+    kept = (nodes.get((seat.namespace, seat.name)) == seat.node for seat in placed.seats)
+    first = next((number for number, is_kept in enumerate(kept) if not is_kept), len(placed.seats))
+    return tuple(
+        one.model_copy(update={"own_attempt": True}) if one.after_seat > first else one for one in placed.turned_away
+    )
 
 
 def contended(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
