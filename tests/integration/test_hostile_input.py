@@ -95,11 +95,28 @@ def hostile_writes(url: str, seed: int) -> dict[str, bytes]:
             continue
         etcd.put(key, value)
         stored[key] = value
+        if number % 20 == 0:
+            meddle(etcd, chance)
         if number % 10 == 0:
             gone = chance.choice(sorted(stored))
             etcd.delete(gone)
             del stored[gone]
     return stored
+
+
+def meddle(etcd: Gateway, chance: random.Random) -> None:
+    """Write over, or delete, what the worker itself keeps about good pods, nodes and its own registration."""
+    (mine,) = [key for key in etcd.values(keys.INSTANCES) if "/hand-" in key] or [keys.tenant("nobody")]
+    key = chance.choice(
+        [
+            keys.binding(f"good{chance.randrange(40):02}"), keys.bound("good"), keys.terms("good"), keys.terms("*"),
+            keys.attempt("good", f"p{chance.randrange(GOOD):03}"), mine,
+        ]
+    )  # fmt: skip
+    if chance.random() < 0.3:
+        etcd.delete(key)
+    else:
+        etcd.put(key, hostile.value(chance, keys.ATTEMPTS, 0))
 
 
 def is_no_object(value: bytes) -> bool:

@@ -26,6 +26,22 @@ NASTY: tuple[Any, ...] = (
 )  # fmt: skip
 """Values for a field of any type."""
 
+SELDOM: tuple[tuple[str, ...], ...] = (
+    ("metadata", "deletionTimestamp"),
+    ("metadata", "creationTimestamp"),
+    ("metadata", "labels"),
+    ("metadata", "ownerReferences"),
+    ("metadata", "labels", "pod-group.scheduling.sigs.k8s.io/min-available"),
+    ("metadata", "labels", "wharfinger.dev/tenant"),
+    ("metadata", "annotations", "wharfinger.dev/attempt"),
+    ("spec", "schedulerName"),
+    ("spec", "nodeName"),
+    ("spec", "priority"),
+    ("spec", "preemptionPolicy"),
+    ("status", "nominatedNodeName"),
+    ("status", "phase"),
+)
+"""Fields that the complete objects below leave out, for most of what they mean would hide the rest."""
 COMPLETE = {
     keys.PODS: FULL_POD,
     keys.NODES: FULL_NODE,
@@ -60,6 +76,8 @@ def value(chance: random.Random, prefix: str, number: int) -> bytes:
     if dice < 0.2:
         return chance.randbytes(chance.randrange(200))
     obj: Any = named(COMPLETE[prefix], prefix, number)
+    if "metadata" in obj and chance.random() < 0.3:
+        obj = _added(obj, chance.choice(SELDOM), chance.choice(NASTY))
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         obj = replaced(obj, chance.choice(paths(obj)), chance.choice(NASTY))
     text = json.dumps(obj, default=str)
@@ -71,6 +89,12 @@ def value(chance: random.Random, prefix: str, number: int) -> bytes:
             raw[chance.randrange(len(raw))] = chance.randrange(256)
         return bytes(raw)
     return text.encode()
+
+
+def _added(obj: dict[str, Any], path: tuple[str, ...], new: Any) -> dict[str, Any]:
+    step, *rest = path
+    inner = obj.get(step)
+    return {**obj, step: _added(inner if isinstance(inner, dict) else {}, tuple(rest), new) if rest else new}
 
 
 def well_formed_key(prefix: str, number: int) -> str:
@@ -126,6 +150,7 @@ def huge(chance: random.Random) -> Iterator[tuple[str, bytes]]:
     node_terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}] * 4000}
     pods: dict[str, dict[str, Any]] = {
         "labels": {"metadata": {"labels": labels}},
+        "morelabels": {"metadata": {"labels": {f"l{one}": "" for one in range(10_000)}}},
         "podaffinity": {"spec": {"affinity": {"podAffinity": affinity}}},
         "podantiaffinity": {"spec": {"affinity": {"podAntiAffinity": affinity}}},
         "nodeaffinity": {

@@ -64,6 +64,10 @@ def decide(pod: Pod, cache: Cache) -> None:
     assert isinstance(evaluation.message, str)
 
 
+def test_every_key_space_is_tried() -> None:
+    assert set(hostile.COMPLETE) == {*keys._PREFIXES, keys.INSTALLATION}
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(sorted(hostile.COMPLETE)), VALUES)
 def test_any_field_of_any_kind_may_hold_anything(data: st.DataObject, prefix: str, new: Any) -> None:
@@ -122,7 +126,7 @@ async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, cap
         for key in stored:
             parsed = keys.parse(key)
             if parsed is not None and parsed.prefix in (keys.PODS, keys.NODES):
-                assert (key in invalid) != _readable(stage, parsed)
+                assert (key in invalid) != _readable(stage, parsed) or _occupies(stage, parsed)
         told = sum(sample.value for metric in stage.metrics.invalid_objects.collect() for sample in metric.samples)
         assert told == len(invalid) > 200
         lines = Counter(record.getMessage() for record in caplog.records if record.msg.startswith("invalid "))
@@ -198,3 +202,9 @@ def _readable(stage: Stage, parsed: keys.ParsedKey) -> bool:
     if len(parsed.parts) == 1:
         return parsed.prefix == keys.NODES and parsed.parts[0] in stage.cache.nodes
     return len(parsed.parts) == 2 and parsed.prefix == keys.PODS and PodKey(*parsed.parts) in stage.cache.pods
+
+
+def _occupies(stage: Stage, parsed: keys.ParsedKey) -> bool:
+    """Whether it is a pod that cannot be read, but counts on the node that it says it is on."""
+    pod = stage.cache.pods.get(PodKey(*parsed.parts)) if parsed.prefix == keys.PODS else None
+    return pod is not None and pod.bound
