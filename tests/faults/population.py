@@ -13,7 +13,7 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONES = "abc"
 TAINT = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
 NAMESPACES = {
-    "bulk": 10, "big": 3, "ports": 3, "apart": 3, "spread": 3, "together": 2, "guests": 3, "hosts": 2, "far": 1,
+    "bulk": 8, "big": 7, "ports": 3, "apart": 3, "spread": 3, "together": 2, "guests": 3, "hosts": 2, "far": 1,
 }  # fmt: skip
 """Where a single new pod goes, by how often."""
 
@@ -102,7 +102,7 @@ class Population:
         return {"containers": [{"name": "main", "image": "example/app:1", "resources": {"requests": requests}}], **more}
 
     def _bulk(self) -> tuple[dict[str, str], Object]:
-        spec = self._asking(self._chance.choice(("50m", "100m", "200m")))
+        spec = self._asking(self._chance.choice(("100m", "200m", "500m")))
         if self._chance.random() < 0.1:
             spec["nodeSelector"] = {"disk": "ssd"}
         return {"app": "bulk"}, spec
