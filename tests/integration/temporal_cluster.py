@@ -71,12 +71,14 @@ class TemporalCluster:
     """PostgreSQL, and one process with all of Temporal's services; no namespace of ours at first."""
 
     def __init__(self, folder: Path, *, fsync: bool = False, variables: Mapping[str, str] | None = None) -> None:
-        """`variables`: of the server, above those of the compose file."""
+        """`variables`: of the server, above those of the compose file; may change between two starts."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.postgres = PostgresProcess(compose()["postgres"]["command"][1:], fsync=fsync)
         self._ports = {f"{name}_PORT": str(small_port()) for name in LISTENERS}
-        self._variables = dict(variables or {})
+        self.variables = dict(variables or {})
+        self.client: dict[str, str] = {}
+        """Variables that its clients need: of TLS, where the server asks for it."""
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,7 +104,7 @@ class TemporalCluster:
 
     def make_namespace(self, name: str) -> str:
         """What the compose file's `temporal-namespace` does; answers what it said."""
-        return self._script("namespace.sh", TEMPORAL_ADDRESS=self.address, TEMPORAL_NAMESPACE=name)
+        return self._script("namespace.sh", TEMPORAL_ADDRESS=self.address, TEMPORAL_NAMESPACE=name, **self.client)
 
     def _script(self, name: str, **variables: str) -> str:
         programs = [_found(program) for program in (*binaries.CLUSTER_PROGRAMS, binaries.TEMPORAL)]
@@ -124,7 +126,7 @@ class TemporalCluster:
             "DYNAMIC_CONFIG_FILE_PATH": str(SCRIPTS / Path(given["DYNAMIC_CONFIG_FILE_PATH"]).name),
             "PROMETHEUS_ENDPOINT": f"127.0.0.1:{free_port()}",
             **self._ports,
-            **self._variables,
+            **self.variables,
         }
         with (self.folder / "temporal.log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -144,7 +146,8 @@ class TemporalCluster:
 
     def _serves(self) -> bool:
         health = [str(binaries.locate(binaries.TEMPORAL)), "operator", "cluster", "health", "--address", self.address]
-        done = subprocess.run(health, env=clean_environment(), capture_output=True, timeout=30, check=False)
+        environment = clean_environment(**self.client)
+        done = subprocess.run(health, env=environment, capture_output=True, timeout=30, check=False)
         return done.returncode == 0
 
     @property

@@ -23,6 +23,7 @@ from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
 from tests.integration.temporal_cluster import TemporalCluster
 from tests.integration.worker_process import WorkerProcess
+from tests.registry.certificates import Authority
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 
 pytestmark = pytest.mark.timeout(300)
@@ -49,13 +50,38 @@ def working(cluster: TemporalCluster, namespace: str, folder: Path, *options: st
     """An etcd and a worker on the cluster, the worker ready."""
     with start_etcd(folder) as etcd:
         variables = {"ETCD": etcd.url, "TEMPORAL": cluster.address, "TEMPORAL_NAMESPACE": namespace}
-        env = {f"WHARFINGER_{name}": value for name, value in variables.items()}
+        env = {f"WHARFINGER_{name}": value for name, value in variables.items()} | cluster.client
         worker = WorkerProcess(folder / "worker.log", *options, env=env)
         try:
             worker.wait_ready()
             yield Gateway(etcd.url)
         finally:
             worker.end()
+
+
+@pytest.fixture
+def secured(cluster: TemporalCluster, tmp_path: Path) -> Iterator[TemporalCluster]:
+    """The same cluster behind TLS, asking for client certificates."""
+    authority = Authority(tmp_path, "authority")
+    server, friend = authority.sign("server", host="127.0.0.1"), authority.sign("friend")
+    files = {
+        "FRONTEND_CERT": server.cert, "FRONTEND_KEY": server.key, "CLIENT1_CA_CERT": authority.pem,
+        "SERVER_CERT": server.cert, "SERVER_KEY": server.key, "SERVER_CA_CERT": authority.pem,
+    }  # fmt: skip
+    cluster.kill()
+    cluster.variables = {f"TEMPORAL_TLS_{name}": str(path) for name, path in files.items()}
+    for name in ("FRONTEND_SERVER_NAME", "INTERNODE_SERVER_NAME"):  # its services call each other by these
+        cluster.variables[f"TEMPORAL_TLS_{name}"] = "127.0.0.1"
+    cluster.variables["TEMPORAL_TLS_REQUIRE_CLIENT_AUTH"] = "true"
+    paths = {"SERVER_CA_CERT_PATH": authority.pem, "CLIENT_CERT_PATH": friend.cert, "CLIENT_KEY_PATH": friend.key}
+    cluster.client = {f"TEMPORAL_TLS_{name}": str(path) for name, path in paths.items()}
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.variables, cluster.client = {}, {}
+        cluster.kill()
+        cluster.start()
 
 
 async def attributes(client: Client) -> set[str]:
@@ -131,3 +157,16 @@ async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_tempora
             assert bound_by.status in (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED)
         runs = [run.status async for run in client.list_workflows("WharfingerPod = 'default/large'")]
         assert sorted(runs) == [WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED]
+
+
+async def test_a_worker_shows_its_certificate_to_a_temporal_behind_tls(
+    secured: TemporalCluster, tmp_path: Path
+) -> None:
+    with pytest.raises(RuntimeError):
+        await Client.connect(secured.address)
+    secured.make_namespace("secured")
+    with working(secured, "secured", tmp_path) as etcd:
+        etcd.put(f"{NODES}n0", node("n0"))
+        etcd.put(f"{PODS}default/p0", pod("p0"))
+
+        wait_until(lambda: bound_pods(etcd) == {"p0": "n0"}, 30, "the pod bound")
