@@ -263,3 +263,26 @@ def test_delete_takes_names_or_manifests(shell: Shell) -> None:
         1,
         [f"pod/{shell.namespace}/b deleted", f"pod/{shell.namespace}/c deleted"],
     )
+
+
+def test_members_of_a_gang_that_are_held_back_say_what_for(shell: Shell) -> None:
+    labels = {
+        "pod-group.scheduling.sigs.k8s.io/name": "team",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "3",
+    }
+    pods = [shell.pod("a"), shell.pod("b"), shell.pod("c", schedulingGroup={"podGroupName": "none"})]
+    for pod in pods[:2]:
+        pod["metadata"]["labels"] = labels
+    shell("apply", "-f", shell.file(pods))
+
+    told = shell("pending", "-n", shell.namespace).out
+    assert "2 SchedulingGated" in told
+    assert "  PodGroup: 2 of 3 members exist\n" in told
+    assert f"PodGroup {shell.namespace}/none does not exist" in told
+    assert "PodGroup: 2 of 3 members exist" in shell("describe", "pod", "a", "-n", shell.namespace).out
+
+    metadata = {"name": "none", "namespace": shell.namespace}
+    group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata}
+    shell("apply", "-f", shell.file([group]))
+    assert "does not exist" not in shell("pending", "-n", shell.namespace).out
+    assert "none" in shell("get", "podgroups", "-n", shell.namespace).out

@@ -1,4 +1,4 @@
-"""Gangs on real servers: whole or not at all, at every revision of etcd; held, woken, confined, made room for, refused."""
+"""Gangs on real servers: whole or not at all at every revision of etcd; held, woken, confined, made room for."""
 
 from __future__ import annotations
 

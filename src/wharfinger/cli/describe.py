@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli import rows
+from wharfinger.cli.gangs import held_member
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.stored import Stored, every, one, pod_key, record_of
@@ -57,15 +58,16 @@ async def _describe(connection: Connection, is_pod: bool, name: str, namespace: 
         if is_pod:
             key = pod_key(name, namespace)
             found = await one(store, POD, key.namespace, key.name)
-            return describe_pod(found, await record_of(store, found), connection.cluster, datetime.now(UTC))
+            held = await held_member(store, found.pod) if found.pod is not None else ""
+            return describe_pod(found, await record_of(store, found), connection.cluster, datetime.now(UTC), held=held)
         found = await one(store, NODE, "", name)
         _, pods = await every(store, POD)
         here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
         return describe_node(found, here, datetime.now(UTC))
 
 
-def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now: datetime) -> str:
-    """The text about a pod. Raises `InvalidObject` for one that cannot be read."""
+def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now: datetime, *, held: str = "") -> str:
+    """The text about a pod; `held`: why its gang holds it back. Raises `InvalidObject` for one that cannot be read."""
     pod = found.pod
     if pod is None:
         raise InvalidObject(f"pod {found.namespace}/{found.name} cannot be read: {found.invalid}")
@@ -82,6 +84,7 @@ def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now:
             ("Scheduler", pod.scheduler_name),
             ("Priority", str(pod.priority)),
             ("Group", pod.group),
+            ("Held back", held),
         ),
         *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
         *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli import rows
+from wharfinger.cli.gangs import held_of
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.stored import every, record_of
@@ -21,6 +22,7 @@ EXAMPLES = 3
 """Names shown of each group."""
 NOT_TRIED = "NotTried"
 GATED = "SchedulingGated"
+NOBODY: Mapping[PodKey, str] = {}
 
 
 @dataclass(slots=True)
@@ -56,8 +58,8 @@ def pending(
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    pods, records = connect.run(_found(connection, namespace))
-    groups = group(pods, records)
+    pods, records, held = connect.run(_found(connection, namespace))
+    groups = group(pods, records, held)
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
@@ -67,24 +69,33 @@ def pending(
         typer.echo("no pod waits for a node", err=True)
 
 
-async def _found(connection: Connection, namespace: str) -> tuple[list[Pod], dict[PodKey, AttemptRecord]]:
-    """The pods, and the records of those for which room is being made."""
+async def _found(
+    connection: Connection, namespace: str
+) -> tuple[list[Pod], dict[PodKey, AttemptRecord], dict[PodKey, str]]:
+    """The pods, the records of those for which room is being made, and why those wait that their gangs hold back."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
         _, found = await every(store, POD, namespace)
         nominated = [entry for entry in found if entry.pod is not None and entry.pod.nominated_node_name]
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
+        pods = [entry.pod for entry in found if entry.pod is not None]
+        held = await held_of(store, pods, namespace)
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return [entry.pod for entry in found if entry.pod is not None], records
+    return pods, records, held
 
 
-def group(pods: Iterable[Pod], records: Mapping[PodKey, AttemptRecord]) -> list[Group]:
-    """The pending ones of these pods by reason and message, the largest group first."""
+def group(
+    pods: Iterable[Pod], records: Mapping[PodKey, AttemptRecord], held: Mapping[PodKey, str] = NOBODY
+) -> list[Group]:
+    """The pending ones of these pods by reason and message, the largest group first.
+
+    `held`: what members of gangs wait for, that are held back for the others.
+    """
     groups: dict[tuple[str, str], Group] = {}
     for pod in pods:
         if pod.pending:
-            why = _why(pod)
+            why = _why(pod, held.get(pod.key, ""))
             entry = groups.setdefault(why, Group(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:
@@ -94,10 +105,12 @@ def group(pods: Iterable[Pod], records: Mapping[PodKey, AttemptRecord]) -> list[
     return sorted(groups.values(), key=lambda entry: (-len(entry.pods), entry.reason, entry.message))
 
 
-def _why(pod: Pod) -> tuple[str, str]:
-    """Reason and message: of the pod's gates, else of its condition, else that nothing has tried yet."""
+def _why(pod: Pod, held: str) -> tuple[str, str]:
+    """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
     if pod.scheduling_gates:
         return GATED, f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}"
+    if held:
+        return GATED, held
     if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:
         return pod.condition[1], pod.condition[2]
     return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"

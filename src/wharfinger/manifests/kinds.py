@@ -49,6 +49,8 @@ NAMESPACE = Kind("Namespace", "", "namespaces", namespaced=False, aliases=("ns",
 
 POD_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 """API groups that have PodGroups: Kubernetes itself, and the scheduler-plugins, whose fields are others."""
+POD_GROUP = Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_groups=POD_GROUPS[1:])
+
 _RBAC = "rbac.authorization.k8s.io"
 KINDS = (
     POD,
@@ -71,7 +73,7 @@ KINDS = (
     Kind("CronJob", "batch", "cronjobs", aliases=("cj",)),
     Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
     Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",)),
-    Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_groups=POD_GROUPS[1:]),
+    POD_GROUP,
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
     Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),
