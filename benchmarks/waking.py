@@ -80,7 +80,12 @@ class Bench:
             entered=self._entered,
         )
         signals = WakeSignals(
-            NoTemporal(), self.queue, workflow_id=lambda pod: pod.uid, kick=lambda: None, chance=chance
+            NoTemporal(),
+            self.queue,
+            workflow_id=lambda pod: pod.uid,
+            kick=lambda: None,
+            clock=self.clock,
+            chance=chance,
         )
         self.waker = Waker(
             queue=self.queue,

@@ -128,3 +128,29 @@ async def test_a_worker_that_does_not_dispatch_starts_and_owns_nothing() -> None
 
         assert stage.attempts.started == []
         assert stage.loops.shards.members == frozenset()
+
+
+async def test_starts_follow_each_other_though_temporal_is_asked_carefully_at_first() -> None:
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
+        stage.loops.dispatcher.serve(False)
+        for number in range(40):
+            await stage.put_pod(f"p{number}")
+        await stage.caught_up()
+        stage.loops.dispatcher.serve(True)
+        await stage.until(lambda: len(stage.attempts.started) == 40, seconds=0.5)
+
+
+async def test_during_an_outage_few_pods_are_started_and_the_most_urgent_first_when_it_is_over() -> None:
+    """Those that wait for an answer are few, so that a later one of more importance comes next."""
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
+        stage.attempts.failing.add("*")
+        for number in range(200):
+            await stage.put_pod(f"p{number}")
+        await stage.until(lambda: stage.attempts.tries >= 12)
+        assert len(stage.queue.in_flight) <= 4
+
+        await stage.put_pod("urgent", priority=9)
+        await stage.caught_up()
+        stage.attempts.failing.clear()
+        await stage.until(lambda: "urgent" in stage.attempts.names)
+        assert stage.attempts.names.index("urgent") <= 4

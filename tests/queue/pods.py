@@ -46,4 +46,5 @@ def refusal(
         run_id="",
         create_revision=create,
         record_revision=record,
+        **fields,
     )

@@ -64,6 +64,7 @@ class Dispatcher:
             attempts,
             metrics,
             at_a_time=settings.concurrent_starts,
+            clock=clock,
             tenant_label=tenant_label,
             chance=chance,
             done=self.kick,
@@ -107,14 +108,14 @@ class Dispatcher:
 
     def _start_gangs(self) -> None:
         """Those whose turn it is: a gang goes as its first member does, after all pods that go before that one."""
-        while self._queue.in_flight.gangs < GANGS:
+        while self._starts.room and self._queue.in_flight.gangs < GANGS:
             members = self._queue.pop_gang()
             if not members:
                 break
             self._starts.gang(members)
 
     def _form_cohorts(self) -> None:
-        while size := self._forming.size(self._load(), self._clock()):
+        while self._starts.room and (size := self._forming.size(self._load(), self._clock())):
             name = self._names.fresh()
             members = self._queue.pop_many(name, size, Budget().fits)
             if not members:
@@ -130,7 +131,7 @@ class Dispatcher:
 
     def _start_chains(self) -> None:
         chainless = self._queue.waiting.chainless
-        while chainless.unconfirmed < CHAINS:
+        while self._starts.room and chainless.unconfirmed < CHAINS:
             entry = self._queue.due_chain(urgent_only=not self._forming.may_park(self._load()))
             if entry is None:
                 break
@@ -148,7 +149,8 @@ class Dispatcher:
     def _room(self) -> bool:
         alone = self._queue.in_flight.alone
         return (
-            alone < self._settings.in_flight
+            self._starts.room
+            and alone < self._settings.in_flight
             and alone + self._completing() < self._settings.in_flight + self._settings.completing
         )
 

@@ -108,7 +108,9 @@ class Loops:
         kick = self.dispatcher.kick
         if completing is not None:
             completing.on_end(kick)
-        self.signals = WakeSignals(attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, chance=chance)
+        self.signals = WakeSignals(
+            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, chance=chance
+        )
         self.waker = Waker(
             queue=self.queue,
             cache=cache,

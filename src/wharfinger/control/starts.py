@@ -20,6 +20,7 @@ from wharfinger.control.backoff import delays
 from wharfinger.control.cohorts import Cohort, cohort_pods
 from wharfinger.control.signals import Attempts
 from wharfinger.model.gang import GangKey
+from wharfinger.pressure import Call, Slots, Window
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
 from wharfinger.telemetry import Metrics
@@ -32,6 +33,12 @@ LATER = 5.0
 """Seconds within which a start that failed that often is tried again."""
 
 
+LEAST = 4
+"""Calls at a time, however slow Temporal is, and with which it begins again after an outage."""
+SLOW = 1.0
+"""Seconds after which Temporal's answer is late; usual are 5 to 300 ms."""
+
+
 class Starts:
     """The starts that are on their way."""
 
@@ -42,18 +49,19 @@ class Starts:
         metrics: Metrics,
         *,
         at_a_time: int,
+        clock: Callable[[], float],
         tenant_label: str,
         chance: random.Random,
         done: Callable[[], None],
     ) -> None:
-        """`at_a_time`: calls; `done` is called when a start was accepted or given up."""
+        """`at_a_time`: calls, at most; `done` is called when a start was accepted or given up."""
         self._queue = queue
         self._attempts = attempts
         self._metrics = metrics
         self._tenant_label = tenant_label
         self._chance = chance
         self._done = done
-        self._slots = asyncio.Semaphore(at_a_time)
+        self._slots = Slots(Window(at_a_time, least=LEAST, slow=SLOW), clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing = False
         self.restarting = 0
@@ -81,6 +89,11 @@ class Starts:
         """Start a gang, whose members are in flight."""
         self._spawn(self._start_gang(members))
 
+    @property
+    def room(self) -> bool:
+        """Whether Temporal takes more starts at a time than are on their way."""
+        return len(self._tasks) - self.restarting < self._slots.size
+
     def stop(self) -> None:
         """Start nothing more."""
         for task in tuple(self._tasks):
@@ -89,7 +102,11 @@ class Starts:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._done()
 
     async def _restart(self, entry: Entry) -> None:
         try:
@@ -110,7 +127,6 @@ class Starts:
             self._queue.started(entry)
         else:
             self._queue.defer(entry, LATER)
-        self._done()
 
     async def _ask_for(self, entry: Entry, part: Part, cause: str) -> None:
         check = self._may_sit_elsewhere(entry, part)
@@ -148,7 +164,6 @@ class Starts:
                 self._queue.started(entry)
             else:
                 self._queue.defer(entry, LATER)
-        self._done()
 
     async def _start_cohort(self, cohort: Cohort) -> None:
         """Start a cohort; when that fails for good its members go back to the queue, where none of them is lost."""
@@ -164,7 +179,6 @@ class Starts:
                 self._queue.started(entry)
             else:
                 self._queue.defer(entry, LATER, alone=blamed)
-        self._done()
 
     async def _ask_for_cohort(self, cohort: Cohort) -> None:
         members = cohort_pods(cohort.members)
@@ -186,19 +200,19 @@ class Starts:
         """Try until Temporal accepts; the last failure when it never does, None as well when it is wanted no more."""
         failure: Exception | None = None
         for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
-            async with self._slots:
-                if not wanted():
-                    return None
-                try:
-                    await start()
-                except Exception as error:  # whatever it is, the pod must not fall out
-                    failure = error
-                    self._failed(what, error)
-                    if _is_of_the_input(error):
-                        break
-                else:
-                    self._succeeded(cause)
-                    return None
+            try:
+                async with self._slots.slot() as call:
+                    if not wanted():
+                        return None
+                    await _answered(start(), call)
+            except Exception as error:  # whatever it is, the pod must not fall out
+                failure = error
+                self._failed(what, error)
+                if _is_of_the_input(error):
+                    break
+            else:
+                self._succeeded(cause)
+                return None
             await asyncio.sleep(delay)
         return failure
 
@@ -229,6 +243,14 @@ class Starts:
 
 def _named(gang: GangKey) -> GangName:
     return GangName(namespace=gang.namespace, name=gang.name)
+
+
+async def _answered(start: Awaitable[None], call: Call) -> None:
+    try:
+        await start
+    except Exception as error:
+        call.blameless = _is_of_the_input(error)
+        raise
 
 
 def _is_of_the_input(failure: Exception) -> bool:

@@ -12,12 +12,17 @@ from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.signals import Signaller
 from wharfinger.model.pod import Pod
+from wharfinger.pressure import Slots, Window
 from wharfinger.queue.entry import CHAIN_GONE, Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
 
 AT_A_TIME = 16
+LEAST = 2
+"""At a time, however slow Temporal is."""
+SLOW = 1.0
+"""Seconds after which Temporal's answer is late."""
 TRIES = 8
 """With delays up to 5 s, about twenty seconds; the sweep and the repeated start come after that."""
 
@@ -32,6 +37,7 @@ class WakeSignals:
         *,
         workflow_id: Callable[[Pod], str],
         kick: Callable[[], None],
+        clock: Callable[[], float],
         chance: random.Random,
     ) -> None:
         """`workflow_id` for records that name none; `kick` after a pod was made active."""
@@ -40,7 +46,7 @@ class WakeSignals:
         self._workflow_id = workflow_id
         self._kick = kick
         self._chance = chance
-        self._slots = asyncio.Semaphore(AT_A_TIME)
+        self._slots = Slots(Window(AT_A_TIME, least=LEAST, slow=SLOW), clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, entry: Entry, wake: Wake) -> None:
@@ -64,17 +70,18 @@ class WakeSignals:
 
     async def _send(self, entry: Entry, wake: Wake) -> None:
         for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
-            async with self._slots:
-                if self._queue.waiting.get(entry.key) is not entry:
-                    return
-                try:
-                    if not await self._signaller.wake(self._chain(entry), wake):
-                        self._queue.restart(entry, CHAIN_GONE)
-                        self._kick()
-                    return
-                except Exception as error:  # whatever it is, a pod that fits now must not go unwoken
-                    log.debug("signal failed, trying again pod=%s error=%r", entry.key, str(error))
-            await asyncio.sleep(delay)
+            try:
+                async with self._slots.slot():
+                    if self._queue.waiting.get(entry.key) is not entry:
+                        return
+                    open_chain = await self._signaller.wake(self._chain(entry), wake)
+            except Exception as error:  # whatever it is, a pod that fits now must not go unwoken
+                log.debug("signal failed, trying again pod=%s error=%r", entry.key, str(error))
+                await asyncio.sleep(delay)
+                continue
+            if not open_chain and self._queue.restart(entry, CHAIN_GONE):
+                self._kick()
+            return
         log.warning("pod=%s could not be woken; the next sweep tries again", entry.key)
 
     def _chain(self, entry: Entry) -> str:

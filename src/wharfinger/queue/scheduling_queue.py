@@ -34,6 +34,8 @@ from wharfinger.queue.gated import Gated
 from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.waiting import Waiting
 
+RESTARTS_A_SECOND = 5
+"""Repetitions at most, however many chains are parked: each is a call of some milliseconds that changes nothing."""
 UNCONFIRMED = "unconfirmed"
 """Why a pod is started again of which etcd told nothing."""
 
@@ -360,4 +362,4 @@ class SchedulingQueue:
 
     def _next_restart(self) -> float:
         """Seconds to the next repetition, spread so that a herd of pods does not stay one."""
-        return self._restart_every * (0.5 + self._spread())
+        return max(self._restart_every, self.waiting.chains / RESTARTS_A_SECOND) * (0.5 + self._spread())

@@ -15,7 +15,8 @@ from random import Random
 
 import aiohttp
 
-from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
+from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, WharfingerError
+from wharfinger.pressure import Slots, Window
 from wharfinger.registry import etcd_tls as tls
 from wharfinger.registry.etcd_gateway import (
     CertificateRefused,
@@ -29,7 +30,11 @@ from wharfinger.registry.etcd_wire import Body
 from wharfinger.settings import EtcdSettings
 
 CONCURRENT_CALLS = 64
-"""Unary calls at a time; more only queue inside etcd. Watches are not counted."""
+"""Unary calls at a time, at most; more only queue inside etcd. Watches are not counted."""
+LEAST_CALLS = 8
+"""At a time, however slow etcd is, and with which it begins again after an outage."""
+SLOW = 1.0
+"""Seconds after which etcd's answer is late; usual are 1 to 50 ms."""
 
 TOKENS_PER_CALL = 3
 """How often one call asks for a new token before it calls itself denied."""
@@ -75,7 +80,8 @@ class Connection:
         )
         self._gateway = open_gateway(self._session)
         self._gateway.endpoint = self._endpoints[0]
-        self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
+        window = Window(CONCURRENT_CALLS, least=LEAST_CALLS, slow=SLOW)
+        self._slots = Slots(window, asyncio.get_running_loop().time)
         self._proven: set[str] = set()
         """Endpoints that have answered: they accept our certificate."""
         self._streams: set[aiohttp.ClientResponse] = set()
@@ -109,19 +115,14 @@ class Connection:
         """
         clock = asyncio.get_running_loop().time
         ends = clock() + (self.settings.deadline if within is None else within)
-        await self._take_slot(ends - clock())
+        each = self.settings.attempt_timeout if attempt is None else attempt
         try:
-            each = self.settings.attempt_timeout if attempt is None else attempt
-            return await self._try_until(ends, path, body, repeatable, each)
-        finally:
-            self._slots.release()
-
-    async def _take_slot(self, seconds: float) -> None:
-        if not self._slots.locked():
-            await self._slots.acquire()
-            return
-        try:
-            await asyncio.wait_for(self._slots.acquire(), seconds)
+            async with self._slots.slot(ends - clock()) as slot:
+                try:
+                    return await self._try_until(ends, path, body, repeatable, each)
+                except WharfingerError as error:
+                    slot.blameless = not isinstance(error, Unavailable)  # it said no: that is an answer
+                    raise
         except TimeoutError:
             raise Unavailable(f"too many calls wait for etcd at {self.endpoint}") from None
 
