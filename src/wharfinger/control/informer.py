@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from wharfinger.control.backoff import delays
 from wharfinger.control.changes import Changes, PodChange, Subscriber
@@ -32,10 +33,9 @@ log = logging.getLogger(__name__)
 
 PAUSE = 0.5
 """Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
-BREATHER = 64
-"""Revisions handled at a stretch before the loop may run something else."""
-WEIGHT = 16 * 1024
-"""Bytes of values that take about as long as one more revision: an object may be as large as etcd takes it."""
+STRETCH = 0.01
+"""Seconds of taking things in before the loop may run something else: a revision may hold one heart-beat or hundreds
+of pods."""
 
 
 class Informer:
@@ -50,7 +50,9 @@ class Informer:
         *,
         chance: random.Random,
         page_size: int = 500,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._store = store
         self._view = view
         self._progress = view.cache.progress
@@ -84,8 +86,9 @@ class Informer:
         seen: set[str] = set()
         found: list[Observed] = []
         revision = 0
+        began = self._clock()
         async for page in self._store.list(keys.ROOT, page_size=self._page_size):
-            revision, weight = page.revision, 0
+            revision = page.revision
             listed: list[Observed] = []
             for kv in page.items:
                 seen.add(kv.key)
@@ -97,10 +100,7 @@ class Informer:
                 if self._view.unchanged(kv):
                     continue
                 _append(listed, Event(kv))
-                weight += len(kv.value)
-                if weight > BREATHER * WEIGHT:
-                    weight = 0
-                    await asyncio.sleep(0)
+                began = await self._breathe(began)
             found += listed if self._first is None else self._take_early(listed, self._first)
             await asyncio.sleep(0)
         if revision < self._progress.revision:
@@ -134,13 +134,10 @@ class Informer:
         """Watch until it has to be listed again; answers why."""
         try:
             async with self._store.watch(keys.ROOT, self._progress.revision + 1) as batches:
-                stretch = 0
+                began = self._clock()
                 async for batch in batches:
                     self._take(batch)
-                    stretch += 1 + sum([len(event.kv.value) for event in batch.events]) // WEIGHT
-                    if stretch >= BREATHER:
-                        stretch = 0
-                        await asyncio.sleep(0)
+                    began = await self._breathe(began)
         except Compacted as error:
             log.warning("watch compacted, listing again error=%r", str(error))
             return "compacted"
@@ -151,6 +148,13 @@ class Informer:
             cause = "ended"
         await asyncio.sleep(PAUSE * (0.5 + self._chance.random()))
         return cause
+
+    async def _breathe(self, began: float) -> float:
+        """Let the loop run something else when this went on since `began` for long; when it goes on."""
+        if self._clock() - began <= STRETCH:
+            return began
+        await asyncio.sleep(0)
+        return self._clock()
 
     def _take(self, batch: WatchBatch) -> None:
         if batch.events:
