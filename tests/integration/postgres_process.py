@@ -115,6 +115,18 @@ class PostgresProcess:
             self.process.wait(60)
             self.process = None
 
+    def kill(self) -> None:
+        """SIGKILL; its sessions end by themselves, and it cannot start again before the last one has."""
+        if self.process is not None:
+            sessions = processes.children(self.process.pid)
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+            deadline = time.monotonic() + 20
+            while any(processes.started(session) for session in sessions):
+                assert time.monotonic() < deadline, "sessions of a killed PostgreSQL live on"
+                time.sleep(0.02)
+
     def end(self) -> None:
         """Stop it and remove everything."""
         try:

@@ -102,13 +102,14 @@ async def test_what_makes_the_databases_and_the_namespace_may_run_at_every_start
     assert await attributes(client) == set(SEARCH_ATTRIBUTES)
 
 
-@pytest.mark.parametrize("cohorts", ["auto", "off"])
-async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_temporal_is_killed(
-    cluster: TemporalCluster, cohorts: str, tmp_path: Path
+@pytest.mark.parametrize(("victim", "cohorts"), [("temporal", "auto"), ("temporal", "off"), ("postgres", "auto")])
+async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_a_part_is_killed(
+    cluster: TemporalCluster, victim: str, cohorts: str, tmp_path: Path
 ) -> None:
+    killed = cluster if victim == "temporal" else cluster.postgres
     retention = Duration()
     retention.FromTimedelta(MONTH)
-    client = await Client.connect(cluster.address, namespace=f"bare-{cohorts}")
+    client = await Client.connect(cluster.address, namespace=f"bare-{victim}-{cohorts}")
     await client.workflow_service.register_namespace(
         RegisterNamespaceRequest(namespace=client.namespace, workflow_execution_retention_period=retention)
     )
@@ -127,10 +128,10 @@ async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_tempora
         put(0, 40)
         wait_until(lambda: len(bound_pods(etcd)) == 40, 60, "the first pods bound")
         put(40, 100)
-        cluster.kill()
+        killed.kill()
         put(100, 120)
         assert len(bound_pods(etcd)) < 120
-        cluster.start()
+        killed.start()
         wait_until(lambda: len(bound_pods(etcd)) == 120, 90, "all pods bound that fit")
 
         etcd.put(f"{NODES}wide", node("wide", cpu="64"))
