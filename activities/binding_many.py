@@ -157,14 +157,22 @@ class ManyBindings:
         return seated
 
     def _prepared(self, work: Work, found: Sequence[Seated]) -> list[tuple[Seated, Commit]]:
-        """Those that still fit their nodes, with all that go before them."""
+        """Those that still fit their node, of seats on one node."""
+        refusals = self._refusals(found)
+        if any(refusals) and len(found) > 1:  # where not all fit, the first ones do
+            for seated in found:
+                self._cache.forget_unsent(seated.identity)
+            refusals = self._refusals(found)
         prepared = []
         now = self._seating.now
-        for seated in found:
+        for seated, refusal in zip(found, refusals, strict=True):
+            if isinstance(refusal, PluginError):
+                self._reject(work, seated, refusal.plugin, str(refusal))
+                continue
+            if refusal:
+                work.singles.append(seated.number)  # it tries the runners-up
+                continue
             try:
-                if self._seating.refusal(seated):
-                    work.singles.append(seated.number)  # it tries the runners-up
-                    continue
                 status = self._seating.ask_plugins(seated)
             except PluginError as error:
                 self._reject(work, seated, error.plugin, str(error))
@@ -175,6 +183,16 @@ class ManyBindings:
             node = self._cache.nodes[seated.seat.node]
             prepared.append((seated, self._seating.commit(work.request, seated, node, now)))
         return prepared
+
+    def _refusals(self, found: Sequence[Seated]) -> list[str | PluginError]:
+        """Why each must not be bound to its node, with all that are assumed there; empty for those that may."""
+        refusals: list[str | PluginError] = []
+        for seated in found:
+            try:
+                refusals.append(self._seating.refusal(seated))
+            except PluginError as error:
+                refusals.append(error)
+        return refusals
 
     def _reject(self, work: Work, seated: Seated, plugin: str, message: str) -> None:
         self._seating.give_up(seated)

@@ -120,10 +120,10 @@ class CohortPayload:
         needed = 0
         for one in assumed:
             identity = one.identity
-            needed += size(identity.namespace) + size(identity.name) + size(one.node) + 60
+            pod = f"{identity.namespace}/{identity.name}"
+            needed += size(pod + one.node) + 60
             if needed > self._overlay.left:
                 return (), True
-            pod = f"{identity.namespace}/{identity.name}"
             told.append(Assumed(pod=pod, create_revision=identity.create_revision, node=one.node))
         self._overlay.left -= needed
         return tuple(told), False

@@ -70,6 +70,8 @@ class Open:
     feasible: int | None = None
     """Of its first decision."""
     decided: int = 0
+    failed: int = 0
+    """Of these; they are turned away, too."""
     refused: dict[PodClass, Refusal] = field(default_factory=dict)
     """Classes that were refused since somebody was placed."""
 
@@ -91,8 +93,6 @@ class Cohort:
     skipped: list[Skipped] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
     stretch: Open | None = None
-    error: PluginError | None = None
-    """The first one."""
     last: tuple[Evaluation, int | None] | None = None
     """The last placing decision, and the index of why other nodes were refused."""
 
@@ -129,13 +129,17 @@ class ManyPlacements:
         self._start = 0
 
     async def place(self, request: PlaceManyInput) -> PlacedMany:
-        """Decide and assume. Raises `PluginError` when nothing at all could be decided."""
+        """Decide and assume. A pod whose plugins fail is turned away: an attempt of its own will say so."""
         needed = max((one.revision for one in request.pods), default=0)
         await self._cache.progress.wait_for(needed, self._behind_limit)
-        async with self._turns.take(request.turn):
-            cohort = await self._decide(request.pods)
-        if cohort.error is not None and not cohort.seats and not cohort.away:
-            raise cohort.error
+        cohort = Cohort(CohortPayload(len(request.pods)))
+        try:
+            async with self._turns.take(request.turn):
+                await self._decide(cohort, request.pods)
+        except BaseException:  # nobody will bind these
+            for identity in cohort.taken:
+                self._cache.forget_unsent(identity)
+            raise
         return PlacedMany(
             seats=tuple(cohort.seats),
             turned_away=tuple(cohort.away),
@@ -144,8 +148,7 @@ class ManyPlacements:
             stretches=tuple(cohort.stretches),
         )
 
-    async def _decide(self, pods: tuple[CohortPod, ...]) -> Cohort:
-        cohort = Cohort(CohortPayload(len(pods)))
+    async def _decide(self, cohort: Cohort, pods: tuple[CohortPod, ...]) -> None:
         for one in pods:  # whatever an earlier run assumed and never sent: these pods are decided anew
             known = self._cache.pods.get(PodKey(one.namespace, one.name))
             if known is not None:
@@ -163,7 +166,6 @@ class ManyPlacements:
                 continue
             self._decide_one(cohort, Candidate(one, pod))
         self._close(cohort)
-        return cohort
 
     def _known(self, cohort: Cohort, one: CohortPod) -> Pod | str:
         """The pod as the cache has it, or why it is not decided."""
@@ -197,7 +199,7 @@ class ManyPlacements:
                 self._evaluate(cohort, stretch, one, snapshot)
         except PluginError as error:
             log.warning("%s", error)
-            cohort.error = cohort.error or error
+            stretch.failed += 1
             self._metrics.schedule_attempts.labels(result="error", profile=profile.name).inc()
             reasons = cohort.told.because({}, payload.message(str(error)), (error.plugin,))
             self._turn_away(cohort, one, reasons, own_attempt=True)
@@ -344,14 +346,14 @@ class ManyPlacements:
         number = len(cohort.stretches)
         cohort.stretches.append(closed)
         each = closed.computation.micros / 1e6 / max(1, stretch.decided)
-        refused = 0
+        refused = -stretch.failed
         for away in reversed(cohort.away):
             if away.stretch != number:
                 break
             refused += 1
         labels = {"result": "unschedulable", "profile": stretch.profile.name}
         attempts, duration = self._metrics.schedule_attempts, self._metrics.attempt_duration
-        if refused:
+        if refused > 0:
             attempts.labels(**labels).inc(refused)
             took = duration.labels(**labels)
             for _ in range(refused):

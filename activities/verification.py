@@ -30,10 +30,10 @@ ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPo
 """Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
 GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Plugins that look at other nodes for pods with rules across nodes only, or for pods that such rules are about."""
-REMEMBERED = 1024
+REMEMBERED = 4096
 """Decisions kept until their bind asks; it may run on another worker and never ask here."""
-
-
+GONE = 0
+"""The state of a node that is not there; stamps begin at 1."""
 LEANS = "it relies on pods that are not bound yet"
 """Begins the refusal of a placement whose rules hold only if other pods are bound where this worker expects them."""
 
@@ -42,8 +42,8 @@ LEANS = "it relies on pods that are not bound yet"
 class Filling:
     """A node to which nothing happens but our own decisions, each made with all before it."""
 
-    node: NodeInfo | None
-    """As the last of them left it."""
+    state: int
+    """The `stamp` of what the last of them left; a heart-beat keeps it."""
 
 
 class Seen(NamedTuple):
@@ -73,9 +73,9 @@ class Verification:
     def decided(self, pod: Pod, node_name: str, before: NodeInfo | None) -> None:
         """The pod was found to fit that node, as it was before, and is assumed there, without an await in between."""
         filling = self._fillings.get(node_name)
-        if filling is None or filling.node is not before:
-            filling = self._fillings[node_name] = Filling(before)
-        filling.node = self._cache.node_info(node_name)
+        if filling is None or filling.state != _state(before):
+            filling = self._fillings[node_name] = Filling(GONE)
+        filling.state = _state(self._cache.node_info(node_name))
         self._decided[pod.identity] = self._seen(pod, node_name, filling)
         if len(self._decided) > REMEMBERED:
             del self._decided[next(iter(self._decided))]
@@ -130,8 +130,8 @@ class Verification:
         now = self._seen(pod, node_name, seen.filling)
         return (
             seen.pod is pod
-            and seen.filling.node is not None
-            and seen.filling.node is self._cache.node_info(node_name)
+            and seen.filling.state != GONE
+            and seen.filling.state == _state(self._cache.node_info(node_name))
             and seen.nominated == now.nominated
             and seen.anti_affinity == now.anti_affinity
             and seen.namespace_labels == now.namespace_labels
@@ -141,6 +141,10 @@ class Verification:
         cache = self._cache
         labels = cache.surroundings.namespace_labels(pod.namespace)
         return Seen(pod, filling, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
+
+
+def _state(info: NodeInfo | None) -> int:
+    return GONE if info is None else info.stamp
 
 
 def sees_beyond(plugin: Plugin) -> bool:

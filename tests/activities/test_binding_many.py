@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import Hand, World
+from tests.activities.conftest import PROFILES, Hand, World
+from tests.activities.test_placing_many import worst_seat
+from wharfinger.activities.cohort_outcomes import Outcomes
 from wharfinger.activities.transactions import Limits
-from wharfinger.contracts.cohorts import BoundMany, PlacedMany
+from wharfinger.contracts.cohorts import MOST_PODS, BindManyInput, BoundMany, PlacedMany
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.status import SUCCESS, Status, unschedulable
+from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation, Put
 
@@ -309,3 +314,97 @@ async def test_versions_name_who_wrote_them(world: World) -> None:
     kv = (await world.store.get(keys.binding("node-0"))).kv
     assert kv is not None
     assert json.loads(kv.value)["attempt"] == "test/cohort/1@run-1"
+
+
+# --- plugins --------------------------------------------------------------------------------------
+
+
+class Hooks:
+    """Takes part in everything around a commit; dislikes some pods."""
+
+    name = "Hooks"
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> Status:
+        state.carry(self.name, {"disk": pod.name})
+        return SUCCESS
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.calls.append(("unreserve", pod.name))
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status:
+        assert state.baggage[self.name] == {"disk": pod.name}
+        if pod.name == "web-1":
+            raise RuntimeError("no idea")
+        return unschedulable("no disk") if pod.name == "web-2" else SUCCESS
+
+    def post_bind(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.calls.append(("post_bind", pod.name))
+        if pod.name == "web-3":
+            raise RuntimeError("too late")
+
+
+async def test_plugins_are_asked_and_told_for_each_pod(world: World) -> None:
+    usual, hooks = PROFILES["default-scheduler"], Hooks()
+    profile = Profile(usual.name, Enabled.everywhere([*usual.plugins, hooks], {}), digest="d")
+    names = await many(world, pods=5, nodes=5)
+    hand = await world.hand(profiles={usual.name: profile})
+
+    bound = await hand.bind_many(await hand.place_many(*names))
+
+    assert [one.name for one in bound.bound] == ["web-0", "web-3", "web-4"]
+    rejected = {one.name: (one.kind, one.plugin, one.message) for one in bound.unbound}
+    assert rejected["web-2"] == ("rejected", "Hooks", "no disk")
+    assert rejected["web-1"][:2] == ("rejected", "Hooks")
+    assert "no idea" in rejected["web-1"][2]
+    assert sorted(hooks.calls) == [
+        ("post_bind", "web-0"),
+        ("post_bind", "web-3"),
+        ("post_bind", "web-4"),
+        ("unreserve", "web-1"),
+        ("unreserve", "web-2"),
+    ]
+
+
+async def test_a_heart_beat_between_decision_and_bind_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision still stands: no filter is asked again."""
+    hand, cohort = await placed(world, pods=6, nodes=3)
+    for number in range(3):
+        await world.put_node(f"node-{number}", cpu="4", heartbeat="2")
+    await hand.seen()
+    monkeypatch.setattr(Profile, "verify", None)
+
+    bound = await hand.bind_many(cohort)
+
+    assert (len(bound.bound), bound.transactions) == (6, 1)
+
+
+async def test_another_s_pod_on_the_node_is_looked_at_again(world: World) -> None:
+    hand, cohort = await placed(world, pods=6, nodes=3, cpu="2")
+    crowded = cohort.seats[0].node
+    await world.put_pod("first", cpu="1", spec={"nodeName": crowded})
+    await hand.seen()
+
+    bound = await hand.bind_many(cohort)
+
+    # By somebody who writes no binding version: this worker's watch has told, so its filters see it.
+    on_crowded = [one for one in bound.bound if one.node == crowded]
+    assert len(on_crowded) == 1
+    assert len(bound.unbound) == 1
+
+
+def test_outcomes_stay_small_whatever_plugins_say() -> None:
+    seats = tuple(worst_seat(number) for number in range(MOST_PODS))
+    request = BindManyInput(seats=seats, computations=(), workflow_id="w", run_id="r")
+    outcomes = Outcomes(request)
+    for number in range(MOST_PODS):
+        if number % 2:
+            outcomes.rejected(number, "p" * 60, "é" * 5000)
+        else:
+            outcomes.bound(number, 2**60, "n" * 253, notes=("é" * 2000, "x" * 2000))
+
+    assert len(outcomes.told().model_dump_json().encode()) < 1.5 * 1024 * 1024

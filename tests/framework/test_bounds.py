@@ -6,6 +6,8 @@ import gc
 import time
 from collections.abc import Hashable
 
+import pytest
+
 from tests.framework.conftest import MakeProfile
 from tests.framework.objects import node, pod, snapshot
 from wharfinger.cache.cache import Cache
@@ -102,6 +104,21 @@ def test_a_whole_ranking_is_made_at_once() -> None:
     assert len({each.node for each in ranking}) == 5000
     assert ranking[0].node == evaluation.node
     assert tuple(each.node for each in ranking[1:9]) == tuple(evaluation.runners_up(8))
+
+
+@pytest.mark.parametrize("equal", [3, 9, 40])
+def test_the_first_of_a_ranking_are_the_same_however_many_are_asked_for(equal: int) -> None:
+    """Nodes tie; a few of them are not found in the way that all are."""
+    taken = {f"n{number}": [pod(f"on-{number}", cpu=1000)] for number in range(equal, 50)}
+    some = snapshot(*(node(f"n{number}") for number in range(50)), **taken)
+    evaluation = load_profiles()["default-scheduler"].evaluate(pod("a"), some)
+    whole = [(each.node, each.total) for each in evaluation.ranking(50)]
+    assert len(whole) == 50
+    for count in range(1, 50):
+        assert [(each.node, each.total) for each in evaluation.ranking(count)] == whole[:count]
+    assert list(evaluation.runners_up(4).items()) == whole[1:5]
+    assert evaluation.chosen is not None
+    assert (evaluation.chosen.node, evaluation.chosen.total) == whole[0]
 
 
 def test_resources_that_no_node_offers_get_no_columns() -> None:

@@ -279,7 +279,7 @@ class CohortScheduling(ABC):
     async def place_many(self, request: PlaceManyInput) -> PlacedMany:
         """Decide the pods in order on this worker's evolving snapshot, and assume them there (local activity).
 
-        Fails with the type `SchedulerError` only when nothing at all could be decided.
+        A pod whose plugins fail is turned away: an attempt of its own says so, and tries again.
         """
 
     @activity.defn(name="bind_many")
