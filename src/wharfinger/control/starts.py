@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.cohorts import GangName
+from wharfinger.contracts.names import AFTER_COHORT
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.cohorts import Cohort, cohort_pods
@@ -135,7 +136,7 @@ class Starts:
                 gang = _named(entry.gang.key)
                 await self._attempts.start_gang(gang, revision=entry.pod.mod_revision, cause=cause, check_queue=check)
             return
-        await self._attempts.start(entry.pod, cause=cause, check_queue=check)
+        await self._attempts.start(entry.pod, cause=_after_cohort(entry, part) or cause, check_queue=check)
         if cause == UNCONFIRMED and entry.refusal is not None:
             # The start may have joined a chain that is parked, though its record does not say so.
             await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
@@ -258,3 +259,11 @@ def _is_of_the_input(failure: Exception) -> bool:
     if isinstance(failure, RPCError):
         return failure.status is RPCStatusCode.INVALID_ARGUMENT
     return isinstance(failure, (ValueError, TypeError))
+
+
+def _after_cohort(entry: Entry, part: Part) -> str:
+    """The cause of a chain that follows on a cohort's record, by which the cohort is found again; empty for others."""
+    record = entry.refusal
+    if part is not Part.WAITING or record is None or record.parked:
+        return ""
+    return f"{AFTER_COHORT}{record.workflow_id}@{record.run_id}"
