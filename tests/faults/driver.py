@@ -28,9 +28,7 @@ CALM = frozenset({"apart", "spread", "together", "hosts", "far"})
 class Driver:
     """A thread that acts some times a second."""
 
-    def __init__(
-        self, url: str, recorder: Recorder, seed: int, *, per_second: float = 15.0, gangs: bool = False
-    ) -> None:
+    def __init__(self, url: str, recorder: Recorder, seed: int, *, per_second: float = 15.0) -> None:
         self._chance = Random(f"driver {seed}")
         self._population = Population(self._chance)
         self._recorder = recorder
@@ -41,7 +39,8 @@ class Driver:
         self._actions: dict[Callable[[], object], float] = {
             self._one_pod: 10,
             self._burst: 0.35,
-            self._gang: 0.6 if gangs else 0.0,
+            self._gang: 1.2,
+            self._gangs: 0.15,
             self._delete_pod: 5,
             self._again: 2,
             self._touch: 1.5,
@@ -98,6 +97,11 @@ class Driver:
     def _gang(self) -> None:
         self._writer.create(*self._population.gang())
 
+    def _gangs(self) -> None:
+        """Several at once that compete for room."""
+        for _ in range(self._chance.randint(3, 8)):
+            self._writer.create(*self._population.gang())
+
     def _delete_pod(self) -> None:
         """One of any kind; many of the plain ones when there are many."""
         there = self._recorder.latest(PODS)
@@ -123,7 +127,7 @@ class Driver:
 
     def _again(self) -> None:
         """The same name in a new life, at once."""
-        for change in self._some([one for one in self._recorder.latest(PODS) if "/gangs/" not in one.key], 1):
+        for change in self._some(self._recorder.latest(PODS), 1):
             if self._writer.delete(change):
                 self._writer.create(self._population.again(_object(change)))
 

@@ -73,14 +73,20 @@ class End:
     def waiting_though_they_fit(self) -> list[Violation]:
         """Decides every pending pod anew, as if nobody else came first; of a gang, as many as must be bound at once."""
         simulator = self._simulator()
+        whole: dict[tuple[str, str], bool] = {}
         found = []
         for pod in self.pending:
-            missing = least(pod) - sum(1 for member in self._members(pod) if member.bound)
-            if missing > 1 and not self._fits_whole(pod, missing):
-                continue
             decision = simulator.decide(pod.key, preempt=False)
-            if decision.node:
-                found.append(Violation("waits", 0, f"{pod.key} fits {decision.node}; record: {self._told(pod)}"))
+            if not decision.node:
+                continue
+            missing = least(pod) - sum(1 for member in self._members(pod) if member.bound)
+            if missing > 1:
+                gang = pod.namespace, pod.labels[GROUP]
+                if gang not in whole:
+                    whole[gang] = self._fits_whole(pod, missing)
+                if not whole[gang]:
+                    continue
+            found.append(Violation("waits", 0, f"{pod.key} fits {decision.node}; record: {self._told(pod)}"))
         return found
 
     def _fits_whole(self, pod: Pod, missing: int) -> bool:

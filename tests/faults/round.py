@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
-
-from temporalio.client import Client
-from temporalio.service import RPCError
 
 from tests.faults import decisions, ending
 from tests.faults.driver import Driver
@@ -22,16 +18,10 @@ from tests.faults.kubelet import Kubelet
 from tests.faults.nemesis import Nemesis
 from tests.faults.recorder import Recorder
 from tests.faults.schedule import Fault, draw
+from tests.faults.settling import settle
 from tests.faults.site import running
 from tests.integration.gateway import Gateway
 from wharfinger.registry import keys
-
-log = logging.getLogger(__name__)
-
-SETTLE = 60.0
-"""Seconds after the last fault within which all that can be done must be done."""
-CALM = 2.0
-"""Seconds between two looks at whether it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,39 +139,3 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     result.seconds = round(time.monotonic() - began, 1)
     (folder / "result.json").write_text(json.dumps(asdict(result), indent=1))
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Settling:
-    """How a round came to rest."""
-
-    seconds: float
-    violations: list[Violation]
-    """What was not done in time."""
-    last: list[str]
-    """What was done last."""
-
-
-def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None], seconds: float = SETTLE) -> Settling:
-    """Wait until everything that can be done is done."""
-    began = time.monotonic()
-    last: list[str] = []
-    while True:
-        watch_over()
-        found = asyncio.run(_unsettled(End(recorder.latest(keys.ROOT)), temporal))
-        took = round(time.monotonic() - began, 1)
-        if not found or took > seconds:
-            return Settling(took, found, last)
-        last = [str(violation) for violation in found]
-        time.sleep(CALM)
-
-
-async def _unsettled(end: End, temporal: str) -> list[Violation]:
-    found = [*end.waiting_though_they_fit(), *end.left_over()]
-    silent = end.without_record()
-    if silent:
-        try:
-            found += await ending.lost(silent, await Client.connect(temporal))
-        except (RPCError, RuntimeError) as error:
-            found.append(Violation("lost", 0, f"Temporal does not tell of {len(silent)} pods: {error}"))
-    return found

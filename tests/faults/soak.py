@@ -39,10 +39,13 @@ TOLD = 12
 
 def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
     """The round of a seed: a storm, or now and then a worker stopped for a minute in the middle of a bind."""
-    if seed % 10 == STOPPED:
-        say("a worker is stopped in the middle of a bind")
-        return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, seed=seed)
-    return play(plan_for_soak(seed), folder, say)
+    try:
+        if seed % 10 == STOPPED:
+            say("a worker is stopped in the middle of a bind")
+            return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, seed=seed)
+        return play(plan_for_soak(seed), folder, say)
+    except AssertionError as error:  # something was not up, or did not happen in time
+        return Result(seed, violations=[f"story: {error}"])
 
 
 def told(result: Result) -> str:

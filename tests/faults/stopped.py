@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.faults.judge import Judge, Violation
 from tests.faults.proxy import Trap
 from tests.faults.recorder import Recorder
-from tests.faults.round import Result, settle
+from tests.faults.round import Result
+from tests.faults.settling import settle
 from tests.faults.site import LEASE_TTL, Site, WorkerSite, running
 from tests.faults.story import node, pod
 from tests.faults.timeline import Timeline

@@ -10,7 +10,8 @@ from temporalio.client import Client
 from tests.conftest import TemporalServer
 from tests.faults.ending import End, lost
 from tests.faults.history import Change, state_after
-from tests.faults.judge import GROUP, MIN_AVAILABLE
+from tests.faults.judge import GROUP, MIN_AVAILABLE, Violation
+from tests.faults.settling import PATIENCE, Undone
 from tests.faults.story import Story, node, pod
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import PodKey
@@ -69,3 +70,12 @@ async def test_a_pod_that_no_chain_cares_for_is_lost(temporal_server: TemporalSe
     assert [violation.invariant for violation in await lost(silent, await Client.connect(temporal_server.address))] == [
         "lost"
     ]
+
+
+def test_only_what_stays_undone_is_overdue() -> None:
+    undone = Undone()
+    one, other = Violation("waits", 0, "a/p fits n"), Violation("waits", 0, "a/q fits n")
+
+    assert undone.overdue([one, other], 0.0) == []
+    assert undone.overdue([one], PATIENCE) == []
+    assert undone.overdue([one, other], PATIENCE + 1) == [one]
