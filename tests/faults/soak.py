@@ -24,6 +24,7 @@ from tests.faults import stopped
 from tests.faults.judge import Judge
 from tests.faults.recorder import read_back
 from tests.faults.round import Result, plan_for_soak, play
+from tests.faults.stopped import Company
 from tests.faults.timeline import Timeline
 
 LOG = "history.jsonl, struck.json, schedule.txt, result.json and the logs of all processes"
@@ -42,7 +43,8 @@ def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
     try:
         if seed % 10 == STOPPED:
             say("a worker is stopped in the middle of a bind")
-            return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, seed=seed)
+            company = list(Company)[seed // 20 % len(Company)]
+            return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, company=company, seed=seed)
         return play(plan_for_soak(seed), folder, say)
     except AssertionError as error:  # something was not up, or did not happen in time
         return Result(seed, violations=[f"story: {error}"])

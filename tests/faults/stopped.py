@@ -1,6 +1,6 @@
 """A worker that is stopped in the very middle of a bind, while the world goes on, and then continued.
 
-Its transaction is caught on the way (or the answer to it); then the worker is stopped, its lease runs out, its pod is
+Its transaction is caught on the way (or the answer to it); then the worker is stopped, its lease runs out, its pods are
 deleted and made again, others take the room. What was caught is let go only after that.
 """
 
@@ -10,9 +10,11 @@ import base64
 import json
 import signal
 import time
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from tests.faults.judge import Judge, Violation
+from tests.faults.judge import GROUP, MIN_AVAILABLE, Judge, Violation
 from tests.faults.proxy import Trap
 from tests.faults.recorder import Recorder
 from tests.faults.round import Result
@@ -31,7 +33,27 @@ AFTER = 40
 """Pods that come once the worker goes on."""
 
 
-def play(folder: Path, *, seconds: float, answer: bool, seed: int = 0) -> Result:
+class Company(StrEnum):
+    """Who is bound in the transaction that is caught."""
+
+    ALONE = "alone"
+    COHORT = "cohort"
+    GANG = "gang"
+
+    def pods(self, name: str, life: int = 1) -> list[dict[str, Any]]:
+        """So many that the one node there is has room for just them."""
+        labels = {GROUP: name, MIN_AVAILABLE: str(SIZES[self])} if self is Company.GANG else {}
+        found = [pod(f"{name}-{number:02}", labels=labels) for number in range(SIZES[self])]
+        for each in found:
+            each["metadata"]["uid"] += f"-{life}"
+        return found
+
+
+SIZES = {Company.ALONE: 1, Company.COHORT: 30, Company.GANG: 5}
+"""Pods; workers make cohorts of 24 or more."""
+
+
+def play(folder: Path, *, seconds: float, answer: bool, company: Company, seed: int = 0) -> Result:
     """Stop a worker for so long in the middle of a bind; `answer`: etcd has done it and the worker does not know."""
     began = time.monotonic()
     with running(folder, 2) as site:
@@ -40,7 +62,7 @@ def play(folder: Path, *, seconds: float, answer: bool, seed: int = 0) -> Result
         try:
             site.start_workers()
             timeline = Timeline([(time.time(), time.time() + seconds + 30)])
-            _story(site, seconds=seconds, answer=answer)
+            _story(site, seconds=seconds, answer=answer, company=company)
             settling = settle(recorder, site.temporal_address, lambda: None)
             unproven = recorder.prove(Gateway(site.etcd_url))
         finally:
@@ -66,14 +88,14 @@ def play(folder: Path, *, seconds: float, answer: bool, seed: int = 0) -> Result
     )
 
 
-def _story(site: Site, *, seconds: float, answer: bool) -> None:
+def _story(site: Site, *, seconds: float, answer: bool, company: Company) -> None:
     writer, gateway = Writer(site.etcd_url), Gateway(site.etcd_url)
     traps = {worker: Trap(BAIT, answer) for worker in site.workers}
     for worker, trap in traps.items():
         worker.to_etcd.lay(trap)
-    first = pod("first")
-    writer.create(node("only"))
-    writer.create(first)
+    writer.create(node("only", cpu=f"{600 * SIZES[company]}m", pods="110"))
+    first = company.pods("first")
+    writer.create(*first)
     wait_until(lambda: any(trap.sprung.is_set() for trap in traps.values()), 20, "a bind on its way")
     caught = next(worker for worker, trap in traps.items() if trap.sprung.is_set())
     caught.process.signal(signal.SIGSTOP)
@@ -81,26 +103,24 @@ def _story(site: Site, *, seconds: float, answer: bool) -> None:
     for worker in site.workers:
         worker.to_etcd.lay(None)
     if answer:
-        wait_until(lambda: _node_of(gateway, "first"), 10, "the transaction went through")
-    _take_its_place(gateway, writer, seconds)
+        wait_until(lambda: any(_bound(gateway, first)), 10, "the transaction went through")
+    _take_its_place(gateway, writer, company, seconds)
     time.sleep(max(0.0, stopped + seconds - time.monotonic()))
     _go_on(caught, traps[caught])
+    after = [pod(f"after-{number:02}", cpu="100m") for number in range(AFTER)]
     writer.create(*(node(f"n{number}", cpu="4", pods="20") for number in range(3)))
-    writer.create(*(pod(f"after-{number:02}", cpu="100m") for number in range(AFTER)))
-    wait_until(lambda: all(_node_of(gateway, f"after-{number:02}") for number in range(AFTER)), 40, "life goes on")
+    writer.create(*after)
+    wait_until(lambda: all(_bound(gateway, after)), 40, "life goes on")
 
 
-def _take_its_place(gateway: Gateway, writer: Writer, seconds: float) -> None:
-    """The pod is gone, or another life of it; somebody else gets the room that it was promised."""
-    gateway.delete(key_of(pod("first")))
-    writer.create(pod("second"))
-    wait_until(lambda: _node_of(gateway, "second"), max(seconds, LEASE_TTL + 30), "the other worker takes over")
-    writer.create(pod("first", labels={"life": "two"}) | {"metadata": _another_life()})
-
-
-def _another_life() -> dict[str, object]:
-    metadata: dict[str, object] = pod("first")["metadata"]
-    return metadata | {"uid": "uid-first-again"}
+def _take_its_place(gateway: Gateway, writer: Writer, company: Company, seconds: float) -> None:
+    """The pods are gone, or in another life; others get the room that they were promised."""
+    for each in company.pods("first"):
+        gateway.delete(key_of(each))
+    second = company.pods("second")
+    writer.create(*second)
+    wait_until(lambda: all(_bound(gateway, second)), max(seconds, LEASE_TTL + 30), "the other worker takes over")
+    writer.create(*company.pods("first", life=2))
 
 
 def _go_on(worker: WorkerSite, trap: Trap) -> None:
@@ -110,6 +130,7 @@ def _go_on(worker: WorkerSite, trap: Trap) -> None:
     worker.process.signal(signal.SIGCONT)
 
 
-def _node_of(gateway: Gateway, name: str) -> str:
-    found = gateway.get(f"{PODS}default/{name}")
-    return str(found["spec"].get("nodeName", "")) if found else ""
+def _bound(gateway: Gateway, pods: list[dict[str, Any]]) -> list[bool]:
+    """Which of these pods are."""
+    there = gateway.objects(f"{PODS}default/")
+    return [bool(there.get(key_of(each), {"spec": {}})["spec"].get("nodeName")) for each in pods]

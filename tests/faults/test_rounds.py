@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.round import Plan, play
+from tests.faults.schedule import Fault, Kind
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -23,3 +24,14 @@ def test_a_storm_breaks_nothing(plan: Plan, tmp_path: Path) -> None:
     assert result.violations == []
     assert result.binds > 50
     assert result.faults > 4
+
+
+def test_a_worker_whose_watch_stalls_does_no_harm(tmp_path: Path) -> None:
+    stall = Fault(2, 8, Kind.WATCH_ETCD, worker=0)
+    forget = Fault(9, 0, Kind.COMPACT)
+
+    result = play(Plan(7, 11, only=(stall, forget)), tmp_path)
+
+    assert result.violations == []
+    assert result.binds > 50
+    assert result.compactions == 1
