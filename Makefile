@@ -5,7 +5,7 @@
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions a second, and attempts; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
-#   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL; without it they are skipped
+#   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +20,9 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # Two processes: most of the time a test waits for servers. A file stays in one: its tests share servers and order.
+# Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
 test: setup
+	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
 	@$(BIN)/pytest -n 2 --dist loadfile
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.

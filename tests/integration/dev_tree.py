@@ -34,10 +34,17 @@ class DevTree:
     """`wharfinger dev` on a folder."""
 
     def __init__(
-        self, folder: Path, workers: int, env: dict[str, str] | None = None, *, usual_ports: bool = False
+        self,
+        folder: Path,
+        workers: int,
+        env: dict[str, str] | None = None,
+        *,
+        usual_ports: bool = False,
+        cohorts: str = "off",
     ) -> None:
         """`usual_ports`: prefer those of the documentation, as without options; else any, so that trees can
-        start beside each other. A folder that was in use keeps its ports."""
+        start beside each other. A folder that was in use keeps its ports. `cohorts`: of all workers on this tree;
+        most tests look at single attempts, however many pods they put."""
         self.folder = folder
         self.ready_file = folder / "ready.json"
         self._command = [
@@ -45,7 +52,7 @@ class DevTree:
             "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(LEASE_TTL),
         ]  # fmt: skip
         self._usual_ports = usual_ports
-        self._env = {**os.environ, **(env or {})}
+        self._env = {**os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:

@@ -78,6 +78,11 @@ class Gateway:
         raw = json.dumps(value) if isinstance(value, Mapping) else value
         return int(self.call("/kv/put", {"key": _b64(key), "value": _b64(raw)})["header"]["revision"])
 
+    def put_all(self, objects: Mapping[str, Mapping[str, Any]]) -> int:
+        """Write them in one transaction."""
+        puts = [{"requestPut": {"key": _b64(key), "value": _b64(json.dumps(value))}} for key, value in objects.items()]
+        return int(self.call("/kv/txn", {"success": puts})["header"]["revision"])
+
     def get(self, key: str) -> Any:
         kvs = self.call("/kv/range", {"key": _b64(key)}).get("kvs", [])
         return json.loads(base64.b64decode(kvs[0]["value"])) if kvs else None

@@ -1,0 +1,153 @@
+"""Cohorts on real servers: a deep backlog is bound by few workflows, explained like any other, and survives a crash."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
+
+pytestmark = pytest.mark.timeout(240)
+
+ATTEMPT = "wharfinger.dev/attempt"
+RECORDS = "/registry/wharfinger.dev/attempts/"
+
+
+@pytest.fixture(scope="module")
+def forming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
+    """A tree with two workers that form cohorts, as they do unless told otherwise."""
+    tree = DevTree(tmp_path_factory.mktemp("forming"), workers=2, cohorts="auto")
+    tree.start()
+    yield tree
+    assert tree.stop() == 0
+
+
+@pytest.fixture
+def tree(forming: DevTree) -> Iterator[DevTree]:
+    forming.clear()
+    yield forming
+    forming.clear()
+
+
+def put_nodes(etcd: Gateway, count: int, **more: Any) -> None:
+    for number in range(count):
+        etcd.put(f"{NODES}n{number:03}", node(f"n{number:03}", **more))
+
+
+def put_pods(etcd: Gateway, namespace: str, count: int, **more: Any) -> None:
+    """In few transactions, as a controller that scales up: many are seen at once."""
+    names = [f"p{number:04}" for number in range(count)]
+    for at in range(0, count, 100):
+        etcd.put_all(
+            {f"{PODS}{namespace}/{name}": pod(name, namespace=namespace, **more) for name in names[at : at + 100]}
+        )
+
+
+def workflow_of(etcd: Gateway, key: str) -> str:
+    """Id of the workflow that bound a pod."""
+    found = etcd.get(key)
+    assert found is not None
+    return str(found["metadata"]["annotations"][ATTEMPT]).partition("@")[0]
+
+
+async def kinds(tree: DevTree) -> Counter[str]:
+    """Workflows by type."""
+    client = await Client.connect(tree.ready["temporal"], namespace=tree.ready["namespace"])
+    return Counter([run.workflow_type async for run in client.list_workflows("", limit=2000)])
+
+
+def explained(tree: DevTree, name: str, *more: str) -> Any:
+    return json.loads(tree.cli("explain", "pod", name, "-o", "json", *more).stdout)
+
+
+async def test_a_deep_backlog_is_bound_by_few_workflows_and_every_pod_is_explained(tree: DevTree) -> None:
+    etcd = tree.etcd
+    before, first = await kinds(tree), etcd.revision() + 1
+    put_nodes(etcd, 20, cpu="16")
+    put_pods(etcd, "many", 600)
+
+    wait_until(lambda: len(bound_pods(etcd, "many")) == 600, 60, "600 pods bound")
+
+    verdict = audit(etcd, first)
+    assert (verdict.doubled, verdict.overcommitted, len(verdict.bound)) == ([], [], 600)
+    made = await kinds(tree) - before
+    assert sum(made.values()) < 100, made
+    together = [name for name in bound_pods(etcd, "many") if "/cohort/" in workflow_of(etcd, f"{PODS}many/{name}")]
+    assert len(together) > 500
+
+    name = f"many/{together[-1]}"
+    [attempt] = explained(tree, name)["attempts"]
+    assert (attempt["outcome"], attempt["node"]) == ("bound", bound_pods(etcd, "many")[together[-1]])
+    assert attempt["nodes"] == 20
+    assert attempt["ranking"][0]["node"] == attempt["node"]
+    assert set(attempt["ranking"][0]["plugins"]) >= {"NodeResourcesFit"}
+    assert len(attempt["ranking"]) > 1
+    text = tree.cli("explain", "pod", name).stdout
+    assert "decided together with" in text
+    again = explained(tree, f"many/{together[0]}", "--nodes")
+    assert again["approximate"] or again["same"]
+
+
+def test_a_lone_pod_has_an_attempt_of_its_own(tree: DevTree) -> None:
+    etcd = tree.etcd
+    put_nodes(etcd, 2)
+    etcd.put(f"{PODS}default/lone", pod("lone"))
+
+    wait_until(lambda: "lone" in bound_pods(etcd), 20, "bound")
+
+    assert "/pod/default/lone/" in workflow_of(etcd, f"{PODS}default/lone")
+
+
+def test_pods_that_a_cohort_turned_away_wait_say_why_and_are_bound_together_when_they_fit(tree: DevTree) -> None:
+    etcd = tree.etcd
+    put_nodes(etcd, 5, cpu="1")
+    put_pods(etcd, "waits", 300, cpu="3")
+
+    def refused() -> int:
+        values = etcd.objects(f"{PODS}waits/").values()
+        return sum(condition(value).get("message", "").startswith("0/5 nodes are available") for value in values)
+
+    wait_until(lambda: refused() == 300, 60, "every pod refused, with kube-scheduler's words")
+    found = explained(tree, "waits/p0000")
+    assert found["record"]["plugins"] == ["NodeResourcesFit"]
+    assert any(one["refusals"] for one in found["attempts"])
+
+    etcd.put_all({f"{NODES}big{number}": node(f"big{number}", cpu="64", pods=200) for number in range(20)})
+    wait_until(lambda: len(bound_pods(etcd, "waits")) == 300, 30, "bound once they fit")
+
+    wait_until(lambda: not etcd.values(f"{RECORDS}waits/"), 30, "no record is left")
+
+
+def test_a_worker_killed_amid_cohorts_loses_and_doubles_nothing(tree: DevTree) -> None:
+    etcd = tree.etcd
+    first = etcd.revision() + 1
+    put_nodes(etcd, 40, cpu="16")
+    put_pods(etcd, "crash", 2000, cpu="200m")
+    wait_until(lambda: bound_pods(etcd, "crash"), 30, "some pods bound", every=0.01)
+
+    tree.kill("workers", 0)
+
+    wait_until(lambda: len(bound_pods(etcd, "crash")) == 2000, 60, "2,000 pods bound")
+    verdict = audit(tree.etcd, first)
+    assert (verdict.doubled, verdict.overcommitted, verdict.pending) == ([], [], set())
+
+
+def test_more_pods_than_room_fill_every_node_to_the_last_place(tree: DevTree) -> None:
+    etcd = tree.etcd
+    first = etcd.revision() + 1
+    put_nodes(etcd, 6, cpu="64", pods=40)
+    put_pods(etcd, "tight", 400, cpu="10m")
+
+    wait_until(lambda: len(bound_pods(etcd, "tight")) == 240, 60, "every place filled")
+
+    verdict = audit(etcd, first)
+    assert (verdict.doubled, verdict.overcommitted) == ([], [])
+    etcd.put_all({f"{NODES}more{number}": node(f"more{number}", cpu="64", pods=40) for number in range(4)})
+    wait_until(lambda: len(bound_pods(etcd, "tight")) == 400, 60, "the rest bound on new nodes")
+    assert audit(etcd, first).overcommitted == []
