@@ -62,10 +62,10 @@ def running(command: list[str], log: Path, is_up: Callable[[], bool], seconds: f
 
 
 @contextlib.contextmanager
-def start_etcd(folder: Path, port: int | None = None) -> Iterator[EtcdServer]:
-    """An etcd of one's own on a folder: started again there on the same port, it goes on."""
+def start_etcd(folder: Path, port: int | None = None, *options: str) -> Iterator[EtcdServer]:
+    """An etcd of one's own on a folder: started again there on the same port, it goes on. `options` count more."""
     server = etcd.EtcdServer(binaries.locate(binaries.ETCD), folder / "etcd", port or free_port(), fsync=False)
-    with running(server.command(), folder / "etcd.log", server.is_up, 20) as pid:
+    with running([*server.command(), *options], folder / "etcd.log", server.is_up, 20) as pid:
         yield EtcdServer(server.url, pid)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tests.control.stage import Stage
+from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.starts import LATER
 from wharfinger.queue.entry import Part
+from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
 
@@ -58,6 +60,22 @@ async def test_a_start_that_joined_a_dying_run_is_repeated() -> None:
         await stage.until(lambda: len(stage.attempts.started) == 2)
 
         assert stage.attempts.started[1] == ("p", "unconfirmed", True)
+
+
+async def test_a_start_that_joined_a_parked_run_whose_record_was_lost_wakes_it_once() -> None:
+    """[Etcd restored to before the record, Temporal not; or somebody deleted it]: it would tell nothing for an hour."""
+    async with Stage() as stage:
+        await stage.waiting("p")
+        await stage.store.delete(keys.attempt("default", "p"))
+        await stage.until(lambda: len(stage.attempts.started) == 2)
+        for starts in (3, 4):
+            await stage.caught_up()
+            stage.later(31)
+            await stage.until(lambda wanted=starts: len(stage.attempts.started) == wanted)
+        await stage.caught_up()
+
+        assert stage.attempts.woken_names == ["p"]
+        assert stage.attempts.woken[0][1] == Wake(event="Unconfirmed")
 
 
 async def test_during_an_outage_starts_are_tried_again_until_accepted() -> None:

@@ -137,8 +137,8 @@ class Starts:
                 await self._attempts.start_gang(gang, revision=entry.pod.mod_revision, cause=cause, check_queue=check)
             return
         await self._attempts.start(entry.pod, cause=_after_cohort(entry, part) or cause, check_queue=check)
-        if cause == UNCONFIRMED and entry.refusal is not None:
-            # The start may have joined a chain that is parked, though its record does not say so.
+        if cause == UNCONFIRMED and self._queue.may_be_parked(entry):
+            # The start may have joined a chain that is parked, though no record says so.
             await self._attempts.wake(self._attempts.workflow_id(entry.pod), Wake(event="Unconfirmed"))
 
     async def _start_gang(self, members: Sequence[Entry]) -> None:

@@ -49,6 +49,8 @@ class Entry:
     """What it is placed as one of; None when it is placed by itself."""
     together: bool = False
     """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
+    woken: bool = False
+    """Whether a chain that nothing in etcd tells of was woken, see `SchedulingQueue.may_be_parked`."""
     alone: bool = False
     """Not to be put into a cohort again: one could not be started with it."""
 

@@ -245,6 +245,15 @@ class SchedulingQueue:
         self.waiting.chainless.return_overdue(now)
         return len(late)
 
+    def may_be_parked(self, entry: Entry) -> bool:
+        """Whether the chain that an unconfirmed start joined is to be woken: a parked one would not tell for an hour.
+
+        Without a record (somebody deleted it, or etcd was restored to before it) only once: more often a run is held by
+        a Permit plugin, or slow.
+        """
+        first, entry.woken = not entry.woken, True
+        return entry.refusal is not None or first
+
     def due_restarts(self, limit: int) -> list[Entry]:
         """At most `limit` waiting pods whose slow, eternal repetition of the start is due."""
         now = self._clock()
