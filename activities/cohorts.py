@@ -90,6 +90,7 @@ class CohortActivities(CohortScheduling):
                 metrics=metrics,
                 utc_now=utc_now,
             ),
+            cluster=cluster,
             behind_limit=settings.behind,
         )
         self._many = ManyBindings(

@@ -48,10 +48,10 @@ def behind(seen: int, wanted: int) -> ApplicationError:
     )
 
 
-def wrong_id(pod: str, found: str, right: str) -> ApplicationError:
-    """The run is not the pod's own; never retried."""
+def wrong_id(what: str, found: str, right: str) -> ApplicationError:
+    """The run is not the pod's own, or the gang's; never retried."""
     return ApplicationError(
-        f"attempts of pod {pod} run under the workflow id {right!r}, not {found!r}: start one with that id",
+        f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
         type=FailureType.WRONG_ID,
         non_retryable=True,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from wharfinger.activities import payload, preemption
+from wharfinger.activities import payload, points, preemption
 from wharfinger.activities.cohort_payload import CohortPayload
 from wharfinger.activities.gang_members import Found
 from wharfinger.activities.transactions import Limits
@@ -80,7 +80,14 @@ class GangDecision:
         self._computation = self._computed()
 
     def decide(self) -> PlacedMany:
-        """Seats for all that are needed, or all are turned away. Raises `PluginError`."""
+        """Seats for all that are needed, or all are turned away: by a plugin that is broken, too."""
+        try:
+            return self._decided()
+        except PluginError as error:
+            log.warning("%s", error)
+            return self._refused_by(unschedulable(str(error)).by(error.plugin))
+
+    def _decided(self) -> PlacedMany:
         required = self._found.gang.required(len(self._found.bound))
         most = self._in.limits.operations - BESIDE
         if required > min(most, MOST_PODS):
@@ -113,7 +120,7 @@ class GangDecision:
             status = self._reserved(one)
             if not status.ok:
                 for other in reversed(seats[:number]):
-                    self._profile.unreserve(other.evaluation.state, other.pod, other.node)
+                    points.tell_given_up(self._profile, other.evaluation.state, other.pod, other.node)
                 return self._refused_by(status)
         for one in seats:
             before = self._in.cache.node_info(one.node)
@@ -147,13 +154,16 @@ class GangDecision:
     def _reserved(self, one: Seated) -> Status:
         """Reserve and Permit: a refusal has been undone already."""
         state = one.evaluation.state
-        status = self._profile.reserve(state, one.pod, one.node)
-        if not status.ok:
-            return status
-        status = self._profile.permit(state, one.pod, one.node).status
+        try:
+            status = self._profile.reserve(state, one.pod, one.node)
+            if not status.ok:
+                return status
+            status = self._profile.permit(state, one.pod, one.node).status
+        except PluginError as error:
+            status = unschedulable(str(error)).by(error.plugin)
         if status.ok:
             return status
-        self._profile.unreserve(state, one.pod, one.node)
+        points.tell_given_up(self._profile, state, one.pod, one.node)
         if status.code is Code.WAIT:
             return unschedulable(WAITS.format(plugin=status.plugin)).by(status.plugin)
         return status
@@ -226,8 +236,6 @@ class GangDecision:
 
     def _refused_by(self, status: Status) -> PlacedMany:
         """Refused by one plugin for all, or before anybody was decided."""
-        if status.code is Code.ERROR:
-            raise PluginError(status.plugin, "place_many", status.message)
         counts = {status.plugin: {status.message: len(self._snapshot)}}
         reasons = self._told.because(counts, status.message, (status.plugin,))
         self._count(len(self._found.pending))

@@ -138,7 +138,7 @@ class Placements:
     def _check_id(self, pod: Pod, request: PlaceInput) -> None:
         right = self._right_id(pod)
         if right != request.workflow_id:
-            raise wrong_id(str(pod.key), request.workflow_id, right)
+            raise wrong_id(f"pod {pod.key}", request.workflow_id, right)
 
     # --- which node ---------------------------------------------------------------------------
 

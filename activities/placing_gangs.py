@@ -6,11 +6,12 @@ is gone as far as its run is concerned: whoever keeps the queue starts another w
 
 from __future__ import annotations
 
-from wharfinger.activities.failures import behind
+from wharfinger.activities.failures import behind, wrong_id
 from wharfinger.activities.gang_decision import Deciding, GangDecision
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohorts import GangName, PlacedMany, PlaceManyInput, Skipped
+from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.errors import Unavailable
 from wharfinger.model.gang import GangKey
 
@@ -18,15 +19,21 @@ from wharfinger.model.gang import GangKey
 class GangPlacements:
     """Decides for the gangs of one worker."""
 
-    def __init__(self, *, cache: Cache, members: GangMembers, deciding: Deciding, behind_limit: float) -> None:
+    def __init__(
+        self, *, cache: Cache, members: GangMembers, deciding: Deciding, cluster: str, behind_limit: float
+    ) -> None:
         """`behind_limit`: seconds to wait for the watch."""
+        self._cluster = cluster
         self._cache = cache
         self._members = members
         self._deciding = deciding
         self._behind_limit = behind_limit
 
     async def place(self, request: PlaceManyInput, name: GangName) -> PlacedMany:
-        """Decide and assume. Raises `PluginError`, and the failures Behind and Unavailable."""
+        """Decide and assume. Raises the failures WrongWorkflowId, Behind and Unavailable."""
+        right = gang_workflow_id(self._cluster, name.namespace, name.name)
+        if request.workflow_id != right:
+            raise wrong_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
         if not await self._cache.progress.wait_for(request.revision, self._behind_limit):
             raise behind(self._cache.progress.revision, request.revision)
         found = self._members.find(GangKey(name.namespace, name.name))

@@ -127,6 +127,8 @@ class ScheduleCohort:
                 return await self._refuse(cohort, placed)
             return CohortResult(outcome="gone", skipped=len(placed.skipped), attempt=workflow.info().attempt)
         bound = await self._bind(placed, whole=True)
+        if not bound.bound and workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError  # asked for while the bind was out, and nobody was bound: no next attempt
         rejected = rejected_gang(placed, bound)
         if rejected is not None:
             return await self._refuse(cohort, rejected)
@@ -196,7 +198,8 @@ class ScheduleCohort:
                 room.evicted = True
                 if isinstance(outcome, Gone) or not outcome.complete:
                     room.lapsed = True
-                    room.revision = max(room.revision, recorded.revision)
+                    seen = 0 if isinstance(outcome, Gone) else outcome.revision
+                    room.revision = max(room.revision, recorded.revision, seen)
                     break
                 room.leaving = max(room.leaving, outcome.leaving)
                 room.revision = max(room.revision, outcome.revision)

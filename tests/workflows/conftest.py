@@ -7,7 +7,7 @@ import itertools
 import uuid
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from temporalio import activity
@@ -20,8 +20,27 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
+from wharfinger.contracts.cohorts import (
+    BindManyInput,
+    BoundMany,
+    BoundPod,
+    CohortPod,
+    CohortResult,
+    CohortScheduling,
+    GangName,
+    PlacedMany,
+    PlaceManyInput,
+    Reasons,
+    RecordedMany,
+    RecordManyInput,
+    Seat,
+    Stretch,
+    Turn,
+    TurnedAway,
+    Unbound,
+)
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
-from wharfinger.contracts.names import pod_workflow_id, task_queue
+from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
     AttemptResult,
     AttemptTimings,
@@ -41,12 +60,16 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Refused,
     Scheduling,
+    Wake,
 )
+from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 PASSED_THROUGH = ("wharfinger.contracts", "wharfinger.model", "wharfinger.errors")
 """By room, never the whole package: the workflow's own file stays isolated."""
 
+TEAM = GangName(namespace="default", name="team")
 QUICK = AttemptTimings(park=60.0, backoff_initial=0.05, backoff_maximum=0.2)
 
 
@@ -133,6 +156,87 @@ class ScriptedScheduling(Scheduling):
         return self._next(request, self.evictions)
 
 
+def seat(name: str, node: str = "node-1", **more: Any) -> Seat:
+    return Seat(namespace="default", name=name, uid=f"uid-{name}", create_revision=5, pod_revision=5, node=node, **more)
+
+
+def away(name: str, **more: Any) -> TurnedAway:
+    fields = {"namespace": "default", "name": name, "uid": f"uid-{name}", "create_revision": 5, "pod_revision": 5}
+    return TurnedAway(**{**fields, "reasons": 0, **more})
+
+
+def decided(
+    *seats: Seat, turned_away: tuple[TurnedAway, ...] = (), revision: int = 10, message: str = "no room", **more: Any
+) -> PlacedMany:
+    """Seats for some, and others turned away for one reason."""
+    return PlacedMany(
+        seats=seats,
+        turned_away=turned_away,
+        reasons=(Reasons(message=message, rejectors=("NodeResourcesFit",)),),
+        stretches=(Stretch(first_seat=0, computation=Computation(revision=revision, nodes=3)),),
+        **more,
+    )
+
+
+def committed(*names: str, revision: int = 11, unbound: tuple[Unbound, ...] = ()) -> BoundMany:
+    bound = tuple(BoundPod(namespace="default", name=name, node="node-1", revision=revision) for name in names)
+    return BoundMany(bound=bound, unbound=unbound, transactions=1)
+
+
+def lost(name: str, kind: Literal["contended", "rejected", "gone"] = "contended", **more: Any) -> Unbound:
+    return Unbound(namespace="default", name=name, uid=f"uid-{name}", create_revision=5, kind=kind, **more)
+
+
+@dataclass
+class ScriptedCohorts(CohortScheduling):
+    """As `ScriptedScheduling`, for the activities of cohorts."""
+
+    places: list[PlacedMany | BaseException] = field(default_factory=lambda: [decided(seat("a"), seat("b"))])
+    binds: list[BoundMany | BaseException] = field(default_factory=lambda: [committed("a", "b")])
+    records: list[RecordedMany | BaseException] = field(default_factory=lambda: [RecordedMany(recorded=2, revision=12)])
+    asked: list[Any] = field(default_factory=list)
+    on_bind: Callable[[], Any] | None = None
+
+    def _next(self, request: Any, script: list[Any]) -> Any:
+        self.asked.append(request)
+        answer = script.pop(0) if len(script) > 1 else script[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def requests(self, kind: type) -> list[Any]:
+        return [request for request in self.asked if isinstance(request, kind)]
+
+    @activity.defn(name="place_many")
+    async def place_many(self, request: PlaceManyInput) -> PlacedMany:
+        return self._next(request, self.places)
+
+    @activity.defn(name="bind_many")
+    async def bind_many(self, request: BindManyInput) -> BoundMany:
+        if self.on_bind is not None:
+            await self.on_bind()
+        return self._next(request, self.binds)
+
+    @activity.defn(name="record_many")
+    async def record_many(self, request: RecordManyInput) -> RecordedMany:
+        return self._next(request, self.records)
+
+
+def worker_for(stage: Stage) -> Worker:
+    """A sandboxed worker with the stage's scripted activities."""
+    single, many = stage.activities, stage.cohorts
+    return Worker(
+        stage.client,
+        task_queue=stage.queue,
+        workflows=[ScheduleAttempt, ScheduleCohort],
+        activities=[
+            single.place, single.bind, single.record_refusal, single.evict,
+            many.place_many, many.bind_many, many.record_many,
+        ],
+        workflow_runner=sandbox(),
+    )  # fmt: skip
+
+
 @dataclass
 class Stage:
     """One worker on a task queue of its own, and ways to start and read attempts there."""
@@ -140,6 +244,7 @@ class Stage:
     client: Client
     activities: ScriptedScheduling
     cluster: str
+    cohorts: ScriptedCohorts = field(default_factory=ScriptedCohorts)
     _names: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -157,6 +262,25 @@ class Stage:
         return await start_attempt(
             self.client, cluster=self.cluster, namespace="default", name=name, uid="uid-1", timings=timings, **more
         )
+
+    async def start_cohort(self, *names: str, **more: Any) -> WorkflowHandle[Any, CohortResult]:
+        """A cohort of these pods, as a dispatcher starts it."""
+        starter = TemporalAttempts(self.client, cluster=self.cluster, tenant="common")
+        name = uuid.uuid4().hex
+        pods = [CohortPod(namespace="default", name=pod, uid=f"uid-{pod}", **more) for pod in names]
+        await starter.start_cohort(name, pods, cause="seen", turn=Turn(dispatcher="d", number=1))
+        return self._handle(cohort_workflow_id(self.cluster, name))
+
+    async def start_gang(
+        self, *, timings: AttemptTimings = QUICK, wake: Wake | None = None
+    ) -> WorkflowHandle[Any, CohortResult]:
+        """The gang `team`, as a dispatcher starts it."""
+        starter = TemporalAttempts(self.client, cluster=self.cluster, tenant="common", timings=timings)
+        await starter.start_gang(TEAM, revision=7, cause="seen", check_queue=False, wake=wake)
+        return self._handle(gang_workflow_id(self.cluster, TEAM.namespace, TEAM.name))
+
+    def _handle(self, workflow_id: str) -> WorkflowHandle[Any, CohortResult]:
+        return self.client.get_workflow_handle_for(ScheduleCohort.run, workflow_id)
 
     async def runs(self, workflow_id: str) -> list[str]:
         """Run ids of a chain, first to last, read from each run's last event."""
@@ -217,13 +341,7 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
     client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
     activities = ScriptedScheduling()
     stage = Stage(client, activities, cluster=f"test-{uuid.uuid4().hex[:8]}")
-    async with Worker(
-        client,
-        task_queue=stage.queue,
-        workflows=[ScheduleAttempt],
-        activities=[activities.place, activities.bind, activities.record_refusal, activities.evict],
-        workflow_runner=sandbox(),
-    ):
+    async with worker_for(stage):
         yield stage
     # Sandboxed modules are cyclic garbage now; CPython 3.11's parser fails when they are collected while it runs.
     gc.collect()

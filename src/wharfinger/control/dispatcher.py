@@ -49,8 +49,11 @@ class Dispatcher:
         clock: Callable[[], float],
         chance: random.Random,
         completing: Callable[[], int] = lambda: 0,
+        seen: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`completing`: how many runs, besides those in flight, Temporal still has to complete."""
+        """`completing`: how many runs, besides those in flight, Temporal still has to complete; `seen`: the revision of
+        etcd that is known here.
+        """
         self._queue = queue
         self._settings = settings
         self._clock = clock
@@ -68,6 +71,7 @@ class Dispatcher:
             tenant_label=tenant_label,
             chance=chance,
             done=self.kick,
+            seen=seen,
         )
 
     def kick(self) -> None:

@@ -104,6 +104,7 @@ class Loops:
             clock=clock,
             chance=chance,
             completing=lambda: len(completing) if completing is not None else 0,
+            seen=lambda: cache.progress.revision,
         )
         kick = self.dispatcher.kick
         if completing is not None:

@@ -54,8 +54,12 @@ class Starts:
         tenant_label: str,
         chance: random.Random,
         done: Callable[[], None],
+        seen: Callable[[], int],
     ) -> None:
-        """`at_a_time`: calls, at most; `done` is called when a start was accepted or given up."""
+        """`at_a_time`: calls, at most; `done` is called when a start was accepted or given up; `seen`: the revision of
+        etcd that is known here, on which gangs are judged to be complete.
+        """
+        self._seen = seen
         self._queue = queue
         self._attempts = attempts
         self._metrics = metrics
@@ -134,7 +138,7 @@ class Starts:
         if entry.gang is not None:
             if self._queue.gangs.leads(entry):  # one start for all that wait
                 gang = _named(entry.gang.key)
-                await self._attempts.start_gang(gang, revision=entry.pod.mod_revision, cause=cause, check_queue=check)
+                await self._attempts.start_gang(gang, revision=self._seen(), cause=cause, check_queue=check)
             return
         await self._attempts.start(entry.pod, cause=_after_cohort(entry, part) or cause, check_queue=check)
         if cause == UNCONFIRMED and self._queue.may_be_parked(entry):
@@ -151,7 +155,7 @@ class Starts:
         in_it = self._in_it(name)
 
         async def start() -> None:
-            revision = max(entry.pod.mod_revision for entry in members)
+            revision = max(self._seen(), *(entry.pod.mod_revision for entry in members))
             wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
             await self._attempts.start_gang(
                 _named(gang.key), revision=revision, cause=cause, check_queue=check, wake=wake
