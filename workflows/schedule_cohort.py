@@ -206,6 +206,8 @@ class ScheduleCohort:
         return room
 
     def _fail_contended(self, bound: BoundMany) -> NoReturn:
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError  # asked for while the bind was out: no next attempt
         self._outcome = "contended"
         raise ApplicationError(
             bound.unbound[0].message if bound.unbound else "the gang's transaction did not succeed",

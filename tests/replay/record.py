@@ -1,8 +1,8 @@
 """Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`; at a release,
 `python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
-Runs each ending of an attempt against a real Temporal server (the one of the set-up), with scripted
-activities, and writes the run's history to `histories/<ending>.json`. Record new endings from the code
+Runs each ending of an attempt, of a cohort or of a gang against a real Temporal server (the one of the set-up), with
+scripted activities, and writes the run's history to `histories/<ending>.json`. Record new endings from the code
 that is released, never over old files to make a failing replay pass: those runs exist out there.
 """
 
@@ -17,16 +17,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Worker
 
 from tests.conftest import start_temporal
-from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, sandbox
+from tests.replay.cohort_scenes import COHORT_SCENES, ended
+from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected, Wake
-from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 HISTORIES = Path(__file__).parent / "histories"
 RELEASES = Path(__file__).parent / "releases.json"
@@ -227,15 +226,7 @@ SCENES: dict[str, Scene] = {
         invalid_input,
         continued_with_policy,
     )
-}
-
-
-async def ended(handle: Any) -> tuple[str, int]:
-    try:
-        await handle.result()
-    except WorkflowFailureError:
-        return handle.id, 0
-    raise AssertionError(f"{handle.id} should have failed")
+} | COHORT_SCENES
 
 
 def without_traces(value: Any) -> Any:
@@ -248,15 +239,8 @@ def without_traces(value: Any) -> Any:
 async def record(address: str, endings: list[str]) -> None:
     client = await Client.connect(address, data_converter=pydantic_data_converter, identity="recorder")
     for ending in endings:
-        activities = ScriptedScheduling()
-        stage = Stage(client, activities, cluster=f"record-{ending.replace('_', '-')}")
-        async with Worker(
-            client,
-            task_queue=stage.queue,
-            workflows=[ScheduleAttempt],
-            activities=[activities.place, activities.bind, activities.record_refusal, activities.evict],
-            workflow_runner=sandbox(),
-        ):
+        stage = Stage(client, ScriptedScheduling(), cluster=f"record-{ending.replace('_', '-')}")
+        async with worker_for(stage):
             workflow_id, run = await SCENES[ending](stage)
             run_id = (await stage.runs(workflow_id))[run]
             history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()

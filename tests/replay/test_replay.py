@@ -20,6 +20,7 @@ from temporalio.worker import Replayer
 from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
+from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
 FILES = sorted(HISTORIES.glob("*.json"))
@@ -35,7 +36,9 @@ def collected() -> Iterator[None]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 async def test_a_recorded_attempt_replays(file: Path) -> None:
     history = WorkflowHistory.from_json(f"replay/{file.stem}", file.read_text())
-    replayer = Replayer(workflows=[ScheduleAttempt], data_converter=pydantic_data_converter, workflow_runner=sandbox())
+    replayer = Replayer(
+        workflows=[ScheduleAttempt, ScheduleCohort], data_converter=pydantic_data_converter, workflow_runner=sandbox()
+    )
 
     await replayer.replay_workflow(history)
 
