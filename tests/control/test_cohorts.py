@@ -9,6 +9,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.control.stage import Stage
 from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.cohorts import FEW, PATIENCE, Budget, Forming, Load
 from wharfinger.control.starts import LATER
 from wharfinger.model.pod import Pod
@@ -243,8 +244,12 @@ async def test_a_chain_no_record_confirms_is_started_again() -> None:
         await stage.until(lambda: stage.attempts.cohorts)
         await turn_away(stage, "a", urgent=True)
         await stage.until(lambda: stage.attempts.names == ["a"])
+        assert stage.attempts.woken == []
         stage.later(31)
         await stage.until(lambda: stage.attempts.names.count("a") == 2)
+
+        # Its start may have joined a chain that is parked, though the record does not say so.
+        await stage.until(lambda: ("a", Wake(event="Unconfirmed")) in stage.attempts.woken)
 
 
 async def test_a_pod_without_a_chain_is_not_started_again_for_ever() -> None:

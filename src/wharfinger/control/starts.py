@@ -121,7 +121,8 @@ class Starts:
 
     async def _start_pod(self, entry: Entry, part: Part) -> None:
         """Start one pod; what fails several times makes room for others and is tried again later."""
-        cause = entry.cause if part is Part.IN_FLIGHT else "level"
+        repeated = self._queue.waiting.chainless.repeated(entry.key)
+        cause = entry.cause if part is Part.IN_FLIGHT else UNCONFIRMED if repeated else "level"
         failure = await self._until_accepted(
             wanted=lambda: self._queue.get(entry.key) is entry and entry.part is part,
             start=lambda: self._ask_for(entry, part, cause),

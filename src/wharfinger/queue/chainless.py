@@ -25,6 +25,7 @@ class Chainless:
         self._others = EntryHeap()
         self._held = EntryHeap()
         self._starting = InFlight(confirm_after)
+        self._repeated: set[PodKey] = set()
 
     def __len__(self) -> int:
         return len(self._urgent) + len(self._others) + len(self._held) + len(self._starting)
@@ -37,6 +38,10 @@ class Chainless:
         """How many starts no record has confirmed."""
         return len(self._starting)
 
+    def repeated(self, key: PodKey) -> bool:
+        """Whether the pod's start was accepted before, and no record came of it: it may have joined a parked chain."""
+        return key in self._repeated
+
     def add(self, entry: Entry, now: float, not_before: float = 0.0) -> None:
         """The pod waits, and has no chain; it gets none before clock seconds `not_before`."""
         self.discard(entry.key)
@@ -47,6 +52,7 @@ class Chainless:
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
+        self._repeated.discard(key)
         for heap in (self._urgent, self._others, self._held):
             if heap.discard(key):
                 return
@@ -70,6 +76,7 @@ class Chainless:
         """Give pods another start that no record has confirmed in time."""
         for entry in self._starting.overdue(now):
             self._starting.discard(entry.key)
+            self._repeated.add(entry.key)
             self._queue(entry)
 
     def _queue(self, entry: Entry) -> None:
