@@ -281,6 +281,7 @@ class GangDecision:
             revision=self._snapshot.revision,
             profile=self._profile.digest,
             profile_name=self._profile.name,
+            gang=str(self._found.gang.key),
             assumed=assumed,
             nominated=nominated,
             start=self._in.start,

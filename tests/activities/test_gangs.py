@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import Hand, World
+from tests.activities.conftest import PROFILES, Hand, World
 from wharfinger.activities.transactions import Limits
 from wharfinger.contracts.cohorts import BoundMany, GangName, PlacedMany
 from wharfinger.contracts.eviction import Evicted, EvictInput
@@ -17,7 +17,11 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
+from wharfinger.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.cohort_history import placed_alone, refused_alone
+from wharfinger.observe.past import PastState
+from wharfinger.observe.recomputation import recompute
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 
@@ -157,6 +161,39 @@ async def test_a_gang_has_a_domain_and_its_nodes_keep_it_until_the_bind(world: W
     assert again.domain == "zone=x"
     assert len((await bind_gang(hand, again)).bound) == 3
     assert {await world.node_of(name) for name in names} == {"a", "c"}
+
+
+async def test_every_members_part_is_decided_again_from_what_is_recorded(world: World) -> None:
+    for name, zone, cpu in (("a", "x", "9"), ("b", "y", "2"), ("c", "y", "2"), ("d", "y", "1")):
+        await world.put_node(name, cpu=cpu, labels={"zone": zone})
+    await world.put_pod("used", cpu="8", spec={"nodeName": "a"})
+    await team(world, 6, least=4, annotations={"wharfinger.dev/topology-key": "zone"})
+    hand = await world.hand()
+
+    placed = await hand.place_gang()
+
+    cache = hand.cache
+    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    assert len(placed.seats) == 5
+    for number, seat in enumerate(placed.seats):
+        again = recompute(state, PodKey("default", seat.name), placed_alone(placed, number), PROFILES[DEFAULT])
+        assert again.same, (again.recorded, again.recomputed)
+    (left,) = placed.turned_away
+    assert recompute(state, PodKey("default", left.name), refused_alone(placed, left), PROFILES[DEFAULT]).same
+
+
+async def test_what_is_made_again_of_a_refused_gang_is_said_to_be_of_one_pod_alone(world: World) -> None:
+    await world.put_node("a", cpu="3")
+    await team(world, 4)
+    hand = await world.hand()
+
+    placed = await hand.place_gang()
+
+    cache = hand.cache
+    state = PastState(cache.progress.revision, tuple(cache.nodes.values()), tuple(cache.pods.values()), ())
+    first = placed.turned_away[0]
+    again = recompute(state, PodKey("default", first.name), refused_alone(placed, first), PROFILES[DEFAULT])
+    assert any("default/team was refused as a whole" in note for note in again.notes)
 
 
 async def test_a_contended_gang_is_not_bound_at_all_and_frees_its_seats(world: World) -> None:

@@ -150,6 +150,10 @@ class Computation(Contract):
     """Where a sampling profile began to look; always 0 for one that looks at every node."""
     own_nodes: OwnNodes | None = None
     """Which nodes went before slightly better ones; None = the best node was chosen."""
+    gang: str = ""
+    """`<namespace>/<name>` of the gang that was decided as a whole; empty for a decision for the pod alone."""
+    domain: str = ""
+    """`<key>=<value>` of the label that the node had to have for the gang's sake; empty for any node."""
     approximate: bool = False
     """The overlay (assumed and nominated pods) was too large to keep."""
     nodes: int = 0

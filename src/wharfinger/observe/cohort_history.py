@@ -91,7 +91,10 @@ def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:
         only_assumed=away.own_attempt or placed.only_assumed,
         nominated_node=away.nominated_node,
         victims=away.victims,
-        computation=_seen(placed, placed.stretches[away.stretch], away.after_seat).model_copy(update={"feasible": 0}),
+        computation=_seen(placed, placed.stretches[away.stretch], away.after_seat).model_copy(
+            # Of a gang that was placed, it is one of those beyond the needed: refused by itself.
+            update={"feasible": 0, **({"gang": ""} if placed.seats else {})}
+        ),
     )
 
 
@@ -101,7 +104,8 @@ def _seen(placed: PlacedMany, stretch: Stretch, seats: int) -> Computation:
         Assumed(pod=f"{seat.namespace}/{seat.name}", create_revision=seat.create_revision, node=seat.node)
         for seat in placed.seats[stretch.first_seat : seats]
     )
-    return stretch.computation.model_copy(update={"assumed": stretch.computation.assumed + taken})
+    seen = {"assumed": stretch.computation.assumed + taken, "domain": placed.domain}
+    return stretch.computation.model_copy(update=seen)
 
 
 def _committed(attempt: Attempt, seat: Seat, commit: BoundMany | None) -> Attempt:

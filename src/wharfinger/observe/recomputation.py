@@ -12,6 +12,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.scheduling import Computation, Placed, Refused
 from wharfinger.errors import NotFound
+from wharfinger.framework.domain import Domain, domain
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
@@ -88,11 +89,15 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
         same = held.rejectors == recorded.rejectors
         return Recomputation(key, computation, recorded, held, same, (), (), gate.plugin, (), (), tuple(notes))
     preference = _preference(snapshot, computation, notes)
-    evaluation = profile.evaluate(pod, snapshot, start=computation.start, preference=preference)
+    evaluation = profile.evaluate(
+        pod, snapshot, start=computation.start, preference=preference, domain=_domain(snapshot, computation)
+    )
     recomputed = _decided(evaluation)
     same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
     if evaluation.refused_before_filtering:
         notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter was asked")
+    if computation.gang and isinstance(outcome, Refused):
+        notes.append(f"gang {computation.gang} was refused as a whole: this is for the pod alone, before other members")
     if not same and evaluation.node is not None and _after_filtering(outcome, profile):
         notes.append(f"{', '.join(recorded.rejectors)} refused the chosen node afterwards, at Reserve or Permit")
     return Recomputation(
@@ -145,8 +150,11 @@ def _snapshot(state: PastState, pod: Pod, computation: Computation) -> tuple[Sna
 def _nominated(cache: Cache, pod: Pod, computation: Computation) -> Nominations:
     """The nominations of the record, and the pod's own."""
     by_node: dict[str, list[Pod]] = {}
+    placed = {(one.pod, one.create_revision) for one in computation.assumed}  # by the same cohort, since it began
     for one in computation.nominated:
         found = cache.pods.get(_key(one.pod))
+        if (one.pod, one.create_revision) in placed:
+            continue
         if found is not None and found.create_revision == one.create_revision:
             by_node.setdefault(one.node, []).append(found)
     if pod.pending and pod.nominated_node_name:
@@ -202,7 +210,15 @@ def _decided(evaluation: Evaluation) -> Decided:
     )
 
 
+def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:
+    """The nodes among which the pod's gang was placed."""
+    key, _, value = computation.domain.partition("=")
+    return domain(snapshot, key, value) if key else None
+
+
 def _same(outcome: Placed | Refused, recorded: Decided, again: Decided) -> bool:
+    if isinstance(outcome, Refused) and outcome.computation.gang:
+        return True  # refused as a whole: the pod alone may well have fitted
     if (recorded.node, recorded.score, recorded.rejectors) != (again.node, again.score, again.rejectors):
         return False
     if isinstance(outcome, Placed):
