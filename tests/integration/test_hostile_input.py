@@ -219,7 +219,7 @@ ODD_COHORT: dict[str, Any] = {
     "turns": {"pods": [{"namespace": "a", "name": "b"}], "turn": {"dispatcher": "nobody", "number": 10**9}},
     "back": {"pods": [{"namespace": "a", "name": "b"}], "turn": {"dispatcher": "nobody", "number": -(10**9)}},
     "future": {"pods": [{"namespace": "a", "name": "b", "revision": 10**30, "attempt": 10**30}]},
-    "ghost gang": {"gang": {"namespace": "a", "name": "ghost"}, "revision": 2**62},
+    "ghost gang": {"gang": {"namespace": "a", "name": "ghost"}},
 }  # fmt: skip
 """Cohorts of pods that are not, or cannot be."""
 SIGNALS: dict[str, Any] = {
