@@ -39,6 +39,7 @@ class Driver:
         self._actions: dict[Callable[[], object], float] = {
             self._one_pod: 10,
             self._burst: 0.35,
+            self._rule_burst: 0.8,
             self._gang: 1.2,
             self._gangs: 0.15,
             self._delete_pod: 5,
@@ -94,6 +95,9 @@ class Driver:
     def _burst(self) -> None:
         self._writer.create(*self._population.burst())
 
+    def _rule_burst(self) -> None:
+        self._writer.create(*self._population.rule_burst())
+
     def _gang(self) -> None:
         self._writer.create(*self._population.gang())
 
@@ -105,10 +109,19 @@ class Driver:
     def _delete_pod(self) -> None:
         """One of any kind; many of the plain ones when there are many."""
         there = self._recorder.latest(PODS)
+        if self._chance.random() < 0.03:
+            self._clear(there)
         if len(there) > MOST_PODS:
             for change in self._some([change for change in there if BULK in change.key], len(there) - MOST_PODS + 20):
                 self._writer.delete(change)
         self._delete_one(there)
+
+    def _clear(self, there: list[Change]) -> None:
+        """Room for new ones where a rule is scarce: all of a namespace leave at once, as when it is torn down."""
+        namespace = self._chance.choice(("apart", "spread", "together", "hosts", "guests", "far", "ports"))
+        for change in there:
+            if change.key.startswith(f"{PODS}{namespace}/"):
+                self._writer.delete(change)
 
     def _delete_one(self, there: list[Change]) -> None:
         for change in self._some(there, 1):

@@ -11,12 +11,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.faults.history import Change
 from tests.faults.judge import GROUP, MIN_AVAILABLE, Violation
-from wharfinger.contracts.names import DEFAULT_CLUSTER, pod_workflow_id
+from wharfinger.contracts.names import DEFAULT_CLUSTER, gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
@@ -129,21 +129,26 @@ class End:
 
 
 async def lost(pods: Sequence[Pod], client: Client) -> list[Violation]:
-    """Those of the pods that have no open chain either."""
+    """Those of the pods that have no open chain either, of their own or of their gang."""
     found = []
     for pod in pods:
-        workflow_id = pod_workflow_id(DEFAULT_CLUSTER, pod.namespace, pod.name, pod.uid)
-        try:
-            description = await client.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            found.append(Violation("lost", 0, f"{pod.key} has no record, and never had a chain"))
-            continue
-        if description.status is not WorkflowExecutionStatus.RUNNING:
-            status = description.status.name if description.status is not None else "unknown"
-            found.append(Violation("lost", 0, f"{pod.key} has no record, and its chain is {status}"))
+        own = pod_workflow_id(DEFAULT_CLUSTER, pod.namespace, pod.name, pod.uid)
+        group = pod.labels.get(GROUP, "")
+        ids = [own, *([gang_workflow_id(DEFAULT_CLUSTER, pod.namespace, group)] if group else [])]
+        states = [await _state(client, workflow_id) for workflow_id in ids]
+        if "RUNNING" not in states:
+            found.append(Violation("lost", 0, f"{pod.key} has no record, and its chain is {' and '.join(states)}"))
     return found
+
+
+async def _state(client: Client, workflow_id: str) -> str:
+    try:
+        description = await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return "not there"
+    return description.status.name if description.status is not None else "unknown"
 
 
 def least(pod: Pod) -> int:

@@ -72,6 +72,13 @@ class Population:
         size = self._chance.randint(100, 300)
         return [self.pod("bulk" if self._chance.random() < 0.9 else None) for _ in range(size)]
 
+    def rule_burst(self) -> list[Object]:
+        """Some at once that have to mind each other, and those they share a rule with."""
+        namespaces = self._chance.choice(
+            (("apart",), ("spread",), ("together",), ("guests", "hosts"), ("far",), ("ports",))
+        )
+        return [self.pod(self._chance.choice(namespaces)) for _ in range(self._chance.randint(5, 25))]
+
     def gang(self) -> list[Object]:
         """A group that is worth nothing by halves."""
         size = self._chance.randint(2, 8)
@@ -137,12 +144,12 @@ class Population:
         return {"app": app}, self._asking("50m", **_required("podAffinity", _term(ZONE, app)))
 
     def _guests(self) -> tuple[dict[str, str], Object]:
-        """They have no rule; those of `hosts` keep the noisy ones off their nodes."""
+        """They have no rule; those of `hosts` keep the noisy ones off their nodes or zones."""
         return {"app": "guest", "noisy": self._chance.choice(("yes", "no"))}, self._asking("50m")
 
     def _hosts(self) -> tuple[dict[str, str], Object]:
         term = {
-            "topologyKey": HOSTNAME,
+            "topologyKey": self._chance.choice((HOSTNAME, ZONE)),
             "labelSelector": {"matchLabels": {"noisy": "yes"}},
             "namespaces": ["guests"],
         }
