@@ -22,17 +22,20 @@ from pathlib import Path
 from typing import Any
 
 from wharfinger.errors import UsageError
+from wharfinger.framework.gangs import place
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests.decode import pod_from_mapping
 from wharfinger.model.events import ClusterEvent
+from wharfinger.model.gang import GangKey, Wanted, counts, gang_key, in_order, standing
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.simulation.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
 from wharfinger.simulation.decision import SimulatedDecision
+from wharfinger.simulation.gangs import SimulatedGang
 from wharfinger.simulation.waiting import WaitingPods
 
-__all__ = ["SimulatedDecision", "Simulator"]
+__all__ = ["SimulatedDecision", "SimulatedGang", "Simulator"]
 
 
 class Simulator:
@@ -103,6 +106,34 @@ class Simulator:
             self._start = evaluation.next_start
         return SimulatedDecision(evaluation, gate)
 
+    def gang_of(self, pod: tuple[str, str]) -> GangKey | None:
+        """The gang that an added pod names, None for none; UsageError when there is no such pod."""
+        return gang_key(self._cluster.pod(pod))
+
+    def decide_gang(self, pod: tuple[str, str], *, preempt: bool = True) -> SimulatedGang | None:
+        """Decide for the whole gang that an added pod is placed with; None for a pod that is placed by itself.
+
+        Changes nothing but, in a sampling profile, where the next search begins. Members that PreEnqueue holds back are
+        not there yet. Raises UsageError (no such pod or profile), PluginError.
+        """
+        subject = self._cluster.pod(pod)
+        key = gang_key(subject)
+        if key is None or not subject.pending:
+            return None
+        members = self._cluster.gang(key)
+        group = self._cluster.snapshot().surroundings.pod_group(*key)
+        stands = standing(key, members, group, gated=self._held_back)
+        if stands.held:
+            return SimulatedGang(key, None, held=stands.held)
+        if stands.gang is None:
+            return None
+        bound = tuple(one for one in members if one.bound and counts(one))
+        pending = in_order(one for one in members if one.pending and not self._held_back(one))
+        wanted = Wanted(pending, stands.gang.required(len(bound)), bound, stands.gang.topology_key)
+        placement = place(self._profile(subject), wanted, self._cluster.snapshot(), start=self._start, preempt=preempt)
+        self._start = placement.next_start
+        return SimulatedGang(key, placement)
+
     def snapshot(self) -> Snapshot:
         """The cluster as it is now: its nodes, and the pods on each."""
         return self._cluster.snapshot()
@@ -117,14 +148,14 @@ class Simulator:
 
     # --- what becomes of a refused pod --------------------------------------------------------
 
-    def park(self, pod: tuple[str, str], decision: SimulatedDecision) -> list[PodKey]:
+    def park(self, pod: tuple[str, str], decision: SimulatedDecision | SimulatedGang) -> list[PodKey]:
         """Record a decision that did not bind the pod: it waits with its rejectors and its nomination.
 
         A nomination takes those of lower priority off the node, which may wake pods. UsageError when there is no such
         pod, or it has a node, or this is no decision.
         """
-        if not isinstance(decision, SimulatedDecision):
-            raise UsageError(f"what is parked is what decide() answered, not {decision!r}")
+        if not isinstance(decision, SimulatedDecision | SimulatedGang):
+            raise UsageError(f"what is parked is what decide() or decide_gang() answered, not {decision!r}")
         subject = self._cluster.pending(pod)
         self._profile(subject)
         events: list[ClusterEvent] = []
@@ -151,6 +182,9 @@ class Simulator:
 
     def _after(self, change: Change) -> list[PodKey]:
         return self._waiting.changed(change.pod, change.events)
+
+    def _held_back(self, pod: Pod) -> bool:
+        return not self._profile(pod).gate(pod).ok
 
     def _profile(self, pod: Pod) -> Profile:
         profile = self._profiles.get(pod.scheduler_name)

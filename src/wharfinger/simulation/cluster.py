@@ -20,7 +20,7 @@ from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.manifests.surroundings import POD_GROUP
 from wharfinger.model.events import ClusterEvent, node_event, pod_events
-from wharfinger.model.gang import PodGroup
+from wharfinger.model.gang import GangKey, PodGroup
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 
@@ -97,6 +97,10 @@ class Cluster:
         if pod is None:
             raise UsageError(f"there is no Pod {key[0]}/{key[1]}")
         return pod
+
+    def gang(self, key: GangKey) -> list[Pod]:
+        """Every pod that names the gang."""
+        return list(self._cache.gangs.of(key))
 
     def pending(self, key: tuple[str, str]) -> Pod:
         """A pod that has no node yet; UsageError when there is none, or it has one."""

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wharfinger.errors import PluginError, UsageError
+from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import PodKey
-from wharfinger.simulator import SimulatedDecision
+from wharfinger.simulator import SimulatedDecision, SimulatedGang
 from wharfinger.whatif.changes import Changes, made_again
 from wharfinger.whatif.outcome import Answer, Cause, Eviction, PodOutcome, Result
 from wharfinger.whatif.scene import Progress, Scene, Subject
@@ -56,6 +57,9 @@ class _Game:
         self.notes: list[str] = []
         self._places = {key: place for place, key in enumerate(self.outcomes)}
         self._again: set[PodKey] = set()
+        self._gangs: dict[GangKey, tuple[int, SimulatedGang]] = {}
+        """Gangs that did not fit, with how many changes there had been."""
+        self._changes = 0
         self._queue: list[tuple[int, Any, int, PodKey]] = []
         self._tries = 0
 
@@ -84,7 +88,13 @@ class _Game:
 
     def _try(self, key: PodKey) -> None:
         self._tries += 1
+        if self.outcomes[key].placed:  # with its gang
+            return
         try:
+            gang = self._decide_gang(key)
+            if gang is not None:
+                self._try_gang(key, gang)
+                return
             decision = self._simulator.decide(key)
         except (UsageError, PluginError) as error:
             self._note(key, Result.FAILED, message=str(error))
@@ -96,11 +106,49 @@ class _Game:
         else:
             self._refuse(key, decision)
 
-    def _bind(self, key: PodKey, node: str) -> None:
-        self._wake(self._simulator.bind(key, node))
-        self._note(key, Result.PLACED, node=node)
+    # --- gangs --------------------------------------------------------------------------------
 
-    def _refuse(self, key: PodKey, decision: SimulatedDecision) -> None:
+    def _decide_gang(self, key: PodKey) -> SimulatedGang | None:
+        """What becomes of the pod's gang: once for all members while nothing changes."""
+        named = self._simulator.gang_of(key)
+        known = self._gangs.get(named) if named is not None else None
+        if known is not None and known[0] == self._changes:
+            return known[1]
+        gang = self._simulator.decide_gang(key) if named is not None else None
+        if named is not None and gang is not None and not gang.nodes:
+            self._gangs[named] = self._changes, gang
+        return gang
+
+    def _try_gang(self, key: PodKey, gang: SimulatedGang) -> None:
+        """Place all members that there is room for, or none; make room for all that are needed, or for none."""
+        if gang.nominations:
+            victims = gang.victims
+            for member, leaving in victims.items():
+                for victim in leaving:
+                    self._evict(victim, gang.nominations[member], member)
+            made = self._simulator.decide_gang(key)
+            if made is None or not made.nodes:  # what promised the room does not keep its word: a plugin's mistake
+                self._refuse(key, gang)
+                return
+            for member, node in made.nodes.items():
+                room = {"nominated_node": node, "victims": tuple(victims[member])} if member in victims else {}
+                self._bind(member, node, Result.PREEMPTING if room else Result.PLACED, **room)
+            self._enqueue([victim for leaving in victims.values() for victim in leaving])
+        elif gang.nodes:
+            for member, node in gang.nodes.items():
+                self._bind(member, node)
+        else:
+            self._refuse(key, gang)
+
+    # --- single pods --------------------------------------------------------------------------
+
+    def _bind(self, key: PodKey, node: str, result: Result = Result.PLACED, **fields: Any) -> None:
+        self._changes += 1
+        self._wake(self._simulator.bind(key, node))
+        if key in self.outcomes:  # a member of a gang may wait in the live state, and not be asked about
+            self._note(key, result, node=node, **fields)
+
+    def _refuse(self, key: PodKey, decision: SimulatedDecision | SimulatedGang) -> None:
         self._wake(self._simulator.park(key, decision))
         result = Result.GATED if decision.gated else Result.REFUSED
         self._note(key, result, message=decision.message, refusals=decision.first_refusals)
@@ -116,13 +164,13 @@ class _Game:
         if decision.node is None:  # what promised the room does not keep its word: a plugin's mistake
             self._refuse(key, decision)
             return
-        self._wake(self._simulator.bind(key, decision.node))
-        self._note(key, Result.PREEMPTING, node=decision.node, nominated_node=node, victims=victims)
+        self._bind(key, decision.node, Result.PREEMPTING, nominated_node=node, victims=victims)
         self._enqueue(victims)
 
     def _evict(self, victim: PodKey, node: str, preemptor: PodKey) -> None:
         scene = self._scene
         again = made_again(scene.objects[victim])
+        self._changes += 1
         self.evictions.append(Eviction(victim, node, preemptor))
         self._wake(self._simulator.evict(victim))
         scene.make_again(victim, again)
