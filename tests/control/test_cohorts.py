@@ -325,6 +325,22 @@ async def test_a_woken_pod_that_is_refused_again_waits_with_its_chain() -> None:
         assert stage.queue.waiting.chains == 1
 
 
+async def test_the_parked_chain_of_a_pod_whose_room_was_taken_is_woken_at_once() -> None:
+    """No event would tell: the room that the cohort chose is gone, and its runners-up, but perhaps no other."""
+    async with Stage(dispatching=SETTINGS) as stage:
+        await stage.waiting("p")
+        entry = stage.entry("p")
+        assert entry is not None
+        stage.queue.wake(entry, "NodeAdd")
+        stage.loops.dispatcher.kick()
+        await stage.until(lambda: stage.attempts.cohorts)
+        await stage.refuse("p", reason="Contended", plugins=(), urgent=True)
+        await stage.until(lambda: stage.attempts.woken)
+
+        assert stage.attempts.woken == [("p", Wake(event="OwnAttempt"))]
+        assert stage.part("p") is Part.WAITING
+
+
 async def test_chains_of_bound_pods_are_not_told_while_there_is_a_backlog() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         for name in ("p", "q"):

@@ -45,6 +45,8 @@ AGAIN_AT_MOST = 16.0
 STRETCH = 0.005
 """Seconds of deciding at a stretch before the loop may run something else."""
 UNSCHEDULABLE = "Unschedulable"
+OWN_ATTEMPT = "OwnAttempt"
+"""Stands for the event where a pod's chain is woken because a cohort could not do all for it that an attempt can."""
 
 
 class Waker:
@@ -155,6 +157,7 @@ class Waker:
         arrived, self._arrived = self._arrived, {}
         for entry in arrived:
             self._reserved.release(entry)
+            self._call_for(entry)
         began = self._clock()
         for _ in self._candidacy.arrived(arrived):
             began = await self._breathe(began)
@@ -247,7 +250,8 @@ class Waker:
             self._queue.waiting.get(entry.key) is entry
             and entry not in self._reserved
             and entry.refusal is not None
-            and entry.refusal.reason == UNSCHEDULABLE  # chains that failed otherwise retry by themselves
+            # Chains that failed otherwise retry by themselves; not so those of pods that a cohort left over.
+            and (entry.refusal.reason == UNSCHEDULABLE or entry.refusal.urgent)
         )
 
     def _node_for(self, entry: Entry, snapshot: Snapshot) -> str | None:
@@ -270,6 +274,16 @@ class Waker:
             self._kick()
             return
         self._signal(entry, reason, revision, _newest([entry]))
+
+    def _call_for(self, entry: Entry) -> None:
+        """Wake the parked chain of a pod that a cohort left over, if an attempt of its own may help at once."""
+        refusal = entry.refusal
+        if self._queue.waiting.get(entry.key) is not entry or entry.gang is not None or refusal is None:
+            return
+        if refusal.urgent and refusal.parked:
+            self._reserved.add(entry, "")
+            self._metrics.wakes.labels(OWN_ATTEMPT).inc()
+            self._signal(entry, Reason(OWN_ATTEMPT), 0, refusal.revision)
 
     def _signal(self, entry: Entry, reason: Reason, revision: int, known: int) -> None:
         # An attempt that has seen this snapshot's revision already ignores the signal; when nothing has
