@@ -80,6 +80,7 @@ class CohortActivities(CohortScheduling):
         self._gangs = GangPlacements(
             cache=cache,
             members=members,
+            standings=standings,
             deciding=Deciding(
                 cache=cache,
                 profiles=profiles,

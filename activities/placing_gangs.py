@@ -9,6 +9,7 @@ from __future__ import annotations
 from wharfinger.activities.failures import behind, wrong_id
 from wharfinger.activities.gang_decision import Deciding, GangDecision
 from wharfinger.activities.gang_members import GangMembers
+from wharfinger.activities.standing import Standings
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohorts import GangName, PlacedMany, PlaceManyInput, Skipped
 from wharfinger.contracts.names import gang_workflow_id
@@ -20,9 +21,17 @@ class GangPlacements:
     """Decides for the gangs of one worker."""
 
     def __init__(
-        self, *, cache: Cache, members: GangMembers, deciding: Deciding, cluster: str, behind_limit: float
+        self,
+        *,
+        cache: Cache,
+        members: GangMembers,
+        standings: Standings,
+        deciding: Deciding,
+        cluster: str,
+        behind_limit: float,
     ) -> None:
         """`behind_limit`: seconds to wait for the watch."""
+        self._standings = standings
         self._cluster = cluster
         self._cache = cache
         self._members = members
@@ -30,12 +39,17 @@ class GangPlacements:
         self._behind_limit = behind_limit
 
     async def place(self, request: PlaceManyInput, name: GangName) -> PlacedMany:
-        """Decide and assume. Raises the failures WrongWorkflowId, Behind and Unavailable."""
+        """Decide and assume. Raises `StoreError`, and the failures WrongWorkflowId, Behind and Unavailable."""
         right = gang_workflow_id(self._cluster, name.namespace, name.name)
         if request.workflow_id != right:
             raise wrong_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
-        if not await self._cache.progress.wait_for(request.revision, self._behind_limit):
-            raise behind(self._cache.progress.revision, request.revision)
+        progress = self._cache.progress
+        if not await progress.wait_for(request.revision, self._behind_limit):
+            newest = await self._standings.newest()
+            # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
+            wanted = request.revision if request.revision <= newest else newest
+            if not await progress.wait_for(wanted, self._behind_limit):
+                raise behind(progress.revision, wanted)
         found = self._members.find(GangKey(name.namespace, name.name))
         if isinstance(found, str):
             return PlacedMany(skipped=(Skipped(namespace=name.namespace, name=name.name, reason=found),))

@@ -53,6 +53,10 @@ class Standings:
         self._cache = cache
         self._ownership = ownership
 
+    async def newest(self) -> int:
+        """The revision that etcd is at; raises `StoreError`."""
+        return (await self._store.get(keys.INSTALLATION)).revision
+
     async def read(self, life: Life) -> StoredPod | Gone:
         """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`."""
         read = await self._store.get(keys.pod(*life.key))

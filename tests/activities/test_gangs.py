@@ -61,6 +61,16 @@ async def test_all_members_are_seated_and_bound_in_one_transaction(world: World)
     assert sorted([await world.node_of(name) for name in names]) == ["a", "a", "b", "b"]
 
 
+async def test_a_revision_of_the_time_before_etcd_was_restored_holds_no_gang_up(world: World) -> None:
+    for name in ("a", "b"):
+        await world.put_node(name, cpu="2")
+    await team(world, 4)
+    hand = await world.hand()
+    placed = await hand.place_gang(revision=2**62)
+
+    assert placed.seats
+
+
 async def test_too_little_room_turns_all_members_away_with_one_message(world: World) -> None:
     await world.put_node("a", cpu="3")
     names = await team(world, 4)
@@ -347,9 +357,11 @@ async def test_members_beyond_those_needed_are_left_out_where_a_transaction_is_f
 
 async def test_nothing_is_decided_on_an_older_state_than_was_asked_for(world: World) -> None:
     hand = await world.hand()
+    hand.store.pause_watches()
+    await world.put_node("a")
 
     with pytest.raises(ApplicationError) as failed:
-        await hand.place_gang(revision=10_000)
+        await hand.place_gang(revision=world.store.revision)
 
     assert failed.value.type == "Behind"
 
