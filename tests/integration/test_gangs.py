@@ -91,6 +91,26 @@ def test_50_gangs_of_8_compete_for_room_for_20_and_each_is_bound_whole_or_not_at
     assert (verdict.doubled, verdict.overcommitted) == ([], [])
 
 
+def test_workers_and_servers_that_die_leave_no_gang_in_part_nor_forgotten(cluster: DevTree) -> None:
+    etcd = cluster.etcd
+    first = etcd.revision() + 1
+    for number in range(20):
+        etcd.put(f"{NODES}n{number:02}", node(f"n{number:02}", cpu="4"))
+    for gang in range(20):
+        put_gang(etcd, f"k{gang:02}", 8)
+        if gang in {4, 12}:
+            cluster.kill("workers", gang // 12)
+        if gang == 8:
+            cluster.kill("temporal")
+    wait_until(lambda: len(bound_pods(etcd)) == 80, 120, "room for 10 gangs taken")
+    etcd.put(f"{NODES}more", node("more", cpu="80"))
+    wait_until(lambda: len(bound_pods(etcd)) == 160, 120, "and then all")
+
+    assert gangs_in_history(etcd, first) == ([], {f"k{gang:02}": 8 for gang in range(20)})
+    verdict = audit(etcd, first)
+    assert (verdict.doubled, verdict.overcommitted) == ([], [])
+
+
 def test_a_gang_is_held_until_its_last_member_exists(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n", node("n", cpu="16"))

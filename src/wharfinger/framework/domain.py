@@ -38,10 +38,3 @@ def domain(snapshot: Snapshot, key: str, value: str) -> Domain:
     column = snapshot.label(key)
     code = column.code(value)
     return Domain(key, value, column.codes == code if code >= 0 else np.zeros(len(snapshot), dtype=np.bool_))
-
-
-def domains(snapshot: Snapshot, key: str) -> list[Domain]:
-    """All domains of the key, sorted by value; nodes without the label are in none."""
-    column = snapshot.label(key)
-    found = {column.values[code]: code for code in np.unique(column.codes).tolist() if code}
-    return [Domain(key, str(value), column.codes == code) for value, code in sorted(found.items(), key=str)]

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.framework.columns import IntColumn
-from wharfinger.framework.domain import Domain, domain, domains
+from wharfinger.framework.domain import Domain, domain
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
@@ -20,6 +21,8 @@ from wharfinger.model.gang import Wanted
 from wharfinger.model.node import CPU, MEMORY, PODS
 from wharfinger.model.pod import Pod
 
+MOST_DOMAINS = 64
+"""Domains that are tried; those without enough room are left out before."""
 _FIT = "NodeResourcesFit"
 _PLAIN = (CPU, MEMORY, PODS)
 """Resources that no argument of NodeResourcesFit takes out of its sight."""
@@ -45,24 +48,6 @@ class Where:
     """Those where room may be made."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    domain: Domain
-    room: int
-    """Members that its free resources hold, at most."""
-    roomy: bool
-    """Whether that is enough."""
-    possible: bool
-    """Whether it is as far as resources go that no profile leaves out."""
-    likes: float
-    """Mean total of its best nodes for the first member, as many as are required; -1 = none is feasible."""
-
-    @property
-    def key(self) -> tuple[bool, float, str]:
-        """Sorts the best first."""
-        return not self.roomy, -self.likes, self.domain.value
-
-
 def domains_for(engine: Engine) -> Where:
     """The domains to try.
 
@@ -71,30 +56,65 @@ def domains_for(engine: Engine) -> Where:
     """
     wanted, snapshot = engine.wanted, engine.snapshot
     fixed = _domain_of(wanted, snapshot)
-    found = [fixed] if fixed is not None else domains(snapshot, wanted.topology_key)
-    if len(found) <= 1:
-        return Where(found, found)
+    if fixed is not None:
+        return Where([fixed], [fixed])
+    column = snapshot.label(wanted.topology_key)
+    codes = np.unique(column.codes)
+    codes = codes[codes != 0]
+    if len(codes) == 0:
+        return Where([], [])
     least = _least_requests(wanted.members)
-    capacity = _capacity(snapshot, least)
-    plain = _capacity(snapshot, {name: amount for name, amount in least.items() if name in _PLAIN})
-    checked = _FIT in engine.profile.at.get("filter", ())
-    first = engine.profile.evaluate(wanted.members[0], snapshot, preempt=False, preference=engine.preference)
+    plain = {name: amount for name, amount in least.items() if name in _PLAIN}
+    if _FIT not in engine.profile.at.get("filter", ()):
+        plain = {}
+    room = _Room(column.codes, len(column.values), wanted.required)
+    free = room.sums(_capacity(snapshot, least))
+    likes = _likes(engine, column.codes, len(free))
+    best_first = sorted(
+        codes.tolist(), key=lambda code: (free[code] < wanted.required, -likes[code], str(column.values[code]))
+    )
+    fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
+    first = [code for code in best_first if fits[code]] or [max(best_first, key=lambda code: free[code])]
+
+    def some(these: list[int]) -> list[Domain]:
+        key, values = wanted.topology_key, column.values
+        return [Domain(key, str(values[code]), column.codes == code) for code in these[:MOST_DOMAINS]]
+
+    return Where(some(first), some([code for code in best_first if empty[code]]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Sums over each domain, by the code of its value."""
+
+    codes: NDArray[np.int32]
+    size: int
+    required: int
+
+    def sums(self, column: IntColumn) -> NDArray[np.float64]:
+        """What a column comes to in each domain."""
+        return np.bincount(self.codes, weights=column, minlength=self.size).astype(np.float64)
+
+    def suffices(self, capacity: IntColumn) -> NDArray[np.bool_]:
+        """Where this capacity holds as many members as are required."""
+        enough: NDArray[np.bool_] = self.sums(capacity) >= self.required
+        return enough
+
+
+def _likes(engine: Engine, codes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+    """By code: the mean total of a domain's best nodes for the first member, as many as are required; -1 for none."""
+    first = engine.profile.evaluate(
+        engine.wanted.members[0], engine.snapshot, preempt=False, preference=engine.preference
+    )
     rows, totals = first.totals()
-    every = []
-    for one in found:
-        likes = np.sort(totals[one.rows[rows]])[::-1][: wanted.required]
-        every.append(
-            _Ranked(
-                one,
-                room=int(capacity[one.rows].sum()),
-                roomy=int(capacity[one.rows].sum()) >= wanted.required,
-                possible=not checked or int(plain[one.rows].sum()) >= wanted.required,
-                likes=float(likes.mean()) if len(likes) else -1.0,
-            )
-        )
-    every.sort(key=lambda one: one.key)
-    possible = [one.domain for one in every if one.possible]
-    return Where(possible or [max(every, key=lambda one: one.room).domain], [one.domain for one in every])
+    domain_of = codes[rows]
+    order = np.lexsort((-totals, domain_of))
+    domain_of, totals = domain_of[order], totals[order]
+    places = np.arange(len(order)) - np.searchsorted(domain_of, domain_of)  # 0 for the best of each domain
+    best = places < engine.wanted.required
+    counts = np.bincount(domain_of[best], minlength=size)
+    sums = np.bincount(domain_of[best], weights=totals[best], minlength=size)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), -1.0)
 
 
 def _domain_of(wanted: Wanted, snapshot: Snapshot) -> Domain | None:
@@ -116,10 +136,10 @@ def _least_requests(members: Sequence[Pod]) -> dict[str, int]:
     return {name: amount for name, amount in least.items() if amount > 0} | {PODS: 1}
 
 
-def _capacity(snapshot: Snapshot, least: dict[str, int]) -> IntColumn:
-    """By row: how many pods with these requests fit beside those that are there, at most."""
-    room = [
-        np.maximum(snapshot.allocatable(name) - snapshot.requested(name), 0) // amount for name, amount in least.items()
-    ]
-    most: IntColumn = np.minimum.reduce(room)
+def _capacity(snapshot: Snapshot, least: dict[str, int], *, empty: bool = False) -> IntColumn:
+    """By row: how many pods with these requests fit at most, beside those that are there or on the node alone."""
+    most: IntColumn = np.full(len(snapshot), np.iinfo(np.int32).max, dtype=np.int64)
+    for name, amount in least.items():
+        room = snapshot.allocatable(name) - (0 if empty else snapshot.requested(name))
+        most = np.minimum(most, np.maximum(room, 0) // amount)
     return most

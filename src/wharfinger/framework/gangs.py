@@ -27,9 +27,6 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.model.pod import Pod
 
-MOST_DOMAINS = 64
-"""Domains that are tried; those without enough room are left out before."""
-
 
 @dataclass(frozen=True, slots=True)
 class Seated:
@@ -95,13 +92,13 @@ def place(
     engine = Engine(profile, wanted, snapshot, preference)
     where = domains_for(engine) if wanted.topology_key else Where([None], [None])
     tries: list[_Try] = []
-    for one in where.roomy[:MOST_DOMAINS]:
+    for one in where.roomy:
         attempt = _Try(engine, one, start)
         attempt.run()
         if attempt.enough:
             return GangPlacement(tuple(attempt.seats), tuple(attempt.away), one, next_start=attempt.start)
         tries.append(attempt)
-    return _refused(engine, tries, where.every[:MOST_DOMAINS] if preempt else ())
+    return _refused(engine, tries, where.every if preempt else ())
 
 
 class _Try:
