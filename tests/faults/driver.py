@@ -20,7 +20,7 @@ from tests.integration.gateway import NODES, PODS
 
 FEWEST_NODES, MOST_NODES = 10, 22
 MOST_PODS = 450
-BULK = "/bulk/"
+BULK, GANGS = "/bulk/", "/gangs/"
 CALM = frozenset({"apart", "spread", "together", "hosts", "far"})
 """Where a user's change may excuse a broken rule: it comes seldom there, or the judge would see little."""
 
@@ -107,13 +107,15 @@ class Driver:
             self._writer.create(*self._population.gang())
 
     def _delete_pod(self) -> None:
-        """One of any kind; many of the plain ones when there are many."""
+        """One of any kind; when there are many, a gang and many of the plain ones."""
         there = self._recorder.latest(PODS)
         if self._chance.random() < 0.03:
             self._clear(there)
         if len(there) > MOST_PODS:
             for change in self._some([change for change in there if BULK in change.key], len(there) - MOST_PODS + 20):
                 self._writer.delete(change)
+            for change in self._some([change for change in there if GANGS in change.key], 1):
+                self._delete_gang(change, there)
         self._delete_one(there)
 
     def _clear(self, there: list[Change]) -> None:

@@ -141,6 +141,20 @@ async def lost(pods: Sequence[Pod], client: Client) -> list[Violation]:
     return found
 
 
+async def strays(end: End, client: Client) -> list[str]:
+    """Open chains of pods that are bound or gone, or live another life: a safety timer ends them at the latest."""
+    wanted = {
+        pod_workflow_id(DEFAULT_CLUSTER, pod.namespace, pod.name, pod.uid) for pod in end.pods.values() if pod.pending
+    }
+    wanted |= {
+        gang_workflow_id(DEFAULT_CLUSTER, pod.namespace, pod.labels[GROUP])
+        for pod in end.pods.values()
+        if pod.pending and GROUP in pod.labels
+    }
+    running = [run.id async for run in client.list_workflows('ExecutionStatus = "Running"')]
+    return sorted(workflow_id for workflow_id in running if workflow_id not in wanted)
+
+
 async def _state(client: Client, workflow_id: str) -> str:
     try:
         description = await client.get_workflow_handle(workflow_id).describe()

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
+from temporalio.client import Client
+
 from tests.faults import decisions, ending
 from tests.faults.driver import Driver
 from tests.faults.ending import End
@@ -88,6 +90,8 @@ class Result:
     """What was done last."""
     seconds: float = 0.0
     end: dict[str, int] = field(default_factory=dict)
+    strays: list[str] = field(default_factory=list)
+    """Chains that nobody needs and nobody has ended yet."""
     breakdowns: list[str] = field(default_factory=list)
     """Servers that ended by themselves, and were started again."""
     violations: list[str] = field(default_factory=list)
@@ -117,6 +121,8 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
             result.settled, result.last = settling.seconds, settling.last
             kubelet.stop()
             say("judging")
+            end = End(recorder.latest(keys.ROOT))
+            result.strays = asyncio.run(_strays(end, site.temporal_address))
             unproven = recorder.prove(Gateway(site.etcd_url))
             judge = Judge(nemesis.timeline.known_since).take_all(recorder.revisions)
             dated = asyncio.run(decisions.outdated(judge.on_new_nodes, site.etcd_url, site.temporal_address))
@@ -127,7 +133,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     result.dated, result.evictions = dated.read, judge.evictions
     result.breakdowns = nemesis.breakdowns
     result.compactions, result.beats = nemesis.compactions, kubelet.beats
-    result.end = dict(ending.counts(End(recorder.latest(keys.ROOT))))
+    result.end = dict(ending.counts(end))
     violations = [
         *(Violation("record", 0, text) for text in unproven),
         *(Violation("worker", 0, text) for text in nemesis.deaths),
@@ -139,3 +145,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     result.seconds = round(time.monotonic() - began, 1)
     (folder / "result.json").write_text(json.dumps(asdict(result), indent=1))
     return result
+
+
+async def _strays(end: End, temporal: str) -> list[str]:
+    return await ending.strays(end, await Client.connect(temporal))

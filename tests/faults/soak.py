@@ -77,6 +77,12 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
         say(told(result))
         for breakdown in result.breakdowns:
             say(f"  {breakdown}", style="yellow", markup=False)
+        if result.strays:
+            say(
+                f"  {len(result.strays)} open chains of nobody: {', '.join(result.strays[:3])}",
+                style="yellow",
+                markup=False,
+            )
         for violation in result.violations[:TOLD]:
             say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:
