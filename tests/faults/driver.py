@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from tests.faults.history import Change
+from tests.faults.judge import GROUP
 from tests.faults.population import TAINT, ZONE, ZONES, Object, Population
 from tests.faults.recorder import Recorder
 from tests.faults.writer import Away, Writer
@@ -135,9 +136,9 @@ class Driver:
 
     def _delete_gang(self, member: Change, there: list[Change]) -> None:
         """As a job ends: all of it."""
-        group = _object(member)["metadata"]["labels"]
+        group = _object(member)["metadata"]["labels"][GROUP]
         for change in there:
-            if change.key.startswith(f"{PODS}gangs/") and _object(change)["metadata"]["labels"] == group:
+            if GANGS in change.key and _object(change)["metadata"]["labels"][GROUP] == group:
                 self._writer.delete(change)
 
     def _again(self) -> None:
