@@ -11,6 +11,7 @@ from tests.control.stage import Stage
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.cohorts import FEW, PATIENCE, Budget, Forming, Load
+from wharfinger.control.dispatcher import CHAINS
 from wharfinger.control.starts import LATER
 from wharfinger.model.pod import Pod
 from wharfinger.queue.entry import Entry, Part
@@ -236,6 +237,43 @@ async def test_a_pod_that_its_own_attempt_may_help_is_started_at_once() -> None:
         [(name, cause, check_queue)] = stage.attempts.started
         assert (name, check_queue) == ("b", True)
         assert cause.startswith("cohort wharfinger/cohort/c@")
+
+
+async def test_pods_of_whom_two_cohorts_told_nothing_are_started_one_by_one() -> None:
+    """One of them may be what the cohorts fail by: together they would fail for ever."""
+    async with Stage(dispatching=SETTINGS) as stage:
+        names = ["a", "b", "c", "d"]
+        await flood(stage, *names)
+        for cohorts in (1, 2):
+            await stage.until(lambda cohorts=cohorts: len(stage.attempts.cohorts) == cohorts)
+            await stage.until(lambda: all(stage.part(name) is Part.IN_FLIGHT for name in names))
+            await stage.caught_up()
+            assert stage.attempts.started == []
+            stage.later(31)
+        await stage.until(lambda: len(stage.attempts.started) == 4)
+
+        assert len(stage.attempts.cohorts) == 2
+        assert stage.attempts.names == names
+
+
+async def test_chains_that_no_record_confirms_do_not_keep_others_from_theirs() -> None:
+    async with Stage(dispatching=SETTINGS) as stage:
+        stuck = [f"a{number:02}" for number in range(CHAINS)]
+        names = [*stuck, "late"]
+        await flood(stage, *stuck)
+        stage.clock.advance(0.1)
+        await stage.put_pod("late")
+        await stage.until(lambda: stage.part("late") is not None)
+        stage.loops.dispatcher.serve(False)
+        for name in names:
+            await turn_away(stage, name, urgent=True)
+        await stage.until(lambda: all(stage.part(name) is Part.WAITING for name in names))
+        stage.loops.dispatcher.serve(True)
+        await stage.until(lambda: stage.queue.waiting.chainless.unconfirmed == CHAINS)
+        await stage.caught_up()
+        assert "late" not in stage.attempts.names
+        stage.later(31)
+        await stage.until(lambda: "late" in stage.attempts.names)
 
 
 async def test_a_chain_no_record_confirms_is_started_again() -> None:

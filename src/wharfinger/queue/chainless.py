@@ -73,9 +73,10 @@ class Chainless:
         self._starting.started(entry, now)
 
     def return_overdue(self, now: float) -> None:
-        """Give pods another start that no record has confirmed in time."""
+        """Give pods another start that no record has confirmed in time, after pods of equal priority that had none."""
         for entry in self._starting.overdue(now):
             self._starting.discard(entry.key)
+            entry.arrival = now
             self._repeated.add(entry.key)
             self._queue(entry)
 

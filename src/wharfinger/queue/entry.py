@@ -52,7 +52,7 @@ class Entry:
     woken: bool = False
     """Whether a chain that nothing in etcd tells of was woken, see `SchedulingQueue.may_be_parked`."""
     alone: bool = False
-    """Not to be put into a cohort again: one could not be started with it."""
+    """Not to be put into a cohort again: one could not be started with it, or two told nothing of it."""
 
     @property
     def key(self) -> PodKey:

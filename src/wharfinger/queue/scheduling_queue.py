@@ -236,12 +236,16 @@ class SchedulingQueue:
 
         A start may have joined a run that was just ending, and nobody would ever tell. They go behind pods of equal
         priority: as many as may be in flight, held by a Permit plugin for long, would keep all others out.
+        Those of whom two cohorts in a row told nothing join none again.
         """
         now = self._clock()
         late = self.in_flight.overdue(now)
         for entry in late:
+            twice = bool(entry.cohort) and entry.gang is None and entry.cause == UNCONFIRMED
             entry.arrival = now
             self._move(entry, Part.ACTIVE, UNCONFIRMED)
+            if twice:  # perhaps one of them is what its cohorts fail by
+                self._set_apart(entry)
         self.waiting.chainless.return_overdue(now)
         return len(late)
 
