@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping
 from wharfinger.activities import payload
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts.cohorts import Reasons, Seat, TurnedAway
-from wharfinger.contracts.scheduling import Assumed
+from wharfinger.contracts.scheduling import Assumed, Nominated, OwnNodes
+from wharfinger.framework.snapshot import Nominations
+from wharfinger.framework.territory import Territory
 
 DECISIONS = 700_000
 """Bytes of seats and pods turned away."""
@@ -21,7 +23,8 @@ REASONS = 200_000
 FEW_WORDS = 100_000
 """Bytes of those; then only which plugins refused."""
 OVERLAY = 100_000
-"""Bytes of assumed pods that decisions reckoned with; beyond, decisions can be made again approximately only."""
+"""Bytes of what decisions reckoned with (assumed and nominated pods, other workers); beyond, they can be made again
+approximately only."""
 OVERLAY_LIMIT = 300
 """Assumed pods that a stretch names."""
 OUTCOMES = 400_000
@@ -117,16 +120,24 @@ class CohortPayload:
         if len(assumed) > OVERLAY_LIMIT:
             return (), True
         told: list[Assumed] = []
-        needed = 0
         for one in assumed:
             identity = one.identity
             pod = f"{identity.namespace}/{identity.name}"
-            needed += size(pod + one.node) + 60
-            if needed > self._overlay.left:
-                return (), True
             told.append(Assumed(pod=pod, create_revision=identity.create_revision, node=one.node))
-        self._overlay.left -= needed
-        return tuple(told), False
+        fits = self._overlay.take(sum(size(one.pod + one.node) + 60 for one in told))
+        return (tuple(told), False) if fits else ((), True)
+
+    def nominated(self, nominations: Nominations) -> tuple[tuple[Nominated, ...], bool]:
+        """The nominations by name, and whether they are too many to be told."""
+        told, too_many = payload.nominated(nominations, None)
+        fits = self._overlay.take(sum(size(one.pod + one.node) + 60 for one in told))
+        return (told, too_many) if fits else ((), True)
+
+    def own_nodes(self, territory: Territory) -> OwnNodes:
+        """By whose nodes decisions went; without the others where there is no room for them."""
+        told = payload.own_nodes(territory)
+        fits = self._overlay.take(sum(size(member) + 4 for member in told.members))
+        return told if fits else told.model_copy(update={"members": ()})
 
 
 def size(text: str) -> int:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from wharfinger.activities import payload
 from wharfinger.activities.cohort_payload import CohortPayload
+from wharfinger.activities.failures import behind
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.standing import Life, Standings
 from wharfinger.activities.turns import Turns
@@ -40,6 +41,9 @@ log = logging.getLogger(__name__)
 
 STRETCH = 0.05
 """Seconds of deciding at most, before others have their turn."""
+LONGEST = 5.0
+"""Seconds of deciding in all; the rest is left out, for a cohort whose time is over decided nothing."""
+TOO_LONG = "the decisions of its cohort took too long"
 TOO_LARGE = "the decisions of its cohort are as large as they may be"
 
 
@@ -135,6 +139,7 @@ class ManyPlacements:
         cohort = Cohort(CohortPayload(len(request.pods)))
         try:
             async with self._turns.take(request.turn):
+                self._check_seen(request.pods)
                 await self._decide(cohort, request.pods)
         except BaseException:  # nobody will bind these
             for identity in cohort.taken:
@@ -148,7 +153,14 @@ class ManyPlacements:
             stretches=tuple(cohort.stretches),
         )
 
+    def _check_seen(self, pods: tuple[CohortPod, ...]) -> None:
+        """Where not one of them has been seen, another worker had better decide; left out, they would wait for long."""
+        seen = self._cache.progress.revision
+        if pods and all(one.revision > seen for one in pods):
+            raise behind(seen, min(one.revision for one in pods))
+
     async def _decide(self, cohort: Cohort, pods: tuple[CohortPod, ...]) -> None:
+        began = self._clock()
         for one in pods:  # whatever an earlier run assumed and never sent: these pods are decided anew
             known = self._cache.pods.get(PodKey(one.namespace, one.name))
             if known is not None:
@@ -159,8 +171,8 @@ class ManyPlacements:
                 self._close(cohort)
                 await asyncio.sleep(0)
             pod = self._known(cohort, one)
-            if isinstance(pod, Pod) and cohort.told.full:
-                pod = TOO_LARGE
+            if isinstance(pod, Pod):
+                pod = TOO_LARGE if cohort.told.full else TOO_LONG if self._clock() - began > LONGEST else pod
             if isinstance(pod, str):
                 cohort.skipped.append(Skipped(namespace=one.namespace, name=one.name, reason=pod))
                 continue
@@ -321,7 +333,7 @@ class ManyPlacements:
             return stretch
         self._close(cohort)
         assumed, approximate = cohort.told.overlay(self._cache.assumed())
-        nominated, too_many = payload.nominated(snapshot.nominated, None)
+        nominated, too_many = cohort.told.nominated(snapshot.nominated)
         preferring = self._territory.preference(snapshot) is not None
         computation = Computation(
             revision=snapshot.revision,
@@ -330,7 +342,7 @@ class ManyPlacements:
             assumed=assumed,
             nominated=nominated,
             start=self._start,
-            own_nodes=payload.own_nodes(self._territory) if preferring else None,
+            own_nodes=cohort.told.own_nodes(self._territory) if preferring else None,
             approximate=approximate or too_many,
             nodes=len(snapshot),
             worker=self._identity,

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import PROFILES, World
 from wharfinger.activities import cohort_payload, placing_many
 from wharfinger.activities.cohort_payload import CohortPayload, size
 from wharfinger.activities.turns import Turns
-from wharfinger.contracts.cohorts import MOST_PODS, PlacedMany, Reasons, Seat, Turn
+from wharfinger.contracts.cohorts import (
+    MOST_PODS,
+    CohortPod,
+    PlacedMany,
+    PlaceManyInput,
+    Reasons,
+    Seat,
+    Stretch,
+    Turn,
+)
+from wharfinger.contracts.scheduling import Computation
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
@@ -136,7 +148,36 @@ async def test_another_life_or_a_later_revision_is_left_out(world: World) -> Non
     hand = await world.hand()
 
     assert (await hand.place_many("web", uid="another")).skipped[0].reason == "deleted"
-    assert (await hand.place_many("web", revision=10**6)).skipped[0].reason == "this worker has not seen it yet"
+    request = PlaceManyInput(
+        pods=(CohortPod(namespace="default", name="web"), CohortPod(namespace="default", name="new", revision=10**6)),
+        workflow_id="test/cohort/1",
+        run_id="run-1",
+    )
+    assert (await hand.activities.cohorts.place_many(request)).skipped[0].reason == "this worker has not seen it yet"
+
+
+async def test_a_worker_that_has_seen_none_of_them_leaves_the_cohort_to_its_next_attempt(world: World) -> None:
+    await world.put_pod("web")
+    hand = await world.hand()
+
+    with pytest.raises(ApplicationError) as failure:
+        await hand.place_many("web", revision=10**6)
+    assert failure.value.type == "Behind"
+
+
+async def test_when_deciding_takes_too_long_the_rest_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cohort whose time is over would decide nothing, and the next one again."""
+    await world.put_node("node")
+    for number in range(3):
+        await world.put_pod(f"web-{number}")
+    hand = await world.hand()
+    ticks = itertools.count()
+    monkeypatch.setattr(hand.activities.cohorts._placements, "_clock", lambda: next(ticks) * placing_many.LONGEST / 4)
+
+    placed = await hand.place_many("web-0", "web-1", "web-2")
+
+    assert [seat.name for seat in placed.seats] == ["web-0"]
+    assert {one.reason for one in placed.skipped} == {placing_many.TOO_LONG}
 
 
 async def test_run_again_it_decides_anew(world: World) -> None:
@@ -327,6 +368,25 @@ def test_the_largest_cohort_stays_small() -> None:
     placed = PlacedMany(seats=tuple(seats), reasons=tuple(told.reasons))
 
     assert len(placed.model_dump_json().encode()) < 1.5 * MIB
+
+
+def test_what_every_stretch_says_again_is_bounded_for_all_of_them() -> None:
+    """A sampling profile makes a stretch of each decision."""
+    told = CohortPayload(MOST_PODS)
+    pods = tuple(Pod("default", f"{number}".ljust(100, "x"), "u", create_revision=2**60) for number in range(30))
+    territory = Territory(margin=4)
+    territory.share(tuple(f"common/{number}".ljust(60, "y") for number in range(16)), f"{'common/0':y<60}")
+    stretches = []
+    for number in range(MOST_PODS):
+        nominated, approximate = told.nominated({"n" * 100: pods})
+        own = told.own_nodes(territory)
+        computation = Computation(revision=2**60, nominated=nominated, own_nodes=own, approximate=approximate)
+        stretches.append(Stretch(first_seat=number, computation=computation))
+    placed = PlacedMany(stretches=tuple(stretches))
+
+    assert stretches[0].computation.nominated
+    assert stretches[-1].computation.approximate
+    assert len(placed.model_dump_json().encode()) < 0.4 * MIB
 
 
 def test_usual_names_are_told_in_full() -> None:
