@@ -42,7 +42,7 @@ async def test_members_are_held_until_enough_exist_and_started_as_one() -> None:
 
         assert parts(stage, "a", "b", "c") == [Part.IN_FLIGHT] * 3
         ((name, cause, wake),) = stage.attempts.gangs
-        assert (name, cause) == ("team", "gates gone, seen")
+        assert (name, cause) == ("team", "gang complete, seen")
         assert wake is not None
         assert wake.revision == stage.cache.progress.revision  # whoever has not seen the last member goes on
         assert stage.attempts.started == []

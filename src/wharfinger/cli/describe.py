@@ -96,7 +96,7 @@ def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now:
         *_block("Gates", pod.scheduling_gates),
         *_block("Not supported", pod.unsupported),
         *_scheduling(pod, found, record, now),
-        *_fields(("Workflow id", pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid))),
+        *_fields(("Workflow id", _chain(pod, record, cluster))),
     ]
     return "\n".join(lines)
 
@@ -137,6 +137,13 @@ def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: date
         lines += _block("Preempts", record.victims)
     lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
     return lines
+
+
+def _chain(pod: Pod, record: AttemptRecord | None, cluster: str) -> str:
+    """The workflow that sees to the pod: the one that waits with it, such as its gang's, else its own."""
+    if record is not None and record.parked and record.workflow_id and not pod.bound:
+        return record.workflow_id
+    return pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
 
 
 def _disruption(found: Stored) -> str:

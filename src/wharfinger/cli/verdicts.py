@@ -34,7 +34,9 @@ def _headline(attempt: Attempt, found: Recomputation) -> Iterator[str]:
     nominated = [f"{one.pod} to {one.node}" for one in computation.nominated]
     if nominated:
         yield plain(f"Nominated were: {', '.join(nominated)}")
-    if found.same:
+    if found.computation.gang and found.recorded.node is None:
+        yield f"For this pod alone: {_decision(found.recomputed)}"
+    elif found.same:
         yield f"The same decision as recorded: {_decision(found.recomputed)}"
     else:
         yield typer.style("Not the decision that is recorded:", fg=typer.colors.YELLOW)

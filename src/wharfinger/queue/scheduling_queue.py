@@ -298,7 +298,8 @@ class SchedulingQueue:
             if not gate:
                 # A gang's chain has ended when it found too few members: it is started anew, all of them together.
                 waits = refusal is not None and entry.gang is None
-                self._move(entry, Part.WAITING if waits else Part.ACTIVE, "gates gone")
+                cause = "gates gone" if entry.gang is None else "gang complete"
+                self._move(entry, Part.WAITING if waits else Part.ACTIVE, cause)
             elif entry.part is not Part.GATED:
                 self._move(entry, Part.GATED, "gated")
             return
