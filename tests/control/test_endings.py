@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tests.control.stage import Stage
+from tests.control.stage import Stage, pod_bytes
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
+from wharfinger.registry.store import Put
 
 
 async def record(stage: Stage, name: str) -> bool:
@@ -64,6 +66,20 @@ async def test_a_record_written_for_a_pod_just_deleted_is_removed() -> None:
         await stage.until(lambda: not stage.loops.view.records and not stage.cache.pods)
 
         assert not await record(stage, "p")
+
+
+async def test_a_record_of_an_earlier_life_that_nobody_saw_end_is_removed_and_its_chain_ended() -> None:
+    """All workers were off duty while a waiting pod was deleted and made again."""
+    async with Stage() as stage:
+        left = AttemptRecord(attempt=1, create_revision=1, workflow_id="wharfinger/pod/default/p/rev-1")
+        await stage.store.txn(
+            [], [Put(keys.pod("default", "p"), pod_bytes("p")), Put(keys.attempt("default", "p"), left.to_bytes())]
+        )
+        await stage.until(lambda: stage.attempts.woken and not stage.loops.view.records)
+
+        assert stage.attempts.woken_names == ["p"]
+        assert not await record(stage, "p")
+        assert stage.part("p") is Part.IN_FLIGHT
 
 
 async def test_a_record_rewritten_since_is_left_alone() -> None:

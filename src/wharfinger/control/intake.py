@@ -124,10 +124,13 @@ class Intake:
 
     def _queue_pod(self, pod: Pod, cause: str) -> None:
         known = self._queue.get(pod.key)
+        record = self._records.get(pod.key)
         if known is not None and known.pod.create_revision != pod.create_revision:
             self._ended(known, None)  # another life of the name
+        elif known is None and record is not None and record.create_revision not in (0, pod.create_revision):
+            self._ending.close(pod.key, record, remove_record=True)  # nobody was on duty when that life ended
         hold = self._shards.not_before(pod) if known is None else 0.0
-        self._queue.put(pod, self._records.get(pod.key), cause=cause, not_before=hold)
+        self._queue.put(pod, record, cause=cause, not_before=hold)
 
     def _ended(self, entry: Entry, now: Pod | None) -> None:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
