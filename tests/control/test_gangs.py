@@ -83,6 +83,21 @@ async def test_a_gang_without_its_pod_group_waits_for_it() -> None:
         await stage.until(lambda: "other" in stage.attempts.names)  # nobody of a basic group waits for another
 
 
+async def test_a_member_that_changes_its_mind_changes_how_the_others_stand() -> None:
+    async with Stage() as stage:
+        await put_members(stage, "a", gang=("team", 2))
+        await put_members(stage, "b", gang=("team", 3))
+        await stage.caught_up()
+        assert parts(stage, "a", "b") == [Part.GATED] * 2
+
+        await put_members(stage, "b", gang=("team", 1))
+        await stage.until(lambda: stage.attempts.gangs)
+        await put_members(stage, "a", gang=("team", 1))
+        await stage.caught_up()
+
+        assert [entry.gang for entry in map(stage.entry, "ab") if entry is not None] == [None, None]
+
+
 async def test_refused_members_wait_and_one_of_them_is_started_again() -> None:
     async with Stage(dispatching=DispatchSettings(hold=0.0, restart_every=100.0)) as stage:
         await put_members(stage, "a", "b", "c")

@@ -177,8 +177,8 @@ class QueueMachine(RuleBasedStateMachine):
         chainless = {entry.key for entry in self.queue.waiting if entry.refusal and not entry.refusal.parked}
         assert {key for key in self.queue if key in self.queue.waiting.chainless} == chainless
         assert len(self.queue.waiting.chainless) == len(chainless)
-        parked = len(self.queue.waiting) - len(chainless)
-        assert self.queue.waiting.chains == parked + self.queue.waiting.chainless.unconfirmed
+        parked = {entry.gang or entry.key for entry in self.queue.waiting if entry.key not in chainless}
+        assert self.queue.waiting.chains == len(parked) + self.queue.waiting.chainless.unconfirmed
 
     @invariant()
     def only_pods_that_may_be_with_others_are_woken_so(self) -> None:

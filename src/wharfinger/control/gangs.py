@@ -45,7 +45,7 @@ class Gangs:
 
     def changed(self, changes: Changes) -> list[PodKey]:
         """The pending members of all gangs that stand otherwise since these changes."""
-        touched = {key: self._known.pop(key, OF_ITS_OWN) for key in self._touched(changes)}
+        touched = {key: self._known.pop(key, OF_ITS_OWN) for key in dict.fromkeys(self._touched(changes))}
         return [key for gang, before in touched.items() for key in self._pending(gang) if self.standing(gang) != before]
 
     def reowned(self) -> list[PodKey]:

@@ -324,6 +324,7 @@ class SchedulingQueue:
             self.active.add(entry, self._clock())
         elif entry.part is Part.WAITING:
             self.waiting.candidates.add(entry)
+            self.waiting.regrouped(entry)
 
     def _move(self, entry: Entry, part: Part, cause: str) -> None:
         self._leave(entry)

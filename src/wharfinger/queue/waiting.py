@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.active import by_priority
 from wharfinger.queue.candidates import Candidates
@@ -25,6 +27,8 @@ class Waiting:
         self.chainless = Chainless(order, confirm_after)
         self._entries: dict[PodKey, Entry] = {}
         self._restarts = EntryHeap()
+        self._gang_of: dict[PodKey, GangKey] = {}
+        self._gangs: Counter[GangKey] = Counter()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -37,8 +41,8 @@ class Waiting:
 
     @property
     def chains(self) -> int:
-        """How many waiting pods have a parked chain, or will when a start of theirs is confirmed."""
-        return len(self._restarts) + self.chainless.unconfirmed
+        """How many chains are parked for waiting pods, or will be when a start is confirmed; a gang's is one."""
+        return len(self._restarts) - len(self._gang_of) + len(self._gangs) + self.chainless.unconfirmed
 
     def get(self, key: PodKey) -> Entry | None:
         """The waiting pod's entry, if it waits."""
@@ -53,6 +57,7 @@ class Waiting:
         self.candidates.add(entry)
         if entry.refusal is None or entry.refusal.parked:
             self._restarts.push(entry, restart_at)
+            self.regrouped(entry)
         else:
             self.chainless.add(entry, now, not_before)
 
@@ -62,6 +67,21 @@ class Waiting:
             self.candidates.discard(key)
             if not self._restarts.discard(key):
                 self.chainless.discard(key)
+            self._forget_gang(key)
+
+    def regrouped(self, entry: Entry) -> None:
+        """The waiting pod may have another gang, whose chain waits for all its members."""
+        self._forget_gang(entry.key)
+        if entry.gang is not None and entry.key in self._restarts:
+            self._gang_of[entry.key] = entry.gang.key
+            self._gangs[entry.gang.key] += 1
+
+    def _forget_gang(self, key: PodKey) -> None:
+        gang = self._gang_of.pop(key, None)
+        if gang is not None:
+            self._gangs[gang] -= 1
+            if not self._gangs[gang]:
+                del self._gangs[gang]
 
     def due_restarts(self, now: float, again_at: Callable[[], float], limit: int) -> list[Entry]:
         """At most `limit` pods whose chain is due to be started again; each is due next at its own `again_at()`."""
