@@ -78,21 +78,12 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
         for breakdown in result.breakdowns:
             say(f"  {breakdown}", style="yellow", markup=False)
         if result.strays:
-            say(
-                f"  {len(result.strays)} open chains of nobody: {', '.join(result.strays[:3])}",
-                style="yellow",
-                markup=False,
-            )
+            some = ", ".join(result.strays[:3])
+            say(f"  {len(result.strays)} open chains of nobody: {some}", style="yellow", markup=False)
         for violation in result.violations[:TOLD]:
             say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:
-            say(
-                f"  at last: {'; '.join(result.last[:3])}",
-                style="yellow",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            say(f"  at last: {'; '.join(result.last[:3])}", style="yellow", markup=False)
         if result.violations:
             say(f"kept in {here}: {LOG}")
             break
