@@ -80,8 +80,13 @@ class EtcdProcess:
         self.post("/v3/kv/compaction", {"revision": revision, "physical": True})
 
     def pause(self) -> None:
+        """Stop all threads of it, and see that they are: the signal alone is only on its way."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + 5.0
+        while any(not _stopped(task) for task in Path(f"/proc/{self.process.pid}/task").iterdir()):
+            assert time.monotonic() < deadline, "etcd does not stop"
+            time.sleep(0.001)
 
     def resume(self) -> None:
         assert self.process is not None
@@ -96,3 +101,11 @@ class EtcdProcess:
     def wipe(self) -> None:
         """Forget everything, as a restore of an ancient backup would."""
         shutil.rmtree(self.folder / "data")
+
+
+def _stopped(task: Path) -> bool:
+    """Whether a thread is stopped by a signal (Linux)."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except FileNotFoundError:  # it ended meanwhile
+        return True
