@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.control.stage import Stage
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import Wake
-from wharfinger.control.cohorts import FEW, PATIENCE, Budget, Forming, Load
+from wharfinger.control.cohorts import FEW, PATIENCE, STUCK, Budget, Forming, Load
 from wharfinger.control.dispatcher import CHAINS
 from wharfinger.control.starts import LATER
 from wharfinger.model.pod import Pod
@@ -82,6 +82,16 @@ def test_cohorts_that_do_not_end_keep_a_lone_pod_waiting_for_a_moment_only() -> 
     assert not policy.one_by_one(few, 50.0 + PATIENCE / 2)
     assert policy.one_by_one(few, 50.0 + PATIENCE)
     assert not policy.one_by_one(load(ready=24, cohorts=4), 50.0 + PATIENCE)
+
+
+def test_cohorts_that_do_not_end_hold_up_a_deep_backlog_for_a_moment_only() -> None:
+    policy = forming()
+    assert policy.size(load(ready=1000, cohorts=3), 50.0)
+    many = load(ready=1000, cohorts=4)
+
+    assert policy.size(many, 50.0 + STUCK / 2) == 0
+    assert policy.size(many, 50.0 + STUCK) == 200
+    assert policy.size(many, 50.0 + STUCK + 1) == 0  # one more, not as many as there are
 
 
 def test_what_a_cohort_is_told_stays_within_its_bytes() -> None:
@@ -377,6 +387,26 @@ async def test_the_parked_chain_of_a_pod_whose_room_was_taken_is_woken_at_once()
 
         assert stage.attempts.woken == [("p", Wake(event="OwnAttempt"))]
         assert stage.part("p") is Part.WAITING
+
+
+async def test_a_chain_that_was_started_beside_a_cohort_is_told_when_the_cohort_bound_its_pod() -> None:
+    """Its start told nothing in time; by now its run may be parked, and no record need say so."""
+    async with Stage(dispatching=SETTINGS) as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.attempts.names == ["p"])
+        await stage.caught_up()
+        stage.loops.dispatcher.serve(False)
+        stage.later(31)
+        stage.queue.return_overdue()
+        await flood(stage, "a", "b", "c")
+        await stage.until(lambda: stage.attempts.cohorts)
+        assert sorted(stage.attempts.cohorts[0].names) == ["a", "b", "c", "p"]
+        for name in "abcp":
+            await stage.bind(name, "n")
+        await stage.until(lambda: stage.attempts.woken)
+        await stage.caught_up()
+
+        assert [(name, wake.event) for name, wake in stage.attempts.woken] == [("p", "PodBound")]
 
 
 async def test_chains_of_bound_pods_are_not_told_while_there_is_a_backlog() -> None:

@@ -25,7 +25,7 @@ from wharfinger.control.queueing import gate_by, order_by
 from wharfinger.control.shards import Shards
 from wharfinger.control.view import View
 from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import PodKey
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -64,7 +64,7 @@ class Follower:
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """Endings are told of, and left to be."""
 
-    def leave(self, key: PodKey, refusal: Refusal) -> None:
+    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """As are chains of pods that cohorts bound."""
 
     def follow(self, revision: int, events: list[Event]) -> None:

@@ -22,7 +22,7 @@ from wharfinger.control.invalid import printable
 from wharfinger.control.signals import Signaller
 from wharfinger.control.view import View
 from wharfinger.errors import StoreError
-from wharfinger.model.pod import PodKey
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
@@ -42,12 +42,21 @@ class Closer:
     """A few workers over a list of endings."""
 
     def __init__(
-        self, store: Store, signaller: Signaller, view: View, *, ends: ChainEnds, chance: random.Random
+        self,
+        store: Store,
+        signaller: Signaller,
+        view: View,
+        *,
+        ends: ChainEnds,
+        workflow_id: Callable[[Pod], str],
+        chance: random.Random,
     ) -> None:
+        """`workflow_id` of the pod's own chain."""
         self._store = store
         self._signaller = signaller
         self._view = view
         self._ends = ends
+        self._workflow_id = workflow_id
         self._chance = chance
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
@@ -67,9 +76,10 @@ class Closer:
 
         self._work.put_nowait((ending, closing))
 
-    def leave(self, key: PodKey, refusal: Refusal) -> None:
+    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""
-        self._ends.add(refusal.workflow_id, printable(str(key)))
+        workflow_id = refusal.workflow_id if refusal is not None else self._workflow_id(pod)
+        self._ends.add(workflow_id, printable(str(pod.key)))
 
     def apply(self, changes: Changes) -> None:
         """After a list: remove the versions of nodes and namespaces that nothing refers to any more."""

@@ -19,6 +19,9 @@ FEW = 4
 """Pods in flight one by one or ready, while cohorts are open: as many go on one by one, beyond them goes a cohort."""
 PATIENCE = 1.0
 """Seconds that pods wait for one of the cohorts to end before they are started one by one all the same."""
+STUCK = 5.0
+"""Seconds that a deep backlog waits for one of the cohorts to end before one more is formed: of a pod that was left out
+etcd tells nothing, and a few such would stop everything until they are overdue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ class Forming:
 
     def size(self, load: Load, now: float) -> int:
         """How many pods to put into a cohort now, at most; 0 for none."""
-        if not self._deep(load) or load.cohorts >= self._at_a_time:
+        if not self._deep(load):
+            return 0
+        if load.cohorts >= self._at_a_time and now - self._formed_at < STUCK:
             return 0
         self._formed_at = now
         return min(self._most, max(self._from, -(-load.ready // self._at_a_time)))

@@ -29,8 +29,8 @@ class Ending(Protocol):
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """The pod needs its chain no more; its record goes too when nobody else will want it."""
 
-    def leave(self, key: PodKey, refusal: Refusal) -> None:
-        """The pod was bound by a cohort, and has a parked chain that does not know."""
+    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
+        """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
 
 
 class Intake:
@@ -141,8 +141,8 @@ class Intake:
             label = str(attempts) if attempts < 15 else "15+"
             self._sli_duration(label).observe(self._clock() - entry.since)
             by_cohort = entry.cohort and entry.part is not Part.WAITING
-            if by_cohort and entry.chained and entry.refusal is not None and entry.key not in self._records:
-                self._ending.leave(entry.key, entry.refusal)
+            if by_cohort and (entry.chained or entry.own_chain) and entry.key not in self._records:
+                self._ending.leave(entry.pod, entry.refusal if entry.chained else None)
         record = self._records.get(entry.key)  # a bind of ours deleted it in the same transaction
         if record is not None:
             remove = now is None or now.bound or now.finished

@@ -124,7 +124,9 @@ class Loops:
             sweep_every=dispatching.restart_every,
         )
         self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)
-        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, chance=chance)
+        self.closer = Closer(
+            store, attempts, self.view, ends=self.chain_ends, workflow_id=attempts.workflow_id, chance=chance
+        )
         self.intake = Intake(
             queue=self.queue,
             cache=cache,

@@ -117,11 +117,15 @@ class Story:
             os.kill(victim.pid, signal.SIGKILL)
 
     def _answered(self) -> bool:
-        """Every pod is bound, or waits with a record and nothing has changed for a while."""
+        """Every pod is bound, or waits with a record and nothing has changed for a while.
+
+        An urgent record is no answer: an attempt of the pod's own follows, once a dead worker's pods have a new owner.
+        """
         if len(self.ledger.pods) < self.pods:
             return False
         waiting = self.pods - self.ledger.bound
-        return waiting == 0 or (len(self.ledger.waiting()) == waiting and time.monotonic() - self._news >= QUIET)
+        answered = sum(not record.urgent for record in self.ledger.waiting().values())
+        return waiting == 0 or (answered == waiting and time.monotonic() - self._news >= QUIET)
 
     async def _until(self, done: Callable[[], bool]) -> None:
         """Wait, showing how far it is, until it is done or nothing happens any more."""

@@ -51,6 +51,8 @@ class Entry:
     """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
     woken: bool = False
     """Whether a chain that nothing in etcd tells of was woken, see `SchedulingQueue.may_be_parked`."""
+    own_chain: bool = False
+    """Whether a start of its own chain was accepted: should a cohort bind the pod, that may be parked unbeknown."""
     alone: bool = False
     """Not to be put into a cohort again: one could not be started with it, or two told nothing of it."""
 

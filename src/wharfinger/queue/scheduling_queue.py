@@ -190,6 +190,7 @@ class SchedulingQueue:
         """Temporal accepted the start; when etcd does not confirm it in time, it is repeated."""
         if self._entries.get(entry.key) is not entry:
             return
+        entry.own_chain = entry.own_chain or (not entry.cohort and entry.gang is None)
         if entry.part is Part.WAITING:
             self.waiting.chainless.started(entry, self._clock())
         else:
@@ -344,9 +345,10 @@ class SchedulingQueue:
     def _set_apart(self, entry: Entry) -> None:
         """The active pod joins no cohort any more; one with a parked chain waits for its signal again."""
         entry.alone = True
-        if entry.together:
+        if entry.together and entry.chained:
             self._move(entry, Part.WAITING, "set apart")
         else:
+            entry.together = False
             self.active.add(entry, self._clock())
 
     def _lane(self, entry: Entry) -> Lane:
