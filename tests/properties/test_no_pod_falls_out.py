@@ -73,6 +73,7 @@ class Follower:
             observed = observe(event)
             assert observed is not None
             self.view.take(observed, changes)
+        changes.surroundings = self.view.cache.surroundings
         self.intake.apply(changes)
 
 
