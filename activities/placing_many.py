@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from wharfinger.activities import payload
 from wharfinger.activities.cohort_payload import CohortPayload
-from wharfinger.activities.failures import behind
+from wharfinger.activities.failures import behind, one_line
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.standing import Life, Standings
 from wharfinger.activities.turns import Turns
@@ -211,10 +211,19 @@ class ManyPlacements:
                 self._evaluate(cohort, stretch, one, snapshot)
         except PluginError as error:
             log.warning("%s", error)
-            stretch.failed += 1
-            self._metrics.schedule_attempts.labels(result="error", profile=profile.name).inc()
-            reasons = cohort.told.because({}, payload.message(str(error)), (error.plugin,))
-            self._turn_away(cohort, one, reasons, own_attempt=True)
+            self._failed(cohort, stretch, one, str(error), (error.plugin,))
+        except Exception as error:  # whatever is wrong with one pod, the others must not pay for it
+            log.exception("a pod of a cohort cannot be decided pod=%s", pod.key)
+            if pod.identity not in cohort.taken:
+                self._cache.forget_unsent(pod.identity)
+            self._failed(cohort, stretch, one, one_line(f"{type(error).__name__}: {error}"), ())
+
+    def _failed(self, cohort: Cohort, stretch: Open, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
+        """An attempt of its own will say so, and try again."""
+        stretch.failed += 1
+        self._metrics.schedule_attempts.labels(result="error", profile=stretch.profile.name).inc()
+        reasons = cohort.told.because({}, payload.message(message), rejectors)
+        self._turn_away(cohort, one, reasons, own_attempt=True)
 
     def _evaluate(self, cohort: Cohort, stretch: Open, one: Candidate, snapshot: Snapshot) -> None:
         pod = one.pod

@@ -291,6 +291,28 @@ async def test_plugins_may_refuse_hold_or_fail_one_pod(world: World) -> None:
     assert [one.identity.name for one in hand.cache.assumed()] == ["web"]
 
 
+async def test_what_fails_for_one_pod_fails_for_it_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.put_node("node", cpu="40")
+    for name in ("odd", "web"):
+        await world.put_pod(name)
+    hand = await world.hand()
+    evaluate = Profile.evaluate
+
+    def failing(profile: Profile, pod: Pod, *args: Any, **more: Any) -> Any:
+        if pod.name == "odd":
+            raise OverflowError("too large an integer")
+        return evaluate(profile, pod, *args, **more)
+
+    monkeypatch.setattr(Profile, "evaluate", failing)
+
+    placed = await hand.place_many("odd", "web")
+
+    assert [seat.name for seat in placed.seats] == ["web"]
+    [away] = placed.turned_away
+    assert (away.name, away.own_attempt) == ("odd", True)
+    assert placed.reasons[away.reasons].message == "OverflowError: too large an integer"
+
+
 # --- turns ----------------------------------------------------------------------------------------
 
 
