@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.demo.audit import audit, reason_of
+from wharfinger.demo.audit import audit, reason_of, replayed
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
@@ -148,3 +148,24 @@ def test_the_reason_is_the_message_without_its_numbers() -> None:
 
     assert reason_of(AttemptRecord(attempt=1, message=message)) == "Insufficient cpu, node(s) were unschedulable"
     assert reason_of(AttemptRecord(attempt=1, reason="SchedulerError", message="boom")) == "SchedulerError"
+
+
+async def test_a_contended_pod_is_neither_lost_nor_answered(store: MemoryStore) -> None:
+    revision = await store.put(keys.pod(*A), pod())
+    contended = AttemptRecord(attempt=1, run_id="run-1", create_revision=revision, reason="Contended")
+    await store.put(keys.attempt(*A), contended.to_bytes())
+
+    ledger = await replayed(store, 1)
+
+    assert (len(ledger.waiting()), ledger.refused()) == (1, 0)
+    assert ledger.judge().sound
+
+
+async def test_each_pod_that_a_run_refused_counts_as_an_attempt(store: MemoryStore) -> None:
+    for name in ("a", "b"):
+        revision = await store.put(keys.pod("default", name), pod(name))
+        await store.put(keys.attempt("default", name), record("cohort-1", create_revision=revision))
+
+    ledger = await replayed(store, 1)
+
+    assert (ledger.judge().attempts, ledger.refused()) == (2, 2)

@@ -34,7 +34,7 @@ class Audit:
     waiting: Mapping[PodKey, AttemptRecord]
     """Pods that were refused and wait, with the record of the last attempt."""
     attempts: int
-    """Attempts that left their mark in etcd: binds, and runs that wrote a record."""
+    """Attempts of single pods that left their mark in etcd: by a bind, or by a record."""
     lost: tuple[PodKey, ...]
     """Neither bound, nor gated, nor waiting with a record of this life."""
     doubled: tuple[PodKey, ...]
@@ -67,6 +67,11 @@ async def audit(store: Store, first_revision: int) -> Audit:
     What was there before is not seen: begin before the first object was put. Raises `Compacted` when the
     history does not reach back that far.
     """
+    return (await replayed(store, first_revision)).judge()
+
+
+async def replayed(store: Store, first_revision: int) -> Ledger:
+    """The ledger after everything from `first_revision` up to now; as `audit`."""
     last = (await store.get(keys.INSTALLATION)).revision
     ledger = Ledger()
     if last >= first_revision:
@@ -75,7 +80,7 @@ async def audit(store: Store, first_revision: int) -> Audit:
                 ledger.apply(batch)
                 if batch.revision >= last:
                     break
-    return ledger.judge()
+    return ledger
 
 
 @dataclass(slots=True)
@@ -92,8 +97,10 @@ class Ledger:
     on: dict[str, set[PodKey]] = field(default_factory=dict)
     """Pods that use a node."""
     bound: int = 0
-    _attempts: int = 0
-    _runs: set[str] = field(default_factory=set)
+    attempts: int = 0
+    """As in `Audit`: it grows with every answer."""
+    _recorded: set[tuple[PodKey, str]] = field(default_factory=set)
+    """Pods with the runs that wrote a record of them; a cohort's run writes one for each of its pods."""
     _doubled: dict[PodKey, None] = field(default_factory=dict)
     _overcommitted: dict[str, None] = field(default_factory=dict)
 
@@ -113,6 +120,13 @@ class Ledger:
             if (pod := self.pods.get(key)) and pod.pending and record.create_revision in (0, pod.create_revision)
         }
 
+    def refused(self) -> int:
+        """Those of them that have their answer: they were told why nothing fits.
+
+        An urgent record is none: an attempt of the pod's own follows, once a dead worker's pods have a new owner.
+        """
+        return sum(record.reason == "Unschedulable" and not record.urgent for record in self.waiting().values())
+
     def judge(self) -> Audit:
         """The judgement as of now."""
         waiting = self.waiting()
@@ -122,7 +136,7 @@ class Ledger:
             pods=len(self.pods),
             bound=self.bound,
             waiting=waiting,
-            attempts=self._attempts,
+            attempts=self.attempts,
             lost=tuple(sorted(pod.key for pod in pending if pod.key not in waiting)),
             doubled=tuple(sorted(self._doubled)),
             overcommitted=tuple(sorted(self._overcommitted)),
@@ -166,7 +180,7 @@ class Ledger:
             self.on.setdefault(pod.node_name, set()).add(key)
         if before is not None and before.node_name == pod.node_name:
             return None
-        self._attempts += 1
+        self.attempts += 1
         return pod.node_name
 
     def _node(self, name: str, kv: KeyValue | None) -> None:
@@ -186,9 +200,9 @@ class Ledger:
         except ValidationError:
             return
         self.records[key] = record
-        if record.run_id not in self._runs:
-            self._runs.add(record.run_id)
-            self._attempts += 1
+        if (key, record.run_id) not in self._recorded:
+            self._recorded.add((key, record.run_id))
+            self.attempts += 1
 
     def _fits(self, name: str) -> bool:
         node = self.nodes.get(name)

@@ -117,21 +117,17 @@ class Story:
             os.kill(victim.pid, signal.SIGKILL)
 
     def _answered(self) -> bool:
-        """Every pod is bound, or waits with a record and nothing has changed for a while.
-
-        An urgent record is no answer: an attempt of the pod's own follows, once a dead worker's pods have a new owner.
-        """
+        """Every pod is bound, or was refused and nothing has changed for a while."""
         if len(self.ledger.pods) < self.pods:
             return False
         waiting = self.pods - self.ledger.bound
-        answered = sum(not record.urgent for record in self.ledger.waiting().values())
-        return waiting == 0 or (answered == waiting and time.monotonic() - self._news >= QUIET)
+        return waiting == 0 or (self.ledger.refused() == waiting and time.monotonic() - self._news >= QUIET)
 
     async def _until(self, done: Callable[[], bool]) -> None:
         """Wait, showing how far it is, until it is done or nothing happens any more."""
         while not done() and time.monotonic() - self._news < PATIENCE:
             up = sum(worker.up for worker in self.tree.workers)
-            refused = len(self.ledger.waiting())
+            refused = self.ledger.refused()
             self.view.update(bound=self.ledger.bound, refused=refused, rate=self._rate(), up=up)
             await asyncio.sleep(0.1)
 
@@ -146,9 +142,9 @@ class Story:
     async def _follow(self, first: int) -> None:
         async with self.store.watch(keys.ROOT, first) as batches:
             async for batch in batches:
-                before = (self.ledger.bound, len(self.ledger.records))
+                before = self.ledger.attempts
                 self.ledger.apply(batch)
-                if before != (self.ledger.bound, len(self.ledger.records)):
+                if before != self.ledger.attempts:
                     self._news = time.monotonic()
 
 
