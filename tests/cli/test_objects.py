@@ -246,6 +246,7 @@ def test_workflow_id_is_made_of_the_stored_uid_or_of_the_create_revision(shell: 
     assert shell("workflow-id", "pod", f"{shell.namespace}/web").out == f"wharfinger/pod/{shell.namespace}/web/{uid}\n"
     raw = shell("workflow-id", "pod", "raw", "-n", shell.namespace, "--cluster", "c").out
     assert raw == f"c/pod/{shell.namespace}/raw/rev-{revision}\n"
+    assert shell("workflow-id", "gang", "team", "-n", "ml").out == "wharfinger/cohort/ml/team\n"
     missing = shell("workflow-id", "pod", f"{shell.namespace}/nobody")
     assert (missing.code, missing.err) == (1, f"error: there is no pod {shell.namespace}/nobody\n")
 

@@ -61,5 +61,15 @@ def test_many_victims_are_counted_rather_than_named() -> None:
     assert preemption("n", ()) == "waits for room on n, its nominated node"
 
 
+def test_a_pod_that_is_held_back_says_by_what() -> None:
+    story = tell(replace(explained(attempts=[]), held="PodGroup: 3 of 5 members exist"))
+
+    assert story.splitlines()[1:] == [
+        "Not tried now: PodGroup: 3 of 5 members exist.",
+        "",
+        "No attempt is recorded.",
+    ]
+
+
 def test_a_pod_without_attempts_says_so() -> None:
     assert tell(explained(attempts=[])).endswith("No attempt is recorded.")

@@ -144,7 +144,7 @@ def test_without_any_domain_nobody_is_placed_and_a_label_may_help() -> None:
     placement = place(DEFAULT, Wanted(members(2), 2, topology_key=ZONE), cluster(a=(9000, "", [])))
 
     assert not placement.placed
-    assert placement.message == "gang needs 2 members placed together in one domain of zone, 0 fit."
+    assert placement.message == "gang needs 2 members placed together, and no node has the label zone."
     assert placement.rejectors == (GANG_SCHEDULING,)
 
 

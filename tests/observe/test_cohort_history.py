@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.contracts.cohorts import PlacedMany, Reasons, Seat, Stretch, TurnedAway
-from wharfinger.contracts.scheduling import Assumed, Computation, PluginRefusal
+from wharfinger.contracts.scheduling import Assumed, Computation, OwnNodes, PluginRefusal
 from wharfinger.observe.cohort_history import placed_alone, refused_alone
 
 
@@ -70,6 +70,20 @@ def test_a_seat_is_told_as_a_placement_with_its_runners_up_and_reasons() -> None
     assert placed.ranking[0].plugins == {"NodeResourcesFit": 90}
     assert placed.refusals == TAINTED.refusals
     assert placed.computation.feasible == 3
+
+
+def test_a_better_runner_up_was_passed_over_for_the_workers_own_node() -> None:
+    preferring = OwnNodes(me="common/a", members=("common/a", "common/b"), margin=4)
+    own = Stretch(first_seat=0, computation=Computation(revision=20, nodes=5, own_nodes=preferring))
+    worse = seat("11", "node-1").model_copy(update={"others": {"node-8": 90, "node-9": 93, "node-7": 91}})
+
+    def passed_over(stretch: Stretch, one: Seat) -> str | None:
+        told = placed_alone(PLACED.model_copy(update={"stretches": (stretch,), "seats": (one,)}), 0).passed_over
+        return told.node if told else None
+
+    assert passed_over(own, worse) == "node-9"
+    assert passed_over(own, seat("11", "node-1")) is None
+    assert passed_over(PLACED.stretches[0], worse) is None
 
 
 def test_a_decision_saw_the_overlay_and_the_seats_of_its_stretch_before_it() -> None:

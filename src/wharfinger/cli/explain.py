@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli import rows
+from wharfinger.cli.gangs import held_member
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.stored import pod_key
+from wharfinger.cli.stored import one, pod_key
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
 
 LAST = 20
 """Attempts that are looked at for the newest decision."""
@@ -73,12 +79,22 @@ async def _explain(connection: Connection, key: PodKey, limit: int, output: Outp
     async with open_store(connection) as store:
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
+        if found.state == "pending":
+            found = replace(found, held=await _held(store, key))
     if found.state == "deleted" and not found.attempts:
         raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
     if output is Output.TABLE:
         typer.echo(tell(found))
     else:
         show(to_plain(found), output)
+
+
+async def _held(store: Store, key: PodKey) -> str:
+    """Why nothing is tried for the pod; empty when something is."""
+    pod = (await one(store, POD, *key)).pod
+    if pod is None:
+        return ""
+    return rows.gates(pod) or await held_member(store, pod)
 
 
 async def _explain_nodes(connection: Connection, key: PodKey, number: int | None, output: Output) -> None:

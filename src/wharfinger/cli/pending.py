@@ -16,6 +16,7 @@ from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.stored import every, record_of
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
+from wharfinger.model.gang import GangKey, gang_key
 from wharfinger.model.pod import Pod, PodKey
 
 EXAMPLES = 3
@@ -93,9 +94,13 @@ def group(
     `held`: what members of gangs wait for, that are held back for the others.
     """
     groups: dict[tuple[str, str], Group] = {}
+    pods = list(pods)
+    refused = _refused_gangs(pods)
     for pod in pods:
         if pod.pending:
             why = _why(pod, held.get(pod.key, ""))
+            if why[0] == NOT_TRIED:
+                why = refused.get(gang_key(pod), why)
             entry = groups.setdefault(why, Group(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:
@@ -105,13 +110,29 @@ def group(
     return sorted(groups.values(), key=lambda entry: (-len(entry.pods), entry.reason, entry.message))
 
 
+def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]:
+    """What the members of gangs wait for, all of them: of a very large gang not every one has it in its condition."""
+    told: dict[GangKey | None, tuple[str, str]] = {}
+    running: set[GangKey | None] = set()
+    for pod in pods:
+        if pod.group and pod.bound:
+            running.add(gang_key(pod))  # what is left of it is placed one by one
+        elif pod.group and pod.pending and not pod.scheduling_gates and _refused(pod):
+            told[gang_key(pod)] = _why(pod, "")
+    return {key: why for key, why in told.items() if key not in running}
+
+
+def _refused(pod: Pod) -> bool:
+    return pod.condition is not None and pod.condition[0] != "True" and bool(pod.condition[1])
+
+
 def _why(pod: Pod, held: str) -> tuple[str, str]:
     """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
     if pod.scheduling_gates:
-        return GATED, f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}"
+        return GATED, rows.gates(pod)
     if held:
         return GATED, held
-    if pod.condition is not None and pod.condition[0] != "True" and pod.condition[1]:
+    if pod.condition is not None and _refused(pod):
         return pod.condition[1], pod.condition[2]
     return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"
 

@@ -79,6 +79,11 @@ def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
     )
 
 
+def gates(pod: Pod) -> str:
+    """What holds the pod back; empty for one without scheduling gates."""
+    return f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}" if pod.scheduling_gates else ""
+
+
 def pod_status(pod: Pod) -> str:
     """One word for where the pod stands."""
     if pod.deletion_timestamp:

@@ -14,7 +14,12 @@ from wharfinger.observe.history import Attempt, Step
 
 _INDENT = "  "
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
-_STEP_NAMES = {"record_refusal": "recorded", "evict": "evicted"}
+_STEP_NAMES = {
+    "record_refusal": "recorded",
+    "record_many": "recorded",
+    "bind_many": "bind",
+    "evict": "evicted",
+}
 
 
 def tell(explanation: Explanation) -> str:
@@ -42,6 +47,8 @@ def _headline(explanation: Explanation) -> Iterator[str]:
             yield f"An event that may help {plain(', '.join(record.plugins))} wakes it."
         if record.nominated_node:
             yield f"It {plain(preemption(record.nominated_node, record.victims))}."
+    if explanation.held:
+        yield f"Not tried now: {plain(explanation.held)}."
     for sentence in explanation.missing:
         yield f"Not shown: {plain(sentence)}."
 

@@ -1,4 +1,4 @@
-"""`wharfinger workflow-id`: under which id a pod's attempts run in Temporal."""
+"""`wharfinger workflow-id`: under which id a pod's or a gang's attempts run in Temporal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.stored import one, pod_key
-from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
@@ -22,19 +22,25 @@ def register(app: typer.Typer) -> None:
 
 @connected
 def workflow_id(
-    kind: Annotated[str, typer.Argument(help="Only pods have one.", metavar="pod")],
-    name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME")],
+    kind: Annotated[str, typer.Argument(help="Only pods and gangs have one.", metavar="pod|gang")],
+    name: Annotated[str, typer.Argument(help="The pod, or the gang's group.", metavar="NS/NAME")],
     *,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
     ] = "default",
     connection: Connection,
 ) -> None:
-    """Print the workflow id of a pod's attempts, for the temporal command and other clients."""
+    """Print the workflow id of a pod's or gang's attempts, for the temporal command and other clients.
+
+    A pod that was placed together with others was not tried under its own id; `describe` and `explain` name the run.
+    """
     from wharfinger.cli import connect
 
+    if kind == "gang":
+        typer.echo(gang_workflow_id(connection.cluster, *pod_key(name, namespace)))
+        return
     if kinds.by_word(kind) is not POD:
-        raise UsageError(f"only pods have workflows of their own, not {kind!r}")
+        raise UsageError(f"only pods and gangs have workflows of their own, not {kind!r}")
     typer.echo(connect.run(_workflow_id(connection, pod_key(name, namespace))))
 
 

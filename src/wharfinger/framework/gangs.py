@@ -172,7 +172,7 @@ def _refused(engine: Engine, tries: Sequence[_Try], where: Sequence[Domain | Non
     if best is None or not best.away:  # no node has the label, or there are fewer members than are needed
         return GangPlacement(
             domain=best.domain if best is not None else None,
-            message=_short(wanted, len(best.seats) if best is not None else 0),
+            message=_short(wanted, len(best.seats)) if best is not None else _nowhere(wanted),
             rejectors=(GANG_SCHEDULING,),
             next_start=best.start if best is not None else 0,
         )
@@ -202,6 +202,10 @@ def _with_victims(engine: Engine, where: Sequence[Domain | None]) -> _Try | None
                 return trial
             first = first or trial
     return first
+
+
+def _nowhere(wanted: Wanted) -> str:
+    return f"gang needs {wanted.required} members placed together, and no node has the label {wanted.topology_key}."
 
 
 def _short(wanted: Wanted, fit: int) -> str:

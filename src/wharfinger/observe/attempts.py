@@ -18,6 +18,7 @@ from wharfinger.contracts.names import (
     ATTEMPT_ANNOTATION,
     SCHEDULE_ATTEMPT,
     SEARCH_POD,
+    gang_workflow_id,
     is_cohort,
     pod_attribute,
     pod_workflow_id,
@@ -48,7 +49,8 @@ async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey
     record = await _record(store, key)
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
     named = [bound_by, *(one.after_cohort for one in attempts), *(_decided_by(record) if record else ())]
-    cohorts = dict.fromkeys(_run(name) for name in named if is_cohort(cluster, name))
+    gang = await _gang_runs(client, cluster, pod, limit) if pod is not None and pod.group else []
+    cohorts = dict.fromkeys([*gang, *(_run(name) for name in named if is_cohort(cluster, name))])
     attempts += await _memberships(client, list(cohorts)[-limit:], key)
     attempts = sorted(attempts, key=lambda one: one.started)[-limit:]
     return explain(str(key), pod, bound_by, record, attempts, limit=limit)
@@ -68,6 +70,16 @@ async def fetch_attempts(
     except RPCError as error:
         raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
+
+
+async def _gang_runs(client: Client, cluster: str, pod: Pod, limit: int) -> list[Run]:
+    """The attempts of the pod's gang, oldest first; raises `ServerError`."""
+    workflow_id = gang_workflow_id(cluster, pod.namespace, pod.group)
+    try:
+        found = [run async for run in client.list_workflows(f"WorkflowId={_quoted(workflow_id)}", limit=limit)]
+    except RPCError as error:
+        raise ServerError(f"Temporal did not tell the attempts of gang {pod.group}: {error.message}") from error
+    return [(run.id, run.run_id) for run in reversed(found)]
 
 
 async def _memberships(client: Client, runs: Sequence[Run], key: PodKey) -> list[Attempt]:
@@ -93,9 +105,15 @@ def _run(name: str) -> Run:
 
 async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
     """Runs that name the pod, newest first; other clusters may share the Temporal namespace."""
-    quoted = pod_attribute(*key).replace("\\", "\\\\").replace('"', '\\"')
-    query = f'{SEARCH_POD}="{quoted}" AND WorkflowType="{SCHEDULE_ATTEMPT}" AND WorkflowId STARTS_WITH "{cluster}/pod/"'
+    pod = _quoted(pod_attribute(*key))
+    query = f'{SEARCH_POD}={pod} AND WorkflowType="{SCHEDULE_ATTEMPT}" AND WorkflowId STARTS_WITH "{cluster}/pod/"'
     return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
+
+
+def _quoted(text: str) -> str:
+    """As a string of Temporal's query language."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 async def _newest(client: Client, workflow_id: str) -> Run | None:

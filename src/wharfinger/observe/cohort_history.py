@@ -30,13 +30,14 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
         commits = [BoundMany.model_validate(answer) for answer in results(events, "bind_many")]
     except ValidationError:
         return None
+    of_gang = any(one.computation.gang for one in placed.stretches)
     others = len(placed.seats) + len(placed.turned_away) - 1
-    company = (f"decided together with {others} other pods",) if others else ()
+    company = (f"decided together with {others} other pod{'s' if others > 1 else ''}",) if others else ()
     for index, seat in enumerate(placed.seats):
         if (seat.namespace, seat.name) == key:
             told = replace(
                 attempt,
-                attempt=seat.attempt,
+                attempt=attempt.attempt if of_gang else seat.attempt,
                 placement=placed_alone(placed, index).model_dump(mode="json"),
                 message="",
                 notes=company + ((f"all of them in {placed.domain}",) if placed.domain else ()),
@@ -47,7 +48,7 @@ def read_member(workflow_id: str, run_id: str, events: Sequence[HistoryEvent], k
             refused = refused_alone(placed, away)
             return replace(
                 attempt,
-                attempt=away.attempt,
+                attempt=attempt.attempt if of_gang else away.attempt,
                 placement=refused.model_dump(mode="json"),
                 message=refused.message,
                 node=None,
@@ -63,6 +64,7 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
     stretch = placed.stretches[seat.stretch]
     reasons = placed.reasons[seat.reasons] if seat.reasons is not None else Reasons()
     best = (NodeScore(node=seat.node, total=seat.score, plugins=seat.plugins),) if seat.score is not None else ()
+    others = tuple(NodeScore(node=node, total=total) for node, total in seat.others.items())
     return Placed(
         uid=seat.uid,
         create_revision=seat.create_revision,
@@ -70,11 +72,18 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
         node=seat.node,
         node_revision=0,
         score=seat.score,
-        ranking=(*best, *(NodeScore(node=node, total=total) for node, total in seat.others.items())),
+        ranking=(*best, *others),
+        passed_over=_better(seat, others) if stretch.computation.own_nodes is not None else None,
         refusals=reasons.refusals,
         computation=_seen(placed, stretch, index).model_copy(update={"feasible": seat.feasible}),
         plugin_data=seat.plugin_data,
     )
+
+
+def _better(seat: Seat, others: Sequence[NodeScore]) -> NodeScore | None:
+    """The best of the runners-up, when the worker's own node went before it. None is told of one that is as good."""
+    best = max(others, key=lambda one: one.total, default=None)
+    return best if best is not None and seat.score is not None and best.total > seat.score else None
 
 
 def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:

@@ -31,6 +31,8 @@ class Explanation:
     """The refusal that the pod waits with."""
     missing: tuple[str, ...]
     """What can no longer be told, and why."""
+    held: str = ""
+    """Why nothing is tried: the pod's scheduling gates, or what its gang lacks."""
 
 
 def explain(
@@ -96,6 +98,7 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "pod": explanation.pod,
         "state": explanation.state,
         "node": explanation.node,
+        "held": explanation.held,
         "missing": list(explanation.missing),
         "record": explanation.record.model_dump(mode="json") if explanation.record else None,
         "attempts": [_attempt(attempt) for attempt in explanation.attempts],

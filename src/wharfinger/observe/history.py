@@ -20,10 +20,15 @@ from temporalio.api.history.v1 import HistoryEvent
 from wharfinger.contracts.names import AFTER_COHORT, SEARCH_NODE, SEARCH_OUTCOME
 
 _CAUSES = {
+    "gang complete": "started when enough members of the gang were there",
+    "gang changed": "started when the gang had changed",
+    "gates gone": "started when nothing held the pod back any more",
+    "record gone": "started again, as its last record was gone",
     "seen": "started when the pod was seen",
     "take-over": "started by a worker that took the pod over",
     "level": "started again, as nothing was heard of an attempt",
 }
+"""What is told of a start; of several pods that were queued for several reasons, what tells most comes first."""
 PLACE_MARKER = "core_local_activity"
 """How the SDK records a local activity."""
 
@@ -253,8 +258,13 @@ def _cause(event: HistoryEvent) -> str:
     if str(reason).startswith(AFTER_COHORT):
         return "started for the pod alone, after a cohort could not place it"
     if reason:
-        return _CAUSES.get(reason, f"started: {reason}")
+        return _started_for(str(reason))
     return "started by hand" if started.continued_execution_run_id else "started"
+
+
+def _started_for(reason: str) -> str:
+    several = reason.split(", ")
+    return next((told for cause, told in _CAUSES.items() if cause in several), f"started: {reason}")
 
 
 def _cohort_before(event: HistoryEvent) -> str:
