@@ -272,6 +272,7 @@ class ManyPlacements:
             attempt=one.asked.attempt,
             recorded=one.asked.recorded,
             chained=one.asked.chained,
+            record_revision=one.asked.record_revision,
             plugin_data=evaluation.state.baggage,
         )
         cohort.seats.append(cohort.told.seat(seat))
@@ -329,6 +330,7 @@ class ManyPlacements:
             stretch=len(cohort.stretches),
             attempt=one.asked.attempt,
             chained=one.asked.chained,
+            record_revision=one.asked.record_revision,
             own_attempt=own_attempt,
         )
         cohort.away.append(cohort.told.away(away))

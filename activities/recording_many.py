@@ -1,7 +1,8 @@
 """Telling many pods, and keeping as their records, that a cohort did not place them: many pods a transaction.
 
-Each pod's own revision is compared, as for a single refusal. Pods that changed meanwhile are written one by one, as
-etcd has them now, and so are members of a gang for whom others have to leave.
+Each pod's own revision is compared, as for a single refusal, and that of its record: one that was written meanwhile
+stays, for it may name a chain that is parked, and that nobody else names. Pods that changed meanwhile are written one
+by one, as etcd has them now, and so are members of a gang for whom others have to leave.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, RefusalInput, RefusalOutcome
 from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import PodKey
-from wharfinger.registry.store import Compare, KeyValue, Operation, Put, Store
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
 
 @dataclass(slots=True)
@@ -68,13 +70,20 @@ class Waiting:
     refusal: RefusalInput
     chain: Chain
     writing: Writing
+    record: Compare | None
+    """Its record is the one that the dispatcher knew; None = whatever it is."""
+
+    @property
+    def compares(self) -> list[Compare]:
+        """The pod's, and its record's."""
+        return [*self.writing.compares, *([self.record] if self.record is not None else [])]
 
     @property
     def shape(self) -> Shape:
         """What it adds to a transaction."""
         puts = self.puts
         size = sum(len(put.value) for put in puts)
-        return Shape((self.writing.pod_key,), tuple(put.key for put in puts), size)
+        return Shape(tuple(compare.key for compare in self.compares), tuple(put.key for put in puts), size)
 
     @property
     def puts(self) -> list[Put]:
@@ -120,17 +129,20 @@ class ManyRefusals:
             return None
         self._cache.forget_unsent(found.pod.identity)
         refusal, chain = self._refusal(request, one)
-        return Waiting(one, refusal, chain, self._refusals.writing(refusal, found, chain))
+        record = None
+        if request.gang is None and one.record_revision is not None:
+            record = Compare(keys.attempt(one.namespace, one.name), "mod", one.record_revision)
+        return Waiting(one, refusal, chain, self._refusals.writing(refusal, found, chain), record)
 
     async def _send(
         self, request: RecordManyInput, waiting: Sequence[Waiting], limits: Limits, records: Records
     ) -> None:
         for numbers in cut([one.shape for one in waiting], limits):
             batch = [waiting[number] for number in numbers]
-            compares = [compare for one in batch for compare in one.writing.compares]
+            compares = [compare for one in batch for compare in one.compares]
             writes: list[Operation] = [put for one in batch for put in one.puts]
             try:
-                answer = await self._store.txn(compares, writes, [read for one in batch for read in one.writing.reads])
+                answer = await self._store.txn(compares, writes, [Get(compare.key) for compare in compares])
             except RequestTooLarge:
                 if len(batch) > 1:  # the server takes less than we were told
                     await self._send(request, batch, limits.halved(), records)
@@ -141,8 +153,14 @@ class ManyRefusals:
                 records.written(len(batch), answer.revision)
                 continue
             rest: list[Waiting] = []
-            for one, compare, kv in zip(batch, compares, answer.reads, strict=True):
-                if _holds(compare, kv):
+            reads = iter(answer.reads)
+            for one in batch:
+                kv, *record = [next(reads) for _ in one.compares]
+                if one.record is not None and record[0] is not None and not _holds(one.record, record[0]):
+                    # Somebody's newer word: this very cohort's, or that of the pod's own chain, which only it names.
+                    records.written(1, record[0].mod_revision)
+                    continue
+                if all(map(_holds, one.compares, (kv, *record))):
                     rest.append(one)
                     continue
                 key = PodKey(one.away.namespace, one.away.name)
@@ -193,4 +211,4 @@ class ManyRefusals:
 
 
 def _holds(compare: Compare, kv: KeyValue | None) -> bool:
-    return kv is not None and kv.mod_revision == compare.revision
+    return (kv.mod_revision if kv is not None else 0) == compare.revision

@@ -55,6 +55,20 @@ async def test_run_again_it_says_the_same(world: World) -> None:
     assert [await world.pod(f"big-{number}") for number in range(3)] == pods
 
 
+async def test_a_record_that_its_own_chain_wrote_meanwhile_stays(world: World) -> None:
+    hand, placed = await refused(world, 3)
+    away = tuple(one.model_copy(update={"record_revision": 0}) for one in placed.turned_away)
+    await hand.record("big-1", workflow_id=pod_workflow_id(CLUSTER, "default", "big-1", placed.turned_away[1].uid))
+    written = await world.record_of("big-1")
+
+    recorded = await hand.record_many(placed.model_copy(update={"turned_away": away}))
+
+    assert recorded.recorded == 3
+    assert await world.record_of("big-1") == written
+    assert written["parked"]
+    assert [(await world.record_of(name))["parked"] for name in ("big-0", "big-2")] == [False, False]
+
+
 async def test_a_pod_with_a_parked_chain_keeps_naming_it(world: World) -> None:
     hand, placed = await refused(world, 1)
     [away] = placed.turned_away

@@ -349,6 +349,7 @@ async def test_a_woken_pod_goes_by_cohort_only_and_its_parked_chain_is_told_when
             attempt=2,
             recorded=True,
             chained=True,
+            record_revision=entry.record_revision,
         )
         assert stage.attempts.names == ["p"]  # before it was refused
 

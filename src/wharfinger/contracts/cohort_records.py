@@ -86,6 +86,7 @@ def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unboun
                 stretch=seat.stretch,
                 attempt=seat.attempt,
                 chained=seat.chained,
+                record_revision=seat.record_revision,
                 own_attempt=own_attempt,
             )
         )

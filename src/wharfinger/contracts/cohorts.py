@@ -42,6 +42,8 @@ class CohortPod(Contract):
     """Whether it has an attempt record, which its bind deletes."""
     chained: bool = False
     """Whether a chain of its own is parked: its record goes on naming that."""
+    record_revision: int | None = None
+    """Mod revision of its record, 0 without one: a newer one is left as it is. None = not known, it is overwritten."""
 
 
 class GangName(Contract):
@@ -139,6 +141,7 @@ class Seat(Contract):
     attempt: int = 1
     recorded: bool = False
     chained: bool = False
+    record_revision: int | None = None
     plugin_data: dict[str, Any] = Field(default_factory=dict)
 
     def to_commit(self) -> Seat:
@@ -161,6 +164,7 @@ class TurnedAway(Contract):
     stretch: int = 0
     attempt: int = 1
     chained: bool = False
+    record_revision: int | None = None
     own_attempt: bool = False
     """Whether an attempt of its own may help at once (it could preempt, or only assumed pods are in the way)."""
     nominated_node: str = ""

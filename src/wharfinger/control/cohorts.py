@@ -139,6 +139,7 @@ def cohort_pod(entry: Entry) -> CohortPod:
         attempt=refusal.attempt + 1 if refusal is not None else 1,
         recorded=refusal is not None,
         chained=entry.chained,
+        record_revision=entry.record_revision,
     )
 
 
