@@ -77,6 +77,12 @@ def test_wrong_use_is_one_line_and_exit_code_2(line: list[str], outside: Shell) 
     assert answer.err.count("\n") == 1
 
 
+def test_a_wrong_choice_is_answered_with_those_there_are(outside: Shell) -> None:
+    error = outside("worker", "--cohorts", "maybe").err
+
+    assert error.startswith("error: Invalid value for '--cohorts': 'maybe' is not one of 'auto', 'off'.")
+
+
 def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -> None:
     answer = outside("get", "pods", "--etcd", "http://127.0.0.1:1")
 

@@ -130,6 +130,7 @@ def _used_wrongly(error: Exception) -> int:
     if text:  # without any, help was printed already
         context = getattr(error, "ctx", None)
         where = context.command_path if context is not None else "wharfinger"
+        text = text.replace("Value error, ", "")  # pydantic's, by which newer releases of typer check values
         typer.echo(f"error: {text} (see {where} --help)", err=True)
     return USAGE
 
