@@ -3,7 +3,7 @@
 #   make demo    what wharfinger does, on a real cluster's pods
 #   make test    all tests, with real servers
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
-#   make bench   how many decisions a second, and attempts; see README, Figures
+#   make bench   how many decisions, attempts and pods a second; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 
@@ -40,6 +40,7 @@ types: setup
 bench: setup
 	@$(BIN)/python benchmarks/core.py --nodes 5000
 	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
+	@$(BIN)/python benchmarks/throughput.py --nodes 5000 --pods 20000
 
 # The environment is made again from what pyproject.toml names whenever that changes.
 $(VENV)/.dependencies: pyproject.toml
