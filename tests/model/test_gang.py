@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.framework.objects import pod
-from wharfinger.model.gang import Gang, GangKey, PodGroup, counts, gang_key, gang_of, number_of, problem_of
+from wharfinger.model.gang import Gang, GangKey, PodGroup, counts, gang_key, gang_of, number_of, problem_of, standing
 from wharfinger.model.pod import GangTerms, Pod
 
 KEY = GangKey("default", "team")
@@ -64,6 +65,14 @@ def test_members_are_bound_or_still_to_be_placed() -> None:
     assert counts(member(node_name="n", **leaving))
     assert not counts(member(**leaving))
     assert not counts(member(node_name="n", phase="Succeeded"))
+
+
+def test_a_gang_that_is_too_large_to_be_placed_together_is_held_and_says_so() -> None:
+    members = [member(f"p{number}", of={"min_available": 600}) for number in range(600)]
+
+    assert standing(KEY, members, None).held == "PodGroup: it needs 600 members at once, and 500 are the most"
+    some_bound = [replace(pod, node_name="n") if index < 100 else pod for index, pod in enumerate(members)]
+    assert standing(KEY, some_bound, None).held == ""
 
 
 def test_a_pod_without_group_has_no_gang() -> None:

@@ -19,8 +19,9 @@ from temporalio.common import RetryPolicy
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.scheduling import AttemptTimings, Computation, FailureType, PluginRefusal
+from wharfinger.model.gang import MOST_TOGETHER
 
-MOST_PODS = 500
+MOST_PODS = MOST_TOGETHER
 """In one cohort, whoever starts it."""
 MOST_BYTES = 400_000
 """Of what a cohort's input may come to as JSON: its decisions are about three times that, and Temporal takes 2 MiB."""

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from wharfinger.model.names import is_dns_subdomain, is_label_value, is_qualified_name
 from wharfinger.model.pod import Pod
 
+MOST_TOGETHER = 500
+"""Members that can be placed together, whatever etcd takes in one transaction."""
 GANG_SCHEDULING = "GangScheduling"
 """Under this name a gang's own rules refuse, as kube-scheduler's plugin does: too few members, no domain for all."""
 
@@ -140,6 +142,9 @@ def standing(
     waiting = sum(not pod.bound and not gated(pod) for pod in members)
     if bound + waiting < gang.min_available and gang.together(bound):
         return Standing(held=f"PodGroup: {bound + waiting} of {gang.min_available} members exist")
+    required = gang.required(bound)
+    if gang.together(bound) and required > MOST_TOGETHER:
+        return Standing(held=f"PodGroup: it needs {required} members at once, and {MOST_TOGETHER} are the most")
     return Standing(gang=gang if gang.together(bound) else None)
 
 
