@@ -45,7 +45,6 @@ TOO_MANY = (
     "gang needs {required} members bound in one transaction, which is {least} operations in one of its lists at least, "
     "and {most} are allowed: raise --max-txn-ops of etcd and of the workers, or make the group smaller"
 )
-TOO_LARGE = f"gang needs {{required}} members placed together, and {MOST_PODS} are the most: make the group smaller"
 WAITS = "{plugin} would keep the pod waiting: members of a gang are bound in one transaction, and cannot wait singly"
 
 
@@ -91,10 +90,9 @@ class GangDecision:
     def _decided(self) -> PlacedMany:
         required = self._found.gang.required(len(self._found.bound))
         most = self._in.limits.operations - BESIDE
-        if required > min(most, MOST_PODS):
+        if required > most:
             counts = {"required": required, "least": required + BESIDE, "most": self._in.limits.operations}
-            why = TOO_LARGE if required > MOST_PODS else TOO_MANY  # no setting helps a gang that is too large for one
-            return self._refused_by(unschedulable(why.format(**counts)).by(GANG_SCHEDULING))
+            return self._refused_by(unschedulable(TOO_MANY.format(**counts)).by(GANG_SCHEDULING))
         wanted = Wanted(
             self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_key
         )

@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import PROFILES, Hand, World
 from wharfinger.activities.transactions import Limits
-from wharfinger.contracts.cohorts import MOST_PODS, BoundMany, GangName, PlacedMany
+from wharfinger.contracts.cohorts import BoundMany, GangName, PlacedMany
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.framework.cycle_state import CycleState
@@ -326,18 +326,6 @@ async def test_a_gang_that_no_transaction_can_hold_is_refused_before_it_is_place
     assert "--max-txn-ops" in placed.reasons[0].message
     assert "11 operations" in placed.reasons[0].message
     assert placed.reasons[0].rejectors == ("GangScheduling",)
-
-
-async def test_a_gang_that_is_too_large_whatever_is_set_names_no_setting(world: World) -> None:
-    await world.put_node("a", cpu="640", pods="600")
-    await team(world, MOST_PODS + 1)
-    hand = await world.hand(limits=Limits(operations=2048))
-
-    placed = await hand.place_gang()
-
-    assert placed.reasons[0].message == (
-        f"gang needs {MOST_PODS + 1} members placed together, and {MOST_PODS} are the most: make the group smaller"
-    )
 
 
 async def test_one_that_turns_out_too_large_is_rejected_at_the_commit(world: World) -> None:
