@@ -72,6 +72,8 @@ class Story:
     """Followed live, for the show; the summary comes from the audit."""
     _news: float = 0.0
     """When something was bound or refused last."""
+    _killed: int = 0
+    """Process id of the worker that was killed."""
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     async def tell(self) -> Summary:
@@ -85,7 +87,7 @@ class Story:
             putting = asyncio.create_task(self._put_pods())
             await self._until(lambda: self.ledger.bound >= self.pods // 2 or self._answered())
             self._kill_a_worker()
-            await self._until(lambda: putting.done() and self._answered())
+            await self._until(lambda: putting.done() and self._answered() and self._recovered())
             await putting
             seconds = self._news - began
         finally:
@@ -113,8 +115,13 @@ class Story:
             return
         victim = self.tree.workers[0]
         self.view.say(f"{self.ledger.bound:,} pods are bound: SIGKILL to {victim.spec.name} ({victim.pid}).")
+        self._killed = victim.pid
         with suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
+
+    def _recovered(self) -> bool:
+        """Whether the killed worker has a successor."""
+        return all(worker.up and worker.pid != self._killed for worker in self.tree.workers)
 
     def _answered(self) -> bool:
         """Every pod is bound, or was refused and nothing has changed for a while."""
