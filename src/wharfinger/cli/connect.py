@@ -34,7 +34,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _ending_when_told(main: Coroutine[Any, Any, T]) -> T:
-    """Wait for the coroutine; once cancelled, ask it to end until it does: a single request may be lost in libraries."""
+    """Wait for the coroutine; once cancelled, ask it to end until it does: libraries may lose a single request."""
     task = asyncio.ensure_future(main)
     try:
         return await asyncio.shield(task)
