@@ -24,25 +24,9 @@ FIRST_ANSWER = 5.0
 T = TypeVar("T")
 
 
-INSIST = 0.5
-"""Seconds between two requests to end."""
-
-
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine to its end on a fresh event loop; Ctrl-C ends it, whatever it is at."""
-    return asyncio.run(_ending_when_told(main))
-
-
-async def _ending_when_told(main: Coroutine[Any, Any, T]) -> T:
-    """Wait for the coroutine; once cancelled, ask it to end until it does: libraries may lose a single request."""
-    task = asyncio.ensure_future(main)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            task.cancel()
-            await asyncio.wait({task}, timeout=INSIST)
-        raise
+    """Run a command's coroutine to its end on a fresh event loop."""
+    return asyncio.run(main)
 
 
 @asynccontextmanager
