@@ -1,4 +1,4 @@
-"""Waiting to be woken: what the workflows of waiting pods share.
+"""Waiting to be woken, and what one attempt hands to the next: what the workflows of waiting pods share.
 
 A run that was refused parks here until a wake that is newer than its snapshot comes, until evicted pods are
 overdue, or until its own safety timer; then it ends, and the retry policy starts the next attempt.
@@ -10,11 +10,14 @@ import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.chain import backoff
-    from wharfinger.contracts.scheduling import AttemptTimings, Wake
+    from wharfinger.contracts.chain import backoff, required
+    from wharfinger.contracts.scheduling import AttemptTimings, FailureType, Wake
 
+ONLY_ASSUMED = "OnlyAssumed"
+"""Stands for the event where none was waited for."""
 SHORTEST_DELAY = timedelta(milliseconds=1)
 """The SDK drops a delay of zero, and the policy's whole back-off would apply."""
 
@@ -76,3 +79,20 @@ def next_delay(refused_at: float) -> timedelta:
     """What is left of the back-off of this attempt, which was refused at that `workflow.time()`."""
     left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
     return max(SHORTEST_DELAY, timedelta(seconds=left))
+
+
+def required_revision() -> int:
+    """What the attempt before this one says must be seen before deciding anew; 0 = nothing."""
+    failure = workflow.get_last_failure()
+    return required(failure.details) if isinstance(failure, ApplicationError) else 0
+
+
+def kind_and_message(error: FailureError) -> tuple[str, str]:
+    """What an activity failed with, as the attempt's own failure says it.
+
+    A local activity's failure comes as it is, an ordinary one's is wrapped.
+    """
+    cause = error.cause if isinstance(error, ActivityError) else error
+    if not isinstance(cause, ApplicationError):
+        return FailureType.SCHEDULER_ERROR, f"the scheduler failed: {cause}"
+    return cause.type or FailureType.SCHEDULER_ERROR, cause.message

@@ -24,7 +24,6 @@ from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import (
-    ActivityError,
     ApplicationError,
     ApplicationErrorCategory,
     FailureError,
@@ -34,7 +33,7 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.chain import details, has_chain_policy, required
+    from wharfinger.contracts.chain import details, has_chain_policy
     from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
@@ -63,14 +62,12 @@ with workflow.unsafe.imports_passed_through():
         Wake,
         chain_retry,
     )
-    from wharfinger.workflows.parking import Parking, next_delay
+    from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 
-ONLY_ASSUMED = "OnlyAssumed"
-"""Stands for the event where none was waited for."""
 EVICT = 0.05
 """Seconds more for each of very many victims: two transactions."""
 SUMMARY_LIMIT = 120
@@ -281,10 +278,7 @@ class ScheduleAttempt:
             raise error
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError from error  # asked for while the activity was out: no next attempt
-        # A local activity's failure comes as it is, an ordinary one's is wrapped.
-        cause = error.cause if isinstance(error, ActivityError) else error
-        kind = cause.type if isinstance(cause, ApplicationError) and cause.type else FailureType.SCHEDULER_ERROR
-        message = cause.message if isinstance(cause, ApplicationError) else f"the scheduler failed: {cause}"
+        kind, message = kind_and_message(error)
         final = kind == FailureType.WRONG_ID
         if not final and kind not in UNRECORDED:
             await self._record(
@@ -330,12 +324,6 @@ class ScheduleAttempt:
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
     """The run's search attributes, and the pod's name among them."""
     return present.updated(SearchAttributePair(POD_KEY, pod_attribute(pod.namespace, pod.name)))
-
-
-def required_revision() -> int:
-    """What the attempt before this one says must be seen before deciding anew; 0 = nothing."""
-    failure = workflow.get_last_failure()
-    return required(failure.details) if isinstance(failure, ApplicationError) else 0
 
 
 def title(pod: AttemptInput) -> str:

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from temporalio import workflow
 from temporalio.exceptions import (
-    ActivityError,
     ApplicationError,
     ApplicationErrorCategory,
     FailureError,
@@ -32,7 +31,7 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
-    from wharfinger.contracts.chain import details, has_chain_policy, required
+    from wharfinger.contracts.chain import details, has_chain_policy
     from wharfinger.contracts.cohort_records import contended, evictions, numbered, rejected_gang, turned_away
     from wharfinger.contracts.cohorts import (
         COHORT_COMMIT_DEADLINE,
@@ -58,13 +57,11 @@ with workflow.unsafe.imports_passed_through():
         Wake,
         chain_retry,
     )
-    from wharfinger.workflows.parking import Parking, next_delay
+    from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 PLACE_TIMEOUT = timedelta(seconds=10)
 """Of `place_many`, with its waits for the watch and for the cohort before it."""
-ONLY_ASSUMED = "OnlyAssumed"
-"""Stands for the event where none was waited for."""
 
 
 @workflow.defn(name=SCHEDULE_COHORT, failure_exception_types=[Exception])
@@ -206,8 +203,6 @@ class ScheduleCohort:
         return room
 
     def _fail_contended(self, bound: BoundMany) -> NoReturn:
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError  # asked for while the bind was out: no next attempt
         self._outcome = "contended"
         raise ApplicationError(
             bound.unbound[0].message if bound.unbound else "the gang's transaction did not succeed",
@@ -264,7 +259,12 @@ class ScheduleCohort:
             self._failed(error)
 
     async def _record(
-        self, cohort: CohortInput, placed: PlacedMany, reason: str, *, of_gang: bool = False
+        self,
+        cohort: CohortInput,
+        placed: PlacedMany,
+        reason: Literal["Unschedulable", "Contended"],
+        *,
+        of_gang: bool = False,
     ) -> RecordedMany:
         info = workflow.info()
         revision = placed.stretches[0].computation.revision if placed.stretches else 0
@@ -275,7 +275,7 @@ class ScheduleCohort:
                     turned_away=numbered(placed.turned_away, info.attempt) if of_gang else placed.turned_away,
                     reasons=placed.reasons,
                     revision=revision,
-                    reason="Contended" if reason == "Contended" else "Unschedulable",
+                    reason=reason,
                     gang=cohort.gang,
                     workflow_id=info.workflow_id,
                     run_id=info.run_id,
@@ -294,9 +294,7 @@ class ScheduleCohort:
             raise error
         if workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError from error
-        cause = error.cause if isinstance(error, ActivityError) else error
-        kind = cause.type if isinstance(cause, ApplicationError) and cause.type else FailureType.SCHEDULER_ERROR
-        message = cause.message if isinstance(cause, ApplicationError) else f"the scheduler failed: {cause}"
+        kind, message = kind_and_message(error)
         raise ApplicationError(message, *details(Wake(), required_revision()), type=kind) from error
 
 
@@ -315,9 +313,3 @@ def title(cohort: CohortInput) -> str:
     if cohort.gang is not None:
         return f"gang {cohort.gang.namespace}/{cohort.gang.name}"
     return f"{len(cohort.pods)} pods"
-
-
-def required_revision() -> int:
-    """What the attempt before this one says must be seen before deciding anew; 0 = nothing."""
-    failure = workflow.get_last_failure()
-    return required(failure.details) if isinstance(failure, ApplicationError) else 0
