@@ -3,7 +3,7 @@
 #   make demo    what wharfinger does, on a real cluster's pods
 #   make test    all tests, with real servers
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
-#   make bench   how many decisions, attempts and pods a second; see README, Figures
+#   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see README, Figures
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 
@@ -20,14 +20,19 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # Two processes: most of the time a test waits for servers. A file stays in one: its tests share servers and order.
+# Files are handed out in the order of tests/conftest.py, the long ones first.
 # Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
 test: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
-	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
+# Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.
 soak: setup
-	@$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.properties.fleet_world.soak --seconds $$(( $(or $(SECONDS),600) / 5 )) $(if $(SEED),--seed $(SEED)) & \
+	fleets=$$!; \
+	$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)); \
+	servers=$$?; wait $$fleets && exit $$servers
 
 lint: setup
 	@$(BIN)/ruff check
@@ -41,6 +46,7 @@ bench: setup
 	@$(BIN)/python benchmarks/core.py --nodes 5000
 	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
 	@$(BIN)/python benchmarks/throughput.py --nodes 5000 --pods 20000
+	@$(BIN)/python benchmarks/rollout.py --runs 100
 
 # The environment is made again from what pyproject.toml names whenever that changes.
 $(VENV)/.dependencies: pyproject.toml

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from wharfinger.cache.cache import Cache
 from wharfinger.framework.profile import Profile
@@ -124,6 +124,12 @@ def _may_be_first(pod: Pod, surroundings: Surroundings) -> bool:
     return bool(terms) and all(term.selects(pod.namespace, labels, pod.labels) for term in terms)
 
 
-@lru_cache(maxsize=64)
 def _spreading(profile: Profile) -> tuple[SpreadsHard, ...]:
-    return tuple(plugin for plugin in profile.plugins if isinstance(plugin, SpreadsHard))
+    known = _SPREADING.get(profile)
+    if known is None:
+        known = _SPREADING[profile] = tuple(plugin for plugin in profile.plugins if isinstance(plugin, SpreadsHard))
+    return known
+
+
+_SPREADING: WeakKeyDictionary[Profile, tuple[SpreadsHard, ...]] = WeakKeyDictionary()
+"""Of profiles that decide, or did: those that others took the place of are let go."""

@@ -28,18 +28,10 @@ from wharfinger.activities.commit import Commit, Moved, prepare, read_failure, t
 from wharfinger.activities.locks import Locks
 from wharfinger.activities.sending import Sending
 from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.verification import LEANS, Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import (
-    BindInput,
-    BindOutcome,
-    Bound,
-    Computation,
-    Contended,
-    Gone,
-    Placed,
-    Rejected,
-)
+from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
@@ -109,6 +101,7 @@ class Bindings:
         sending: Sending,
         settings: BindSettings,
         metrics: Metrics,
+        tally: Tally,
         utc_now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -120,6 +113,7 @@ class Bindings:
         self._sending = sending
         self._settings = settings
         self._metrics = metrics
+        self.tally = tally
         self._utc_now = utc_now
         self._clock = clock
         self.locks = Locks()
@@ -226,7 +220,7 @@ class Bindings:
             node,
             effort.rules,
             self._cache,
-            tenant=self._standings.named_tenant(effort.found.pod),
+            tenancy=self._standings.tenancy(effort.found.pod),
             attempt=f"{effort.request.workflow_id}@{effort.request.run_id}",
             now=self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -246,7 +240,7 @@ class Bindings:
     def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
         self._sending.happened([commit], answer.revision)
         took = self._clock() - effort.began
-        self.count(effort.profile.name, effort.placed.computation, took)
+        self.tally.bound(effort.profile.name, effort.placed.computation, took)
         points.tell_bound(effort.profile, effort.state, commit.found.pod, commit.node.name)
         if commit.node.name != effort.placed.node:
             effort.note(f"bound to the runner-up {commit.node.name}")
@@ -299,7 +293,7 @@ class Bindings:
         if not isinstance(found, StoredPod):
             return found
         self._forget(effort)
-        self._metrics.contended.inc()
+        self.tally.contended(effort.placed.computation)
         return Contended(message=f"no node was left for {effort.life.key}: {'; '.join(effort.notes)}")
 
     def _rejected(self, effort: Effort, plugin: str, message: str) -> Rejected:
@@ -321,14 +315,6 @@ class Bindings:
         profile = self._profiles.get(placed.computation.profile_name)
         if profile is not None:
             profile.unreserve(CycleState(placed.plugin_data), known, placed.node)
-
-    def count(self, profile: str, computation: Computation, took: float, pods: int = 1) -> None:
-        """Pods were bound: what their decisions and their bind took."""
-        labels = {"result": "scheduled", "profile": profile}
-        self._metrics.schedule_attempts.labels(**labels).inc(pods)
-        duration = self._metrics.attempt_duration.labels(**labels)
-        for _ in range(pods):
-            duration.observe(computation.micros / 1e6 + took)
 
 
 def identity_of(request: BindInput) -> PodIdentity:

@@ -27,7 +27,7 @@ from wharfinger.activities.seating import Seated, Seating, identity
 from wharfinger.activities.sending import Sending
 from wharfinger.activities.transactions import Limits, Load
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import BindManyInput, BoundMany
+from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.registry.store import TxnResult
 from wharfinger.settings import BindSettings
@@ -37,6 +37,9 @@ SENDERS = 3
 """Transactions of one cohort that are out at a time."""
 SINGLES = 4
 """Seats that are committed one by one at a time; those with rules across nodes always follow each other."""
+PATIENCE = 4.0
+"""Seconds after which no seat is committed by itself any more: whose room others took is placed anew, knowing more.
+Where a cluster is nearly full that may be most of a cohort, each with its runners-up, and the activity has 8 s."""
 OWN = frozenset({"pod", "node", "binding"})
 """What moved concerns this seat alone (or its node's); the rest concerns all."""
 
@@ -225,7 +228,7 @@ class ManyBindings:
             seated.tell_bound()
             work.outcomes.bound(seated.number, revision)
         for (profile, stretch), pods in Counter((one.profile.name, one.seat.stretch) for one, _ in batch).items():
-            self._bindings.count(profile, work.request.computations[stretch], took, pods)
+            self._bindings.tally.bound(profile, work.request.computations[stretch], took, pods)
 
     async def _sort_out(self, work: Work, numbers: Sequence[int], failures: Sequence[Moved], answer: TxnResult) -> None:
         """Whose fault the failure is: those go alone, the rest once more, after the watch told what moved for all."""
@@ -267,6 +270,9 @@ class ManyBindings:
     async def _singles(self, work: Work, numbers: deque[int]) -> None:
         while numbers and work.error is None:
             number = numbers.popleft()
+            if self._clock() - work.began > PATIENCE and (seated := self._seating.find(work.request, number)):
+                self._leave(work, seated)
+                continue
             try:
                 outcome = await self._bindings.bind_locked(single(work.request, number))
             except PluginError as error:
@@ -275,6 +281,12 @@ class ManyBindings:
                 work.error = work.error or error
             else:
                 work.outcomes.single(number, outcome)
+
+    def _leave(self, work: Work, seated: Seated) -> None:
+        """Others were in the way for too long, and no transaction of this seat is out."""
+        self._seating.give_up(seated)
+        self._bindings.tally.contended(seated.computation)
+        work.outcomes.contended(seated.number, f"the cohort took longer than {PATIENCE:g} s: it is placed anew")
 
 
 def by_node(request: BindManyInput, numbers: Iterable[int]) -> list[list[int]]:

@@ -20,7 +20,7 @@ from wharfinger.activities.standing import Standings, StoredPod, bound_by
 from wharfinger.activities.transactions import Limits, measure
 from wharfinger.activities.verification import LEANS
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import BindManyInput, BoundMany
+from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.node import Node
@@ -180,7 +180,7 @@ class WholeBindings:
             if turn == TURNS - 1 or LEANS not in gang.lost:
                 break
             await self._cache.progress.wait_for(self._cache.progress.revision + 1, TURN)
-        self._metrics.contended.inc()
+        self._bindings.tally.contended(gang.request.computations[0], len(gang.left))
         self._give_up(gang, gang.lost)
 
     async def _tries(self, gang: Gang) -> None:
@@ -205,6 +205,8 @@ class WholeBindings:
 
     def _verified(self, gang: Gang) -> list[Commit]:
         """The commits as of now; none when the gang is rejected, or lost."""
+        if self._others_now(gang):
+            return []
         for seated in gang.left:  # each is verified among all the others
             self._cache.assume_there(seated.found.pod, seated.seat.node)
         together_with = gang.members
@@ -228,6 +230,17 @@ class WholeBindings:
             commits.append(self._seating.commit(gang.request, seated, node, now))
         return commits
 
+    def _others_now(self, gang: Gang) -> bool:
+        """Whether members have become another pool's since they were found: then nobody is bound."""
+        for seated in tuple(gang.left):
+            gone = self._standings.verdict(life(seated.seat), seated.found.pod)
+            if gone is not None:
+                gang.left.remove(seated)
+                self._seating.give_up(seated)
+                gang.outcomes.gone(seated.number, " ".join(filter(None, (gone.reason, gone.detail))))
+        self._finish_without_the_gone(gang)
+        return gang.done
+
     def _elsewhere(self, gang: Gang, seated: Seated) -> str:
         """Why the node is not in the gang's domain any more; empty when it is, or there is none."""
         key, _, value = gang.request.domain.partition("=")
@@ -242,7 +255,7 @@ class WholeBindings:
         for seated in gang.left:
             seated.tell_bound()
             gang.outcomes.bound(seated.number, revision)
-            self._bindings.count(seated.profile.name, seated.computation, took)
+            self._bindings.tally.bound(seated.profile.name, seated.computation, took)
 
     async def _caught_up(
         self, gang: Gang, commits: Sequence[Commit], transaction: Transaction, answer: TxnResult

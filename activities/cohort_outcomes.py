@@ -6,8 +6,10 @@ from typing import Literal
 
 from wharfinger.activities import payload
 from wharfinger.activities.cohort_payload import OUTCOMES, SHORT, Room, size
-from wharfinger.contracts.cohorts import BindManyInput, BoundMany, BoundPod, Unbound
-from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, NodeScore, Placed, Rejected
+from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, BoundPod, Unbound
+from wharfinger.contracts.computation import NodeScore
+from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
+from wharfinger.model.texts import shortened
 
 Kind = Literal["contended", "rejected", "gone"]
 
@@ -88,7 +90,7 @@ class Outcomes:
         """As much of a text as there is room for."""
         told = payload.message(text)
         if not self._room.take(size(told)):
-            told = payload.shortened(text, SHORT // 4)
+            told = shortened(text, SHORT // 4)
         return told
 
 

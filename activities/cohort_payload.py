@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping
 
 from wharfinger.activities import payload
 from wharfinger.cache.assumptions import Assumption
-from wharfinger.contracts.cohorts import Reasons, Seat, TurnedAway
-from wharfinger.contracts.scheduling import Assumed, Nominated, OwnNodes
+from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
+from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.framework.territory import Territory
+from wharfinger.model.texts import shortened
 
 DECISIONS = 700_000
 """Bytes of seats and pods turned away."""
@@ -102,7 +103,7 @@ class CohortPayload:
             return self._known[key]
         told = Reasons(refusals=payload.refusals(counts), rejectors=rejectors, message=payload.message(message))
         if not self._reasons.take(_size(told)):
-            short = {"refusals": payload.refusals(counts, 0), "message": payload.shortened(message, SHORT)}
+            short = {"refusals": payload.refusals(counts, 0), "message": shortened(message, SHORT)}
             told = told.model_copy(update=short)
             if not self._few_words.take(_size(told)):
                 key = rejectors

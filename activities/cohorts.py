@@ -20,10 +20,11 @@ from wharfinger.activities.refusal import Refusals
 from wharfinger.activities.seating import Seating
 from wharfinger.activities.sending import Sending
 from wharfinger.activities.standing import Standings
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.transactions import Limits
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import (
+from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     CohortScheduling,
@@ -60,6 +61,7 @@ class CohortActivities(CohortScheduling):
         limits: Limits,
         territory: Territory,
         metrics: Metrics,
+        tally: Tally,
         utc_now: Callable[[], datetime],
     ) -> None:
         """`bindings`, `refusals`: those of single pods, which share the other parts; `limits`: etcd's."""
@@ -76,6 +78,7 @@ class CohortActivities(CohortScheduling):
             behind_limit=settings.behind,
             territory=territory,
             metrics=metrics,
+            tally=tally,
         )
         self._gangs = GangPlacements(
             cache=cache,
@@ -89,6 +92,7 @@ class CohortActivities(CohortScheduling):
                 limits=limits,
                 territory=territory,
                 metrics=metrics,
+                tally=tally,
                 utc_now=utc_now,
             ),
             cluster=cluster,

@@ -104,14 +104,14 @@ def prepare(
     rules: AcrossNodes,
     cache: Cache,
     *,
-    tenant: str,
+    tenancy: Sequence[Compare],
     attempt: str,
     now: str,
     recorded: bool = True,
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
-    `tenant`: what the pod's tenant label says; whether there is such a tenant decides whose pod it is.
+    `tenancy`: what whose pod it is was decided on just now (`Standings.tenancy`).
     """
     pod = found.pod
     conditions: list[Condition] = [
@@ -119,9 +119,8 @@ def prepare(
         Compare(keys.node(node.name), "mod", node.mod_revision),
         Compare(keys.binding(node.name), "mod", cache.bindings[node.name]),
         *across_nodes.conditions(pod, rules, cache),
+        *tenancy,
     ]
-    if tenant:
-        conditions.append(Compare(keys.tenant(tenant), "create", cache.tenants.get(tenant, 0)))
     return Commit(found, node, rules, tuple(conditions), attempt, now, recorded)
 
 

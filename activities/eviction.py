@@ -26,6 +26,7 @@ from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.manifests.edit import clear_nomination, evict_pod
+from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
@@ -268,8 +269,3 @@ def first_ones(notes: Sequence[str]) -> tuple[str, ...]:
     """Notes as they travel: a decision may have very many victims."""
     more = len(notes) - LISTED
     return (*notes[:LISTED], *([f"and {more} more like these"] if more > 0 else ()))
-
-
-def rfc3339(time: datetime) -> str:
-    """A time of day in UTC, as Kubernetes writes it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

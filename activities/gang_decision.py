@@ -15,12 +15,14 @@ from datetime import datetime
 from wharfinger.activities import payload, points, preemption
 from wharfinger.activities.cohort_payload import CohortPayload
 from wharfinger.activities.gang_members import Found
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.transactions import Limits
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import MOST_PODS, PlacedMany, Seat, Stretch, TurnedAway
+from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat, Stretch, TurnedAway
+from wharfinger.contracts.cohorts import MOST_PODS
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.eviction import Victim
-from wharfinger.contracts.scheduling import Computation
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, Seated
@@ -60,6 +62,7 @@ class Deciding:
     """Of etcd's transactions."""
     territory: Territory
     metrics: Metrics
+    tally: Tally
     utc_now: Callable[[], datetime]
     clock: Callable[[], float] = time.perf_counter
     start: int = 0
@@ -289,6 +292,7 @@ class GangDecision:
             approximate=approximate or too_many,
             nodes=len(self._snapshot),
             worker=self._in.identity,
+            fleet_revision=self._in.tally.fleet_revision,
         )
 
     def _stretch(self, feasible: int) -> Stretch:
@@ -296,7 +300,4 @@ class GangDecision:
         return Stretch(first_seat=0, computation=self._computation.model_copy(update=took))
 
     def _count(self, pods: int) -> None:
-        labels = {"result": "unschedulable", "profile": self._profile.name}
-        self._in.metrics.schedule_attempts.labels(**labels).inc(pods)
-        took = self._in.clock() - self._began
-        self._in.metrics.attempt_duration.labels(**labels).observe(took)
+        self._in.tally.refused_together(self._profile.name, self._in.clock() - self._began, pods)

@@ -11,11 +11,13 @@ from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts import eviction
-from wharfinger.contracts.scheduling import Assumed, NodeScore, Nominated, OwnNodes, Placed, PluginRefusal, Refused
+from wharfinger.contracts.computation import Assumed, NodeScore, Nominated, OwnNodes, PluginRefusal
+from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.snapshot import Nominations
 from wharfinger.framework.territory import Territory
 from wharfinger.model.decision import Ranked
 from wharfinger.model.pod import Pod
+from wharfinger.model.texts import shortened
 
 LIMIT = 4096
 """Bytes of JSON."""
@@ -92,11 +94,6 @@ def fitted(outcome: Outcome) -> Outcome:
             break
         outcome = cut(outcome)
     return outcome
-
-
-def shortened(text: str, limit: int) -> str:
-    """Text cut at its end."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _most_frequent(reasons: Mapping[str, int], limit: int) -> dict[str, int]:

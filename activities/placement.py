@@ -17,21 +17,13 @@ from wharfinger.activities.failures import behind, wrong_id
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.preemption import Leaving
 from wharfinger.activities.standing import Life, Standings, StoredPod
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.computation import Computation, NodeScore, OwnNodes
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.scheduling import (
-    Computation,
-    Gone,
-    NodeScore,
-    OwnNodes,
-    PermitWait,
-    Placed,
-    PlaceInput,
-    PlaceOutcome,
-    Refused,
-)
+from wharfinger.contracts.scheduling import Gone, PermitWait, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
@@ -63,6 +55,7 @@ class Placements:
         behind_limit: float,
         territory: Territory,
         metrics: Metrics,
+        tally: Tally,
         utc_now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -77,6 +70,7 @@ class Placements:
         self._behind_limit = behind_limit
         self._territory = territory
         self._metrics = metrics
+        self._tally = tally
         self._utc_now = utc_now
         self._clock = clock
         self._start = 0
@@ -90,7 +84,7 @@ class Placements:
         try:
             return payload.fitted(self._decide(pod))
         except Exception:
-            self._metrics.schedule_attempts.labels(result="error", profile=pod.scheduler_name).inc()
+            self._tally.failed(pod.scheduler_name)
             raise
 
     # --- which pod ----------------------------------------------------------------------------
@@ -204,7 +198,7 @@ class Placements:
     def _refused(
         self, pod: Pod, profile: Profile, snapshot: Snapshot, evaluation: Evaluation, computation: Computation
     ) -> Refused:
-        self._count("unschedulable", profile, computation)
+        self._tally.refused(profile.name, computation.micros / 1e6)
         leaving = self._leaving(pod, snapshot)
         nominated, victims = evaluation.nominated_node or "", preemption.victims(evaluation.victims)
         if profile.at.get("postFilter"):
@@ -234,7 +228,7 @@ class Placements:
         if status.code is Code.ERROR:
             raise PluginError(status.plugin, "place", status.message)
         profile = self._profiles[pod.scheduler_name]
-        self._count("unschedulable", profile, computation)
+        self._tally.refused(profile.name, computation.micros / 1e6)
         return Refused(
             uid=pod.uid,
             create_revision=pod.create_revision,
@@ -292,9 +286,6 @@ class Placements:
             nodes=len(snapshot),
             feasible=feasible,
             worker=self._identity,
+            fleet_revision=self._tally.fleet_revision,
             micros=round((self._clock() - began) * 1e6),
         )
-
-    def _count(self, result: str, profile: Profile, computation: Computation) -> None:
-        self._metrics.schedule_attempts.labels(result=result, profile=profile.name).inc()
-        self._metrics.attempt_duration.labels(result=result, profile=profile.name).observe(computation.micros / 1e6)

@@ -11,7 +11,8 @@ from wharfinger.activities.gang_decision import Deciding, GangDecision
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.standing import Standings
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import GangName, PlacedMany, PlaceManyInput, Skipped
+from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped
+from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.errors import Unavailable
 from wharfinger.model.gang import GangKey

@@ -19,14 +19,16 @@ from typing import NamedTuple
 
 from wharfinger.activities import payload
 from wharfinger.activities.cohort_payload import CohortPayload
-from wharfinger.activities.failures import behind, one_line
+from wharfinger.activities.failures import MESSAGE_LIMIT, behind
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.standing import Life, Standings
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.turns import Turns
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import CohortPod, PlacedMany, PlaceManyInput, Seat, Skipped, Stretch, TurnedAway
-from wharfinger.contracts.scheduling import Computation
+from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, Skipped, Stretch, TurnedAway
+from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.contracts.computation import Computation
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
@@ -34,6 +36,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.texts import one_line
 from wharfinger.queue.candidates import PodClass, pod_class
 from wharfinger.telemetry import Metrics
 
@@ -116,6 +119,7 @@ class ManyPlacements:
         behind_limit: float,
         territory: Territory,
         metrics: Metrics,
+        tally: Tally,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """As of `Placements`."""
@@ -128,6 +132,7 @@ class ManyPlacements:
         self._behind_limit = behind_limit
         self._territory = territory
         self._metrics = metrics
+        self._tally = tally
         self._clock = clock
         self._turns = Turns()
         self._start = 0
@@ -216,12 +221,12 @@ class ManyPlacements:
             log.exception("a pod of a cohort cannot be decided pod=%s", pod.key)
             if pod.identity not in cohort.taken:
                 self._cache.forget_unsent(pod.identity)
-            self._failed(cohort, stretch, one, one_line(f"{type(error).__name__}: {error}"), ())
+            self._failed(cohort, stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())
 
     def _failed(self, cohort: Cohort, stretch: Open, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
         """An attempt of its own will say so, and try again."""
         stretch.failed += 1
-        self._metrics.schedule_attempts.labels(result="error", profile=stretch.profile.name).inc()
+        self._tally.failed(stretch.profile.name)
         reasons = cohort.told.because({}, payload.message(message), rejectors)
         self._turn_away(cohort, one, reasons, own_attempt=True)
 
@@ -357,6 +362,7 @@ class ManyPlacements:
             approximate=approximate or too_many,
             nodes=len(snapshot),
             worker=self._identity,
+            fleet_revision=self._tally.fleet_revision,
         )
         cohort.stretch = Open(profile, len(cohort.seats), computation, self._start, self._clock())
         return cohort.stretch
@@ -374,12 +380,7 @@ class ManyPlacements:
             if away.stretch != number:
                 break
             refused += 1
-        labels = {"result": "unschedulable", "profile": stretch.profile.name}
-        attempts, duration = self._metrics.schedule_attempts, self._metrics.attempt_duration
         if refused > 0:
-            attempts.labels(**labels).inc(refused)
-            took = duration.labels(**labels)
-            for _ in range(refused):
-                took.observe(each)
+            self._tally.refused(stretch.profile.name, each, refused)
         for _ in range(stretch.decided):
             self._metrics.algorithm_duration.observe(each)

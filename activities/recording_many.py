@@ -1,8 +1,9 @@
 """Telling many pods, and keeping as their records, that a cohort did not place them: many pods a transaction.
 
-Each pod's own revision is compared, as for a single refusal, and that of its record: one that was written meanwhile
-stays, for it may name a chain that is parked, and that nobody else names. Pods that changed meanwhile are written one
-by one, as etcd has them now, and so are members of a gang for whom others have to leave.
+Each pod's own revision is compared, as for a single refusal, and whether the tenant that its label names exists; also
+the revision of its record: one that was written meanwhile stays, for it may name a chain that is parked, and that
+nobody else names. Pods that changed meanwhile are written one by one, as etcd has them now, and so are members of a
+gang for whom others have to leave.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wharfinger.activities.refusal import Chain, Refusals, Writing
+from wharfinger.activities.refusal import Chain, Refusals, Writing, holds
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.activities.transactions import Limits, Shape, cut
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import RecordedMany, RecordManyInput, TurnedAway
+from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, RefusalInput, RefusalOutcome
 from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
+from wharfinger.registry.store import Compare, Get, Operation, Put, Store
 
 
 @dataclass(slots=True)
@@ -139,7 +140,7 @@ class ManyRefusals:
     ) -> None:
         for numbers in cut([one.shape for one in waiting], limits):
             batch = [waiting[number] for number in numbers]
-            compares = [compare for one in batch for compare in one.compares]
+            compares = list(dict.fromkeys(compare for one in batch for compare in one.compares))
             writes: list[Operation] = [put for one in batch for put in one.puts]
             try:
                 answer = await self._store.txn(compares, writes, [Get(compare.key) for compare in compares])
@@ -153,20 +154,19 @@ class ManyRefusals:
                 records.written(len(batch), answer.revision)
                 continue
             rest: list[Waiting] = []
-            reads = iter(answer.reads)
+            read = {compare.key: kv for compare, kv in zip(compares, answer.reads, strict=True)}
             for one in batch:
-                kv, *record = [next(reads) for _ in one.compares]
-                if one.record is not None and record[0] is not None and not _holds(one.record, record[0]):
+                record = read[one.record.key] if one.record is not None else None
+                if one.record is not None and record is not None and not holds(one.record, record):
                     # Somebody's newer word: this very cohort's, or that of the pod's own chain, which only it names.
-                    records.written(1, record[0].mod_revision)
+                    records.written(1, record.mod_revision)
                     continue
-                if all(map(_holds, one.compares, (kv, *record))):
+                if all(holds(compare, read[compare.key]) for compare in one.compares):
                     rest.append(one)
                     continue
                 key = PodKey(one.away.namespace, one.away.name)
-                found = self._standings.of_stored(
-                    Life(key, one.away.uid, one.away.create_revision), kv, answer.revision
-                )
+                life = Life(key, one.away.uid, one.away.create_revision)
+                found = self._standings.of_stored(life, read[one.writing.pod_key], answer.revision)
                 records.take(one.away, await self._single(one.refusal, one.chain, (), request, found))
             await self._send(request, rest, limits, records)
 
@@ -208,7 +208,3 @@ class ManyRefusals:
             run_id=run_id,
         )
         return refusal, chain
-
-
-def _holds(compare: Compare, kv: KeyValue | None) -> bool:
-    return (kv.mod_revision if kv is not None else 0) == compare.revision

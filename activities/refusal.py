@@ -1,7 +1,8 @@
 """Telling a pod, and keeping as its record, that an attempt did not place it; and where room is made for it.
 
-Condition, nomination and record are written in one transaction that compares the pod's revision; so a record never
-speaks of a pod that is bound, deleted or another one by now. A nomination also compares and rewrites the node's
+Condition, nomination and record are written in one transaction that compares the pod's revision, and whether the tenant
+that its label names exists; so a record never speaks of a pod that is bound, deleted, another one or another pool's by
+now. A nomination also compares and rewrites the node's
 binding version: every later bind there has seen it. The victims must still be enough then: they are checked on this
 worker's snapshot of the moment, for the decision may be a while ago.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,10 +21,11 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
-from wharfinger.errors import PluginError, RequestTooLarge
+from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.manifests.edit import refuse_pod
+from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store, TxnResult
@@ -54,11 +56,18 @@ class Writing:
     writes: list[Operation]
     pod: Put | None
     """The pod with its condition; None when it says the same already."""
+    tenancy: list[Compare]
+    """Of the compares: those that say whose pod it is."""
+
+    @property
+    def keys(self) -> list[str]:
+        """Every compared key."""
+        return [compare.key for compare in self.compares]
 
     @property
     def reads(self) -> list[Operation]:
-        """When a compare fails: every compared key, the pod first."""
-        return [Get(compare.key) for compare in self.compares]
+        """When a compare fails: every compared key."""
+        return [Get(key) for key in self.keys]
 
 
 class Refusals:
@@ -105,12 +114,16 @@ class Refusals:
         if isinstance(found, StoredPod) and request.victim_count > len(request.victims):
             request, nominated = await self._with_all_victims(request, found.pod)
         while isinstance(found, StoredPod):
+            gone = self._standings.verdict(life, found.pod)  # tenants may have come or gone since it was found
+            if gone is not None:
+                return gone
             # An assumption that an earlier step of this attempt left is of no use any more.
             self._cache.forget_unsent(found.pod.identity)
             if request.victims and not self._makes_room(request, found.pod, of_gang):
                 request, nominated = without_nomination(request), False
             try:
-                answer = await self._write(request, found, chain)
+                writing = self.writing(request, found, chain)
+                answer = await self._write(request, writing)
             except RequestTooLarge:
                 if not request.victims:
                     raise
@@ -118,9 +131,11 @@ class Refusals:
                 continue
             if answer.succeeded:
                 return Recorded(revision=answer.revision, nominated=nominated)
-            if len(answer.reads) > 1 and not await self._caught_up_with(answer.reads[1]):
+            read = dict(zip(writing.keys, answer.reads, strict=True))
+            if request.victims and not await self._caught_up_with(read[keys.binding(request.nominated_node)]):
                 request, nominated = without_nomination(request), False
-            found = self._standings.of_stored(life, answer.reads[0], answer.revision)
+            await self._learn_of(writing.tenancy, read, answer.revision)
+            found = self._standings.of_stored(life, read[writing.pod_key], answer.revision)
         return found
 
     def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
@@ -163,8 +178,17 @@ class Refusals:
         revision = binding.mod_revision if binding is not None else 0
         return await self._cache.progress.wait_for(revision, self._catch_up)
 
-    async def _write(self, request: RefusalInput, found: StoredPod, chain: Chain) -> TxnResult:
-        writing = self.writing(request, found, chain)
+    async def _learn_of(self, tenancy: Sequence[Compare], read: Mapping[str, KeyValue | None], revision: int) -> None:
+        """Wait for the watch to show a tenant that came or went; raises `Unavailable` when it does not in time."""
+        for compare in tenancy:
+            kv = read[compare.key]
+            if holds(compare, kv):
+                continue
+            seen = kv.mod_revision if kv is not None else revision
+            if not await self._cache.progress.wait_for(seen, self._catch_up):
+                raise Unavailable(f"this worker's watch is behind: {compare.key} is another one than it knows")
+
+    async def _write(self, request: RefusalInput, writing: Writing) -> TxnResult:
         if writing.pod is not None:
             try:
                 return await self._store.txn(writing.compares, [writing.pod, *writing.writes], writing.reads)
@@ -176,9 +200,10 @@ class Refusals:
 
     def writing(self, request: RefusalInput, found: StoredPod, chain: Chain) -> Writing:
         """Condition, nomination and record, about the pod as it was found."""
-        now = self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
         compares = [Compare(pod_key, "mod", found.pod.mod_revision)]
+        tenancy = self._standings.tenancy(found.pod)
         record = self._record(request, found, chain, now)
         writes: list[Operation] = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
         if request.victims:
@@ -192,7 +217,7 @@ class Refusals:
             now=now,
             nominated_node_name=request.nominated_node or self._kept(found.pod),
         )
-        return Writing(pod_key, compares, writes, None if value is None else Put(pod_key, value))
+        return Writing(pod_key, [*compares, *tenancy], writes, None if value is None else Put(pod_key, value), tenancy)
 
     def _kept(self, pod: Pod) -> str:
         """The nomination that stays though the attempt names no node: whoever is in the way there is leaving."""
@@ -221,6 +246,13 @@ class Refusals:
             create_revision=found.pod.create_revision,
             time=now,
         )
+
+
+def holds(compare: Compare, kv: KeyValue | None) -> bool:
+    """Whether the compare would hold for what was read."""
+    if kv is None:
+        return compare.revision == 0
+    return compare.revision == (kv.mod_revision if compare.target == "mod" else kv.create_revision)
 
 
 def without_nomination(request: RefusalInput) -> RefusalInput:

@@ -21,6 +21,7 @@ from wharfinger.activities.refusal import Refusals
 from wharfinger.activities.sending import Sending
 from wharfinger.activities.settling import Settling
 from wharfinger.activities.standing import Standings
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
@@ -61,11 +62,14 @@ class SchedulingActivities(Scheduling):
         eviction: str = GRACEFUL,
         territory: Territory | None = None,
         limits: Limits = STOCK,
+        fleet_revision: str = "",
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
 
         `territory`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
+        `fleet_revision`: of the template that this worker was made from; empty when it was started by hand.
         """
+        tally = Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision)
         territory = territory if territory is not None else Territory()
         standings = Standings(store=store, cache=cache, ownership=ownership)
         members = GangMembers(cache=cache, profiles=profiles, standings=standings)
@@ -83,6 +87,7 @@ class SchedulingActivities(Scheduling):
             behind_limit=settings.behind,
             territory=territory,
             metrics=metrics,
+            tally=tally,
             utc_now=utc_now,
         )
         self._bindings = Bindings(
@@ -94,6 +99,7 @@ class SchedulingActivities(Scheduling):
             sending=sending,
             settings=settings,
             metrics=metrics,
+            tally=tally,
             utc_now=utc_now,
         )
         self._refusals = Refusals(
@@ -121,6 +127,7 @@ class SchedulingActivities(Scheduling):
             limits=limits,
             territory=territory,
             metrics=metrics,
+            tally=tally,
             utc_now=utc_now,
         )
         """Those of many pods at once; they share what is known of this worker's binds."""

@@ -13,11 +13,12 @@ from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.activities.transactions import Shape
 from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import BindManyInput, Seat
-from wharfinger.contracts.scheduling import Computation
+from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
+from wharfinger.contracts.computation import Computation
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Status
+from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.registry import keys
@@ -39,6 +40,7 @@ class Seated:
     rules: AcrossNodes
     computation: Computation
     tenant: str
+    """That the pod's label names; empty when it has none."""
 
     @property
     def identity(self) -> PodIdentity:
@@ -114,7 +116,7 @@ class Seating:
     @property
     def now(self) -> str:
         """RFC 3339, UTC; commits of one moment share it."""
-        return self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(self._utc_now())
 
     def commit(self, request: BindManyInput, seated: Seated, node: Node, now: str) -> Commit:
         """The commit as of now."""
@@ -123,7 +125,7 @@ class Seating:
             node,
             seated.rules,
             self._cache,
-            tenant=seated.tenant,
+            tenancy=self._standings.tenancy(seated.found.pod),
             attempt=f"{request.workflow_id}@{request.run_id}",
             now=now,
             recorded=seated.seat.recorded,

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.contracts.scheduling import Gone
-from wharfinger.errors import InvalidObject
+from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import Compare, KeyValue, Store
+
+CATCH_UP = 0.5
+"""Seconds to wait for the watch before whose pod it is counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,18 @@ class Standings:
         return (await self._store.get(keys.INSTALLATION)).revision
 
     async def read(self, life: Life) -> StoredPod | Gone:
-        """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`."""
+        """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`.
+
+        What this worker has not seen of the tenants is waited for: a pod that has just become ours would else be told
+        to be another pool's.
+        """
         read = await self._store.get(keys.pod(*life.key))
-        return self.of_stored(life, read.kv, read.revision)
+        found = self.of_stored(life, read.kv, read.revision)
+        if isinstance(found, Gone) and found.reason == "not-ours" and self._cache.progress.revision < read.revision:
+            if not await self._cache.progress.wait_for(read.revision, CATCH_UP):
+                raise Unavailable(f"this worker's watch is behind, and whose pod {life.key} is not known here")
+            found = self.of_stored(life, read.kv, read.revision)
+        return found
 
     def of_stored(self, life: Life, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
         """The same for an object read already (linearizably), at this revision of the store."""
@@ -89,6 +101,15 @@ class Standings:
     def named_tenant(self, pod: Pod) -> str:
         """The tenant that the pod's label names, existing or not; empty when it has no such label."""
         return pod.labels.get(self._ownership.tenant_label, "")
+
+    def tenancy(self, pod: Pod) -> list[Compare]:
+        """What whose pod it is was decided on, as this worker knows it now: whether its label's tenant exists.
+
+        Compared by every transaction about a pod with such a label, at the moment of its `verdict`: else a pool could
+        bind or tell a pod that has become the other's.
+        """
+        tenant = self.named_tenant(pod)
+        return [Compare(keys.tenant(tenant), "create", self._cache.tenants.get(tenant, 0))] if tenant else []
 
     def verdict(self, life: Life, pod: Pod) -> Gone | None:
         """Why this pod is not to be placed by us, None when it is."""

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import Computation
+from wharfinger.contracts.computation import Computation
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
@@ -58,14 +58,23 @@ class Seen(NamedTuple):
     """What others' terms may select the pod's namespace by."""
 
 
+class Derived(NamedTuple):
+    """What is asked of a profile beside itself."""
+
+    room_only: Profile
+    """Without the filters that another configuration need not have."""
+    sees_beyond: bool
+    """Whether one of its plugins may look at other nodes, for whatever pod."""
+
+
 class Verification:
     """Runs the filters of a placement again."""
 
     def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile]) -> None:
         self._cache = cache
         self._profiles = profiles
-        self._room_only = {name: room_only(profile) for name, profile in profiles.items()}
-        self._beyond = {name: any(map(sees_beyond, profile.plugins)) for name, profile in profiles.items()}
+        self._derived: WeakKeyDictionary[Profile, Derived] = WeakKeyDictionary()
+        """Of profiles that decide, or did: others may take their place at any time."""
         self._decided: dict[PodIdentity, Seen] = {}
         self._fillings: WeakValueDictionary[str, Filling] = WeakValueDictionary()
         """By node."""
@@ -97,11 +106,12 @@ class Verification:
             return "the node is gone"
         if node.create_revision > computation.revision:
             return "the node was created anew since the decision"
-        if self._untouched(pod, node_name, rules):
-            return ""
         profile = self._profiles[pod.scheduler_name]
-        if computation.profile != profile.digest:
-            profile = self._room_only[pod.scheduler_name]
+        ours = computation.profile == profile.digest
+        if self._untouched(pod, node_name, rules) and ours:
+            return ""
+        if not ours:
+            profile = self._derived_of(profile).room_only
         only = None if self._looks_beyond(pod, rules) else node_name
         snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
         status = profile.verify(pod, snapshot, node_name)
@@ -112,9 +122,19 @@ class Verification:
                 return f"{LEANS}: {status.message}"
         return "" if status.ok else f"{status.plugin}: {status.message}"
 
+    def _derived_of(self, profile: Profile) -> Derived:
+        derived = self._derived.get(profile)
+        if derived is None:
+            derived = Derived(room_only(profile), any(map(sees_beyond, profile.plugins)))
+            self._derived[profile] = derived
+        return derived
+
+    def _sees_beyond(self, pod: Pod) -> bool:
+        return self._derived_of(self._profiles[pod.scheduler_name]).sees_beyond
+
     def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
         """Whether the answer depends on pods of other nodes."""
-        if rules or self._beyond[pod.scheduler_name]:
+        if rules or self._sees_beyond(pod):
             return True
         labels = self._cache.surroundings.namespace_labels(pod.namespace)
         return self._cache.anti_affinity.concerns(pod, labels)
@@ -125,7 +145,7 @@ class Verification:
         Asked once a decision. Rules across nodes depend on more than these two.
         """
         seen = self._decided.pop(pod.identity, None)
-        if seen is None or rules or self._beyond[pod.scheduler_name]:
+        if seen is None or rules or self._sees_beyond(pod):
             return False
         now = self._seen(pod, node_name, seen.filling)
         return (

@@ -23,14 +23,8 @@ import core_workloads
 
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import (
-    BindManyInput,
-    BoundMany,
-    CohortInput,
-    CohortPod,
-    PlacedMany,
-    PlaceManyInput,
-)
+from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
+from wharfinger.contracts.cohorts import CohortInput, CohortPod
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.manifests.decode import decode_pod, node_from_mapping
 from wharfinger.model.ownership import Ownership

@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.control.changes import Changes, NodeChange, PodChange
 from wharfinger.control.queueing import alone_by, gate_by, order_by
 from wharfinger.control.wake_signals import WakeSignals

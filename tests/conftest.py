@@ -7,19 +7,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import os
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from wharfinger.dev import binaries, etcd, processes, temporal
-from wharfinger.dev.ports import free_port
+from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
 
 __all__ = ["EtcdServer", "TemporalServer", "free_port", "start_etcd", "start_temporal"]
+
+
+_PORTS = range(12_000, 32_000)
+"""Below those that the system gives to outgoing connections: one of these would be taken before somebody listens."""
+_HALVES = {"gw0": _PORTS[: len(_PORTS) // 2], "gw1": _PORTS[len(_PORTS) // 2 :]}
+_own = _HALVES.get(os.environ.get("PYTEST_XDIST_WORKER", ""), _PORTS)
+_candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
+
+
+def free_port() -> int:
+    """A port that nobody listens on, and that nobody was given lately: who was may not listen yet."""
+    return next(port for port in _candidates if ports.is_free(port))
+
+
+_HEAVY = ("integration", "faults", "dev", "demo")
+"""Whose files are few and long: they go first, so that no process is left with one of them when the other is done."""
+_HEAVIEST = "test_fleet_rolling.py"
+"""Twelve instances: it goes after the other long ones, beside tests that need little."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order files as they are handed out; within one the order stays."""
+    sizes = Counter(item.path for item in items)
+    folder = Path(__file__).parent
+
+    def turn(item: pytest.Item) -> tuple[bool, bool, int]:
+        heavy = item.path.is_relative_to(folder) and item.path.relative_to(folder).parts[0] in _HEAVY
+        return not heavy, item.path.name == _HEAVIEST, -sizes[item.path]
+
+    items.sort(key=turn)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
+    from wharfinger.contracts.attempts import AttemptInput, AttemptResult, FailureType, Permission, Wake, chain_retry
     from wharfinger.contracts.chain import details, has_chain_policy
     from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.inputs import parsed
@@ -41,15 +42,11 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
         PLACE_RETRY,
-        AttemptInput,
-        AttemptResult,
         BindInput,
         Bound,
         Contended,
         EvictOutcome,
-        FailureType,
         Gone,
-        Permission,
         Placed,
         PlaceInput,
         PlaceOutcome,
@@ -59,9 +56,8 @@ with workflow.unsafe.imports_passed_through():
         Refused,
         Rejected,
         Scheduling,
-        Wake,
-        chain_retry,
     )
+    from wharfinger.model.texts import shortened
     from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
@@ -267,7 +263,7 @@ class ScheduleAttempt:
                 evict_input(pod, refused, recorded, workflow_id=info.workflow_id, run_id=info.run_id),
                 start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
                 retry_policy=COMMIT_RETRY,
-                summary=shortened(f"{victims_told(refused)} → off {refused.nominated_node}"),
+                summary=shortened(f"{victims_told(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
             )
         except FailureError as error:
             return await self._failed(pod, error)
@@ -304,7 +300,7 @@ class ScheduleAttempt:
             request,
             start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
             retry_policy=COMMIT_RETRY,
-            summary=shortened(request.message),
+            summary=shortened(request.message, SUMMARY_LIMIT),
         )
 
     def _gone(self, gone: Gone) -> AttemptResult:
@@ -329,8 +325,3 @@ def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAt
 def title(pod: AttemptInput) -> str:
     """How the Temporal UI calls the pod."""
     return f"{pod.namespace}/{pod.name}"
-
-
-def shortened(text: str, limit: int = SUMMARY_LIMIT) -> str:
-    """Text cut at its end; by default to one line of the UI."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

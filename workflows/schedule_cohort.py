@@ -31,32 +31,24 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
+    from wharfinger.contracts.attempts import FailureType, Wake, chain_retry
     from wharfinger.contracts.chain import details, has_chain_policy
     from wharfinger.contracts.cohort_records import contended, evictions, numbered, rejected_gang, turned_away
-    from wharfinger.contracts.cohorts import (
+    from wharfinger.contracts.cohort_scheduling import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,
         BindManyInput,
         BoundMany,
-        CohortInput,
-        CohortResult,
         CohortScheduling,
         PlacedMany,
         PlaceManyInput,
         RecordedMany,
         RecordManyInput,
     )
+    from wharfinger.contracts.cohorts import CohortInput, CohortResult
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import SCHEDULE_COHORT, SEARCH_OUTCOME
-    from wharfinger.contracts.scheduling import (
-        COMMIT_RETRY,
-        PLACE_RETRY,
-        FailureType,
-        Gone,
-        Scheduling,
-        Wake,
-        chain_retry,
-    )
+    from wharfinger.contracts.scheduling import COMMIT_RETRY, PLACE_RETRY, Gone, Scheduling
     from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)

@@ -30,6 +30,7 @@ from temporalio.common import (
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
+from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, chain_retry
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import (
     COMMON,
@@ -39,11 +40,11 @@ from wharfinger.contracts.names import (
     SEARCH_TENANT,
     TENANT_LABEL,
     check_cluster,
+    check_tenant_label,
     pod_attribute,
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.contracts.scheduling import AttemptResult, AttemptTimings, chain_retry
 from wharfinger.errors import ConfigurationError, NotFound, ServerError, WharfingerError
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
@@ -159,10 +160,13 @@ class Wharfinger:
     of your own, make it directly. A worker must be running, or attempts wait for one.
     """
 
-    def __init__(self, client: Client, store: Store, *, cluster: str = DEFAULT_CLUSTER) -> None:
+    def __init__(
+        self, client: Client, store: Store, *, cluster: str = DEFAULT_CLUSTER, tenant_label: str = TENANT_LABEL
+    ) -> None:
         self._client = client
         self._store = store
         self._cluster = check_cluster(cluster)
+        self._tenant_label = check_tenant_label(tenant_label)
 
     @classmethod
     @asynccontextmanager
@@ -173,6 +177,7 @@ class Wharfinger:
         temporal: str | None = None,
         temporal_namespace: str | None = None,
         cluster: str = DEFAULT_CLUSTER,
+        tenant_label: str = TENANT_LABEL,
     ) -> AsyncIterator[Wharfinger]:
         """Open connections, and close them behind the block.
 
@@ -181,6 +186,7 @@ class Wharfinger:
             temporal: `host:port`; default the SDK's environment configuration, else 127.0.0.1:7233.
             temporal_namespace: Default the SDK's environment configuration, else `default`.
             cluster: The name that the workers were started with.
+            tenant_label: The label that the workers were started with.
 
         Raises `ServerError` without Temporal, `Unavailable` or `AccessDenied` without etcd, and
         `ConfigurationError` when the SDK's environment configuration is malformed.
@@ -192,7 +198,7 @@ class Wharfinger:
             raise ServerError(f"cannot reach Temporal at {target.get('target_host')}") from error
         store = await EtcdStore.connect(etcd or EtcdSettings())
         try:
-            yield cls(client, store, cluster=cluster)
+            yield cls(client, store, cluster=cluster, tenant_label=tenant_label)
         finally:
             await store.close()
 
@@ -242,7 +248,7 @@ class Wharfinger:
 
     async def _tenant_of(self, pod: Pod) -> str:
         """Whose workers schedule the pod: its label's, while that tenant exists."""
-        tenant = pod.labels.get(TENANT_LABEL, "")
+        tenant = pod.labels.get(self._tenant_label, "")
         if tenant and (await self._store.get(keys.tenant(tenant))).kv is not None:
             return tenant
         return COMMON

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wharfinger.config import overlay
 from wharfinger.config.completion import CompletedProfile
+from wharfinger.config.drafts import Draft, drafted
+from wharfinger.config.dynamic import ProfileValue
 from wharfinger.config.errors import Problem, refuse
-from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
 from wharfinger.config.load import Configuration, read
-from wharfinger.errors import ConfigurationError, InvalidObject, UsageError
+from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.framework.catalog import Catalog
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Enabled, Profile, points_of
+from wharfinger.framework.profile import Profile
 from wharfinger.manifests import documents
 from wharfinger.plugins import builtin
 
@@ -33,6 +35,8 @@ class Configured:
     configuration: Configuration
     profiles: dict[str, Profile]
     """By scheduler name, in the order of the configuration."""
+    catalog: Catalog
+    """The plugins that were known."""
 
 
 def load_profiles(config: Source = None, *, catalog: Catalog | None = None) -> dict[str, Profile]:
@@ -53,59 +57,57 @@ def load_configuration(config: Source = None, *, catalog: Catalog | None = None)
     """
     known = catalog if catalog is not None else builtin.catalog().with_installed()
     configuration, problems = read(_mapping(config), known)
-    drafts = [_Draft(completed, known) for completed in configuration.profiles]
-    for draft in drafts:
-        problems += draft.problems
-    problems += sorted_otherwise([(draft.completed, draft.at) for draft in drafts])
+    return _configured(configuration, problems, known)
+
+
+def overlay_configuration(base: Configured, value: ProfileValue, running: Configured) -> Configured:
+    """The configuration with other weights and plugin arguments, and its profiles.
+
+    Plugins whose arguments are those of `running` are taken from there: what they remember stays.
+
+    Raises:
+        InvalidConfiguration: Names everything that is wrong with the whole.
+    """
+    overlaid, problems = overlay.overlaid(base.configuration, value, base.catalog)
+    if not problems:  # what is written out is read again, so that a digest's content always makes that very profile
+        overlaid, problems = read(overlaid.document(), base.catalog)
+    problems += [
+        (f"profiles.{one.scheduler_name}", "may not change how the queue is sorted: that is the template's affair")
+        for one, was in zip(overlaid.profiles, base.configuration.profiles, strict=True)
+        for plugin in base.profiles[was.scheduler_name].at["queueSort"]
+        if one.args.get(plugin) != was.args.get(plugin)
+    ]
+    return _configured(overlaid, problems, base.catalog, running)
+
+
+def _configured(
+    configuration: Configuration, problems: list[Problem], catalog: Catalog, running: Configured | None = None
+) -> Configured:
+    drafts, unfit = drafted(configuration, catalog, lambda completed: _kept(completed, running))
+    problems += unfit
     if problems:
         raise refuse(problems)
-    return Configured(configuration, {draft.completed.scheduler_name: draft.profile() for draft in drafts})
+    made = {draft.completed.scheduler_name: draft.profile() for draft in drafts}
+    return Configured(configuration, made, catalog)
+
+
+def _kept(completed: CompletedProfile, running: Configured | None) -> dict[str, Plugin]:
+    """Plugins of a running profile whose arguments stay the same."""
+    if running is None or completed.scheduler_name not in running.profiles:
+        return {}
+    theirs = next(one for one in running.configuration.profiles if one.scheduler_name == completed.scheduler_name)
+    plugins = running.profiles[completed.scheduler_name].plugins
+    return {
+        plugin.name: plugin for plugin in plugins if theirs.args.get(plugin.name) == completed.args.get(plugin.name)
+    }
 
 
 def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
     """One profile with its plugins made. Raises InvalidConfiguration."""
-    draft = _Draft(completed, catalog)
+    draft = Draft(completed, catalog)
     if draft.problems:
         raise refuse(draft.problems)
     return draft.profile()
-
-
-class _Draft:
-    """A completed profile with its plugins made, as far as they can be, and what is wrong with them."""
-
-    def __init__(self, completed: CompletedProfile, catalog: Catalog) -> None:
-        self.completed = completed
-        self.problems: list[Problem] = []
-        self.plugins: dict[str, Plugin] = {}
-        for name in completed.names:
-            self._make(name, catalog)
-        serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
-        self.at: Order = expand(completed, serves, {entry.name for entry in catalog if entry.essential})
-        self.problems += misplaced(completed, serves)
-        self.problems += unusable(completed, self.at, serves)
-
-    def _make(self, name: str, catalog: Catalog) -> None:
-        entry = catalog.get(name)
-        if entry is None:
-            return  # told when the configuration was read
-        try:
-            self.plugins[name] = entry.make(self.completed.args.get(name))
-        except ConfigurationError as error:
-            if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
-                self.problems.append((self.completed.path, str(error)))
-
-    def profile(self) -> Profile:
-        """What decides."""
-        try:
-            return Profile(
-                self.completed.scheduler_name,
-                Enabled(tuple(self.plugins.values()), self.at, self.completed.weights),
-                digest=self.completed.digest(),
-                configuration=self.completed.canonical(),
-                percentage=self.completed.percentage,
-            )
-        except ConfigurationError as error:
-            raise refuse([(self.completed.path, str(error))]) from error
 
 
 def _mapping(config: Source) -> Mapping[str, Any]:

@@ -109,6 +109,63 @@ class BindSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantSettings:
+    """Under which grant a worker lives, where an agent started it."""
+
+    slot: int
+    incarnation: int
+    revision: int = 0
+    """Number of the fleet's revision."""
+    lock: Path | None = None
+    """File that is locked for life: locked = alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """Everything an agent process needs."""
+
+    host: str
+    """Its name among the hosts: a DNS subdomain."""
+    data_dir: Path
+    """Instances' files: locks, logs, configurations; kept over restarts."""
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    temporal: TemporalSettings = field(default_factory=TemporalSettings)
+    cluster: str = "wharfinger"
+    control: bool = True
+    """Whether it also watches the fleets and serves the control queue."""
+    installs: tuple[tuple[str, Path], ...] = ()
+    """Versions that templates may name, and their executables."""
+    secrets_dir: Path | None = None
+    """`<secrets-dir>/<name>/<version>` are files."""
+    allow_env: frozenset[str] = frozenset()
+    """Variables that a template, or the agent's own environment, may hand to instances; no others."""
+    capacity: int = 0
+    """Instances that it takes; 0 = no bound."""
+    concurrent_creates: int = 4
+    """Instances that start at a time."""
+    bind_address: str = "127.0.0.1"
+    """Where the health endpoints of agent and instances listen."""
+    health_port: int = 10258
+    """Of the agent itself. 0 = any free one; -1 = none."""
+    instance_health_port: int = 0
+    """First choice of slot n is this + n (a free one when it is taken); 0 = any free one."""
+    config: Path | None = None
+    """A KubeSchedulerConfiguration for templates that have none."""
+    worker_options: tuple[str, ...] = ()
+    """More options for every instance (`--cohorts=off`), as the agent was told them."""
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    tenant_label: str = "wharfinger.dev/tenant"
+    probe_every: float = 5.0
+    """Seconds between two looks at an instance's `/livez`."""
+    probe_failures: int = 3
+    """Failures in a row after which it is killed."""
+    drain_timeout: float = 5.0
+    """Seconds that running activities get when the agent is told to stop."""
+    stop_instances: float | None = None
+    """Seconds that instances get to end when the agent is told to stop; None = they are left running."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """Everything a worker process needs."""
 
@@ -127,13 +184,20 @@ class WorkerSettings:
     health_port: int = 10259
     """0 = any free port; -1 = no health endpoints."""
     slot: str = ""
-    """Stable name among the workers; empty = `hand-<host>-<lease id>`."""
+    """Stable name among the workers; empty = `hand-<host>-<lease id>`, or the grant's."""
+    grant: GrantSettings | None = None
+    """None = started by hand."""
+    tenant_label: str = "wharfinger.dev/tenant"
+    """The label of pods that names their tenant."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     dispatching: DispatchSettings = field(default_factory=DispatchSettings)
     binding: BindSettings = field(default_factory=BindSettings)
     eviction: str = "graceful"
     """How preempted pods leave. `graceful`: marked as terminating, whoever runs them deletes them; `immediate`: deleted
     at once, for clusters where nobody runs pods."""
+    min_ready: float = 10.0
+    """Seconds that a worker must be ready with a value of the dynamic configuration until that counts as good, where
+    no fleet of its tenant says it."""
     drain_timeout: float = 10.0
     """Seconds that running activities get after the first SIGTERM."""
     max_cached_workflows: int = 2000

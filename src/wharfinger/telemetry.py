@@ -71,6 +71,9 @@ class Metrics:
         )
         self.cache_size = Gauge("scheduler_cache_size", "Objects in the cache.", ["type"], **own)
         # ours
+        self.in_flight_limit = Gauge(
+            "wharfinger_in_flight_limit", "Attempts that may be in flight, by how quickly Temporal takes starts.", **own
+        )
         self.bind_conflicts = Counter(
             "wharfinger_bind_conflicts",
             "Bind transactions whose compare failed, by what had moved (pod, node, binding, terms, bound, tenant).",
@@ -78,6 +81,13 @@ class Metrics:
             **own,
         )
         self.contended = Counter("wharfinger_contended", "Attempts that ended contended.", **own)
+        self.fleet_attempts = Counter(
+            "wharfinger_fleet_attempts",
+            "Outcomes of attempts (bound, refused, contended, error) by the tenant and by the fleet's revision that "
+            "decided; empty for workers started by hand.",
+            ["tenant", "revision", "outcome"],
+            **own,
+        )
         self.evictions_overdue = Counter(
             "wharfinger_evictions_overdue",
             "Attempts that found victims still there more than 30 s past the end of their grace.",
@@ -116,5 +126,56 @@ class Metrics:
             ["fits"],
             **own,
         )
-        self.ready = Gauge("wharfinger_ready", "1 while the worker is ready.", **own)
+        self.config_updates = Counter(
+            "wharfinger_config_updates",
+            "Values of the dynamic configuration by kind, and what became of them (applied, proven, refused, undone, "
+            "unset, waiting).",
+            ["kind", "result"],
+            **own,
+        )
+        self.config_problems = Gauge(
+            "wharfinger_config_problems",
+            "1 while a value of the dynamic configuration is not in force that should be, by kind.",
+            ["kind"],
+            **own,
+        )
+        # of agents
+        self.host_instances = Gauge("wharfinger_host_instances", "Instances that run on this host.", **own)
+        self.host_ended = Counter(
+            "wharfinger_host_instances_ended",
+            "Instances that ended, by how (code, signal, probe, ...).",
+            ["how"],
+            **own,
+        )
+        self.host_exits_waiting = Gauge(
+            "wharfinger_host_exits_waiting", "Ends of instances that etcd does not know yet.", **own
+        )
+        self.pokes_waiting = Gauge(
+            "wharfinger_fleet_pokes_waiting", "Fleets that Temporal has not been told of yet.", **own
+        )
+        self.ready = Gauge("wharfinger_ready", "1 while the process is ready.", **own)
         self.members = Gauge("wharfinger_members", "Ready workers this one knows, itself included.", **own)
+        # of agents that plan fleets; `tenant` is common or a tenant
+        self.fleet_ready = Gauge("wharfinger_fleet_ready_instances", "Slots with a ready instance.", ["tenant"], **own)
+        self.fleet_wanted = Gauge("wharfinger_fleet_wanted_instances", "Replicas of the fleet.", ["tenant"], **own)
+        self.fleet_outdated = Gauge(
+            "wharfinger_fleet_outdated_instances",
+            "Ready instances that are not of the revision that is wanted.",
+            ["tenant"],
+            **own,
+        )
+        self.fleet_rollout = Gauge(
+            "wharfinger_fleet_rollout", "1 for the state that the rollout is in.", ["tenant", "state"], **own
+        )
+        self.fleet_reconcile_age = Gauge(
+            "wharfinger_fleet_seconds_since_reconcile",
+            "Since this agent last planned the fleet; of several agents, the least counts.",
+            ["tenant"],
+            **own,
+        )
+        self.fleet_unreadable = Gauge(
+            "wharfinger_fleet_unreadable_records", "Records of the fleet that cannot be read.", ["tenant"], **own
+        )
+        self.fleet_rollouts = Counter(
+            "wharfinger_fleet_rollouts", "Rollouts that ended, by outcome.", ["outcome"], **own
+        )

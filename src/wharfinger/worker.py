@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
-import socket
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 
 from temporalio.client import Client
 
@@ -22,27 +19,37 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.activities.transactions import Limits
 from wharfinger.cache.cache import Cache
 from wharfinger.client import temporal_configuration
+from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.load import Configuration
-from wharfinger.contracts.names import TENANT_LABEL, check_cluster, check_tenant, task_queue
-from wharfinger.contracts.scheduling import AttemptTimings
+from wharfinger.contracts.attempts import AttemptTimings
+from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.control import garbage
 from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.control.completing import Completing, RunEnds
+from wharfinger.control.config_kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics
+from wharfinger.control.grants import OwnGrant, while_granted
+from wharfinger.control.identity import identity, release
 from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
+from wharfinger.control.membership import Membership, place_of, registered_while
 from wharfinger.control.polling import Polling, worker_factory
 from wharfinger.control.stopping import stop_on_signals, unless_stopped
+from wharfinger.framework.in_force import InForce
 from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
+from wharfinger.observe import logs
 from wharfinger.observe.health import HealthServer
-from wharfinger.profiles import Configured, load_configuration
+from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
+
+FENCED_OFF = 3
+"""Exit code of a worker whose grant is gone."""
 
 
 def utc_now() -> datetime:
@@ -65,18 +72,23 @@ class Worker:
         clock: Callable[[], float] = time.monotonic,
         utc_now: Callable[[], datetime] = utc_now,
         chance: random.Random | None = None,
+        grant: OwnGrant | None = None,
     ) -> None:
-        """`configured`: what `settings.config` comes to, when it was read already; `chance` spreads retries."""
+        """`configured`: what `settings.config` comes to, when it was read already; `chance` spreads retries; `grant`:
+        the one that the settings name.
+        """
+        self.grant = grant if grant is not None else own_grant(settings, store)
         self._cluster = check_cluster(settings.cluster)
         self._store = store
         self._client = client
         self._chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
         configured = configured if configured is not None else load_configuration(settings.config)
-        self._profiles = configured.profiles
+        self._started = configured
+        self._profiles = InForce(configured.profiles)
         self.metrics = metrics if metrics is not None else Metrics()
         self.cache = Cache(clock=clock, assume_expiry=settings.binding.assume_expiry)
         territory = Territory(settings.binding.own_node_margin)
-        ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), TENANT_LABEL)
+        ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), settings.tenant_label)
         self._activities = SchedulingActivities(
             store=store,
             cache=self.cache,
@@ -90,6 +102,7 @@ class Worker:
             eviction=settings.eviction,
             territory=territory,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
+            fleet_revision=str(settings.grant.revision) if settings.grant is not None else "",
         )
         completing = Completing(clock)
         polling = worker_factory(
@@ -98,20 +111,20 @@ class Worker:
             workflows=[ScheduleAttempt, ScheduleCohort],
             activities=self._activities.all,
             identity=identity(),
-            build_id=_release(),
+            build_id=release(),
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             interceptors=[RunEnds(completing)],
         )
+        timings = backoff(configured.configuration)
+        attempts = TemporalAttempts(client, cluster=self._cluster, tenant=settings.tenant, timings=timings)
         self.loops = Loops(
             settings,
             store=store,
             cache=self.cache,
             profiles=self._profiles,
             ownership=ownership,
-            attempts=TemporalAttempts(
-                client, cluster=self._cluster, tenant=settings.tenant, timings=backoff(configured.configuration)
-            ),
+            attempts=attempts,
             polling=Polling(polling, drain_timeout=settings.drain_timeout),
             probe=client.service_client.check_health,
             metrics=self.metrics,
@@ -120,7 +133,34 @@ class Worker:
             health_url=health_url,
             completing=completing,
             territory=territory,
+            grant=self.grant,
         )
+        self._follow(attempts)
+
+    def _follow(self, attempts: TemporalAttempts) -> None:
+        """Take in what the dynamic configuration says of these kinds while this worker runs."""
+        written, dynamic = self._started.configuration.settings, self.loops.dynamic
+        usual = SchedulerConfiguration()
+        dynamic.follow(
+            ProfileKind(
+                self._profiles,
+                self._started,
+                store=self._store,
+                overlay=lambda value, running: overlay_configuration(self._started, value, running),
+                said_at_start=written.profiles != usual.profiles,
+                changed=self.loops.reconfigured,
+            )
+        )
+        dynamic.follow(
+            QueueKind(
+                written.pod_initial_backoff_seconds,
+                written.pod_max_backoff_seconds,
+                back_off=lambda initial, longest: attempts.back_off(_timings(initial, longest)),
+                said_at_start=backoff(self._started.configuration) is not None,
+            )
+        )
+        level = logs.level()
+        dynamic.follow(LogKind(level, set_level=logs.set_level, said_at_start=level != logs.USUAL))
 
     @property
     def queue(self) -> SchedulingQueue:
@@ -143,7 +183,7 @@ class Worker:
         preparing = prepare(
             self._store, self._client, self._profiles.values(), cluster=self._cluster, chance=self._chance
         )
-        await unless_stopped(stop, preparing)
+        await unless_stopped(stop, while_granted(self.grant, preparing))
         try:
             if not stop.is_set():
                 await self.loops.run(stop)
@@ -154,8 +194,8 @@ class Worker:
 async def run_worker(settings: WorkerSettings) -> int:
     """Run a worker process until it is told to stop; its exit code.
 
-    The first SIGTERM or SIGINT drains; the second ends the process at once. Raises `InvalidConfiguration`
-    before anything is opened.
+    The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
+    Raises `InvalidConfiguration` before anything is opened.
     """
     configured = load_configuration(settings.config)
     garbage.tune()
@@ -174,10 +214,17 @@ async def run_worker(settings: WorkerSettings) -> int:
             return 0
         stack.push_async_callback(store.close)
         connected["etcd"] = "ok"
+        grant = own_grant(settings, store)
         connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, chance=chance)
-        client = await unless_stopped(stop, connecting)
+        if grant is not None:
+            waiting = f"temporal: {connected['temporal']}"
+            early = Membership(
+                store, place_of(settings, health.url), settings.lease, clock=time.monotonic, chance=chance, grant=grant
+            )
+            connecting = registered_while(early, waiting, connecting)
+        client = await unless_stopped(stop, while_granted(grant, connecting))
         if client is None:
-            return 0
+            return _code(grant)
         worker = Worker(
             settings,
             store=store,
@@ -186,29 +233,28 @@ async def run_worker(settings: WorkerSettings) -> int:
             metrics=metrics,
             health_url=health.url,
             chance=chance,
+            grant=grant,
         )
         health.checks, health.refresh = worker.checks, worker.refresh_metrics
         await worker.run(stop)
-    return 0
+    return _code(grant)
 
 
-def identity() -> str:
-    """This process among all: `<pid>@<host>`, as Temporal names workers."""
-    return f"{os.getpid()}@{socket.gethostname()}"
+def _code(grant: OwnGrant | None) -> int:
+    return FENCED_OFF if grant is not None and grant.gone.is_set() else 0
+
+
+def own_grant(settings: WorkerSettings, store: Store) -> OwnGrant | None:
+    """The grant under which the worker lives; None when it was started by hand."""
+    return OwnGrant(store, settings.tenant, settings.grant) if settings.grant is not None else None
 
 
 def backoff(configuration: Configuration) -> AttemptTimings | None:
     """The back-off of the attempts that are started; None = the usual one."""
     settings = configuration.settings
-    timings = AttemptTimings(
-        backoff_initial=settings.pod_initial_backoff_seconds, backoff_maximum=settings.pod_max_backoff_seconds
-    )
+    return _timings(settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+
+
+def _timings(initial: float, longest: float) -> AttemptTimings | None:
+    timings = AttemptTimings(backoff_initial=initial, backoff_maximum=longest)
     return timings if timings != AttemptTimings() else None
-
-
-def _release() -> str:
-    """Our version, by which Temporal tells releases of workers apart."""
-    try:
-        return version("wharfinger")
-    except PackageNotFoundError:
-        return "checkout"

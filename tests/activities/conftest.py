@@ -1,4 +1,4 @@
-"""Several workers' activities on one store in memory, each with a cache that its own watch feeds."""
+"""Several workers' activities on one store in memory, each with a cache that its own watch feeds; a fleet's keys."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
+from tests.activities.fleet_stage import FleetStage
+from tests.conftest import EtcdServer
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohorts import (
+from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
-    CohortPod,
-    GangName,
     PlacedMany,
     PlaceManyInput,
     RecordedMany,
     RecordManyInput,
-    Turn,
 )
+from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import (
     BindInput,
@@ -46,9 +46,10 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.memory import MemoryStore
-from wharfinger.registry.store import Event, KeyValue
-from wharfinger.settings import BindSettings
+from wharfinger.registry.store import Event, KeyValue, Store
+from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 
 CLUSTER = "test"
@@ -195,6 +196,7 @@ class World:
         territory: Territory | None = None,
         utc_now: Callable[[], datetime] = lambda: NOW,
         limits: Limits = STOCK,
+        fleet_revision: str = "",
     ) -> Hand:
         """One more worker, synced."""
         clock = [0.0]
@@ -215,6 +217,7 @@ class World:
             eviction=eviction,
             territory=territory,
             limits=limits,
+            fleet_revision=fleet_revision,
         )
         hand = Hand(name, store, cache, activities, metrics, clock, asyncio.create_task(feed(store, cache)))
         self.hands.append(hand)
@@ -316,3 +319,24 @@ def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> 
             cache.terms.set(parts[0], kv.mod_revision)
         case keys.TENANTS:
             cache.tenants[parts[0]] = kv.create_revision
+
+
+@pytest.fixture(params=["memory", "etcd"])
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[FleetStage]:
+    """A fleet, on a store in memory and on a real etcd."""
+    store: Store = MemoryStore()
+    if request.param == "etcd":
+        server: EtcdServer = request.getfixturevalue("etcd_server")
+        store = await EtcdStore.connect(EtcdSettings(endpoints=(server.url,)))
+    stage = FleetStage(store)
+    await stage.set_up()
+    yield stage
+    await store.close()
+
+
+@pytest.fixture
+async def quick() -> FleetStage:
+    """A fleet, on a store in memory."""
+    stage = FleetStage(MemoryStore())
+    await stage.set_up()
+    return stage

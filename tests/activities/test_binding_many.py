@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from contextlib import suppress
 from typing import Any
@@ -12,9 +13,11 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import PROFILES, Hand, World
 from tests.activities.test_placing_many import worst_seat
+from wharfinger.activities.binding_many import PATIENCE
 from wharfinger.activities.cohort_outcomes import Outcomes
 from wharfinger.activities.transactions import Limits
-from wharfinger.contracts.cohorts import MOST_PODS, BindManyInput, BoundMany, PlacedMany
+from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
+from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.profile import Enabled, Profile
@@ -104,6 +107,27 @@ async def test_a_contended_pod_costs_only_itself(world: World) -> None:
     assert [one.name for one in bound.unbound] == [taken.name]
     assert bound.unbound[0].kind == "contended"
     assert len(bound.bound) == 19
+
+
+async def test_where_most_are_contended_the_rest_are_placed_anew_before_the_time_is_up(world: World) -> None:
+    """[A cluster that is nearly full, shared by two tenants]: each seat would wait for the watch, one after another."""
+    hand, cohort = await placed(world, pods=20, nodes=20, cpu="3")
+    hand.store.pause_watches()
+    await asyncio.sleep(0)
+    for seat in cohort.seats:
+        await world.store.put(keys.binding(seat.node), b"{}")
+    hand.activities.cohorts._many._clock = itertools.count().__next__
+
+    bound = await hand.bind_many(cohort)
+
+    assert {one.kind for one in bound.unbound} == {"contended"}
+    assert len(bound.unbound) == 20
+    left = [one for one in bound.unbound if "placed anew" in one.message]
+    assert len(left) >= 20 - PATIENCE
+    assert not hand.cache.assumed()
+    hand.store.resume_watches()
+    await hand.seen()
+    assert len((await hand.bind_many(await hand.place_many(*(seat.name for seat in cohort.seats)))).bound) == 20
 
 
 async def test_a_moved_pod_node_or_binding_is_sorted_out_alone(world: World) -> None:

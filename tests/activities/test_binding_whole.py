@@ -10,7 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import Hand, World
 from wharfinger.activities.transactions import STOCK, Limits
-from wharfinger.contracts.cohorts import BoundMany, PlacedMany
+from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.registry import keys
 
 APP = {"labelSelector": {"matchLabels": {"app": "gang"}}}

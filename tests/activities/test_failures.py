@@ -8,9 +8,10 @@ import pytest
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
+from wharfinger.activities import fleet_failures
 from wharfinger.activities.failures import MESSAGE_LIMIT, mapped
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.errors import Unavailable
+from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.framework.calls import call
 
 
@@ -45,3 +46,31 @@ async def test_a_store_that_does_not_answer_is_unavailable_and_costs_no_tracebac
 
     assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
     assert caplog.records == []
+
+
+async def test_what_fails_an_attempt_unexpectedly_is_not_tried_again() -> None:
+    with pytest.raises(ApplicationError) as raised, mapped():
+        raise KeyError("node")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("SchedulerError", True)
+    assert raised.value.message == "KeyError: 'node'"
+
+
+async def test_what_fails_a_fleet_unexpectedly_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ApplicationError) as raised, fleet_failures.mapped():
+        raise KeyError("slot")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("FleetError", False)
+    assert raised.value.message == "KeyError: 'slot'"
+    assert caplog.records[0].exc_info
+
+
+async def test_what_a_fleet_is_told_in_words_costs_no_traceback_with_every_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ApplicationError) as raised, fleet_failures.mapped():
+        raise InvalidObject("the grant is no JSON")
+
+    assert (raised.value.type, raised.value.message) == ("FleetError", "the grant is no JSON")
+    [record] = caplog.records
+    assert not record.exc_info

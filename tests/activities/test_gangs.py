@@ -10,7 +10,8 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import PROFILES, Hand, World
 from wharfinger.activities.transactions import Limits
-from wharfinger.contracts.cohorts import BoundMany, GangName, PlacedMany
+from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Evicted, EvictInput
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.framework.cycle_state import CycleState

@@ -13,7 +13,8 @@ from tests.observe.test_history import read
 from wharfinger.activities import payload
 from wharfinger.cli import verdicts
 from wharfinger.cli.story import tell
-from wharfinger.contracts.scheduling import Assumed, Bound, Placed
+from wharfinger.contracts.computation import Assumed
+from wharfinger.contracts.scheduling import Bound, Placed
 from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.activities import payload
-from wharfinger.contracts.scheduling import Assumed, Computation, Nominated, Placed, Refused
+from wharfinger.contracts.computation import Assumed, Computation, Nominated
+from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile

@@ -14,6 +14,7 @@ from wharfinger.activities import payload
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.placement import Placements
 from wharfinger.activities.standing import Standings
+from wharfinger.activities.tally import Tally
 from wharfinger.activities.verification import Verification
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
@@ -162,6 +163,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         behind_limit=60.0,
         territory=Territory(),
         metrics=hand.metrics,
+        tally=Tally(hand.metrics),
         utc_now=lambda: NOW,
         clock=lambda: float(next(clock)),
     )

@@ -13,17 +13,9 @@ from tests.activities.conftest import PROFILES, World
 from wharfinger.activities import cohort_payload, placing_many
 from wharfinger.activities.cohort_payload import CohortPayload, size
 from wharfinger.activities.turns import Turns
-from wharfinger.contracts.cohorts import (
-    MOST_PODS,
-    CohortPod,
-    PlacedMany,
-    PlaceManyInput,
-    Reasons,
-    Seat,
-    Stretch,
-    Turn,
-)
-from wharfinger.contracts.scheduling import Computation
+from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Reasons, Seat, Stretch
+from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, Turn
+from wharfinger.contracts.computation import Computation
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable

@@ -16,10 +16,11 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import NOW, Hand, World
 from wharfinger.activities import payload, preemption
+from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.refusals import refusal_input
-from wharfinger.contracts.scheduling import AttemptInput, EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
+from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys

@@ -9,7 +9,8 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import CLUSTER, Hand, World
-from wharfinger.contracts.cohorts import GangName, PlacedMany
+from wharfinger.contracts.cohort_scheduling import PlacedMany
+from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import RequestTooLarge

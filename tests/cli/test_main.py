@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.conftest import Shell
 from wharfinger.cli import main
@@ -23,21 +26,65 @@ def test_help_lists_every_command(outside: Shell) -> None:
         assert module.replace("_", "-") in answer.out
 
 
-@pytest.mark.parametrize("module", main.COMMANDS)
-def test_every_command_takes_the_connection_options_or_starts_its_own_servers(module: str, outside: Shell) -> None:
-    answer = outside(module.replace("_", "-"), "--help")
+INTERRUPTED_WHILE_LOADING = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == "wharfinger.cli.fleet_rollout":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+import wharfinger.cli.main
+"""
+
+
+def test_ctrl_c_while_commands_are_loaded_ends_quietly() -> None:
+    line = [sys.executable, "-c", INTERRUPTED_WHILE_LOADING]
+    ended = subprocess.run(line, check=False, capture_output=True, timeout=60)
+
+    assert (ended.returncode, ended.stderr) == (main.INTERRUPTED, b"")
+
+
+def test_help_is_wrapped_to_the_terminal_and_lists_keep_their_lines() -> None:
+    text = """What it does.
+
+    A paragraph of
+    two lines.
+
+    - one thing
+    - another that
+      goes on
+    """
+    assert main.flowing(text) == "What it does.\n\nA paragraph of two lines.\n\n- one thing\n- another that goes on"
+
+
+def command_lines() -> list[str]:
+    """Every command, those of groups too: `fleet scale`."""
+    groups = {name: group.commands for name, group in get_command(main.app).commands.items() if is_group(group)}  # type: ignore[attr-defined]
+    single = [module.replace("_", "-") for module in main.COMMANDS if module not in groups]
+    return single + [f"{group} {command}" for group, commands in groups.items() for command in commands]
+
+
+def is_group(command: object) -> bool:
+    return hasattr(command, "commands")
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_every_command_takes_the_connection_options_or_starts_its_own_servers(line: str, outside: Shell) -> None:
+    answer = outside(*line.split(), "--help")
 
     assert answer.code == 0
-    if module not in ("dev", "demo", "config"):
+    if line.split(maxsplit=1)[0] not in ("dev", "demo", "config"):
         for option in (
             "--etcd ",
             "--etcd-password-file",
             "--temporal ",
             "--temporal-namespace",
             "--cluster",
-            "--tenant",
         ):
             assert option in answer.out
+    assert ("--tenant " in answer.out) == (line == "worker")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +101,8 @@ def test_every_command_takes_the_connection_options_or_starts_its_own_servers(mo
         ["get", "pods", "-o", "xml"],
         ["apply", "-f", "/no/such/file"],
         ["worker", "--lease-ttl", "1"],
+        ["worker", "--tenant", "Not A Label"],
+        ["fleet", "get", "--tenant", "common"],
         ["worker", "--own-node-margin", "-1"],
         ["worker", "--config", "/no/such/file"],
         ["dev", "--config", "/no/such/file"],
@@ -106,7 +155,7 @@ def test_a_connection_is_what_the_options_say(tmp_path: Path) -> None:
     assert connection.etcd.endpoints == ("http://a:1", "https://b:2", "http://c:3")
     assert (connection.etcd.user, connection.etcd.password_file) == ("u", secret)
     assert (connection.temporal.address, connection.temporal.namespace) == ("t:7233", None)
-    assert (connection.cluster, connection.tenant) == ("c", "common")
+    assert connection.cluster == "c"
 
 
 def test_without_options_a_connection_has_the_defaults_of_the_settings() -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from wharfinger.cli.output import Columns
-from wharfinger.cli.rows import Usage, age, duration, pod_reason, pod_status
+from wharfinger.cli.rows import Usage, age, columns, duration, pod_reason, pod_status
+from wharfinger.manifests.kinds import FLEET, POD_GROUP
 from wharfinger.model.pod import Pod
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -72,3 +73,8 @@ def test_what_others_wrote_cannot_break_a_line_or_speak_to_the_terminal() -> Non
     assert table.render([("\x1b[31mred", "two\nlines"), ("byte \udcff", "\u00e4")], headings=False) == (
         "\\x1b[31mred   two\\nlines\nbyte \\xff     \u00e4"
     )
+
+
+def test_only_kinds_that_lie_in_namespaces_show_one() -> None:
+    assert columns(FLEET).render([]).split() == ["NAME", "AGE"]
+    assert columns(POD_GROUP).render([]).split() == ["NAMESPACE", "NAME", "AGE"]

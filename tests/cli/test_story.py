@@ -30,6 +30,14 @@ def test_the_story_reads_from_the_headline_to_the_steps() -> None:
     assert "  Steps: backed off " in story
 
 
+def test_the_story_says_by_which_configuration_was_decided() -> None:
+    attempt = read("bound")
+    computation = {**attempt.computation, "profile": "0123456789abcdef", "profile_name": "batch"}
+    story = tell(explained(attempts=[replace(attempt, placement={**attempt.placement, "computation": computation})]))
+
+    assert ", profile batch (0123456789ab)" in story
+
+
 def test_a_waiting_pods_story_begins_with_what_it_waits_for() -> None:
     story = tell(explained(record=RECORD, attempts=[read("parked_and_woken")]))
 
@@ -73,3 +81,13 @@ def test_a_pod_that_is_held_back_says_by_what() -> None:
 
 def test_a_pod_without_attempts_says_so() -> None:
     assert tell(explained(attempts=[])).endswith("No attempt is recorded.")
+
+
+def test_a_try_of_a_pod_that_is_bound_decides_nothing() -> None:
+    attempt = replace(read("bound"), outcome="gone", placement={"kind": "gone", "reason": "bound", "node": "node-1"})
+    story = tell(explained(attempts=[attempt]))
+
+    assert "  It was bound already, to node-1." in story.splitlines()
+    assert "that fit" not in story
+    deleted = replace(attempt, node=None, placement={"kind": "gone", "reason": "deleted"})
+    assert "  The pod was gone." in tell(explained(attempts=[deleted])).splitlines()

@@ -18,8 +18,8 @@ from tests.activities.conftest import Hand, World, world
 from tests.conftest import EtcdServer, TemporalServer
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger, outcome_of
+from wharfinger.contracts.attempts import AttemptResult
 from wharfinger.contracts.names import pod_workflow_id, task_queue
-from wharfinger.contracts.scheduling import AttemptResult
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.registry import keys
 from wharfinger.settings import EtcdSettings
@@ -162,6 +162,16 @@ async def test_a_tenants_pod_goes_to_the_tenants_queue(cluster: Cluster) -> None
     await cluster.world.store.put(keys.tenant("blue"), b"{}")
     await cluster.world.put_pod("web", labels={"wharfinger.dev/tenant": "blue"})
     handle = await cluster.wharfinger.start("default", "web")
+
+    assert (await handle.describe()).task_queue == f"{cluster.name}/blue"
+    await handle.terminate()
+
+
+async def test_a_tenant_is_named_by_the_label_that_the_workers_were_told(cluster: Cluster) -> None:
+    await cluster.world.store.put(keys.tenant("blue"), b"{}")
+    await cluster.world.put_pod("web", labels={"team": "blue"})
+    ours = Wharfinger(cluster.client, cluster.world.store, cluster=cluster.name, tenant_label="team")
+    handle = await ours.start("default", "web")
 
     assert (await handle.describe()).task_queue == f"{cluster.name}/blue"
     await handle.terminate()

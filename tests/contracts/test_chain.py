@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from temporalio.common import RetryPolicy
 
+from wharfinger.contracts.attempts import AttemptTimings, chain_retry
 from wharfinger.contracts.chain import backoff, has_chain_policy
-from wharfinger.contracts.scheduling import AttemptTimings, chain_retry
 
 OURS = chain_retry(AttemptTimings())
 

@@ -10,13 +10,11 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio import activity, workflow
 
 from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.contracts.attempts import AttemptInput, AttemptTimings, FailureType, chain_retry
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import (
-    AttemptInput,
-    AttemptTimings,
     Bound,
-    Computation,
     Contended,
-    FailureType,
     Gone,
     Placed,
     PlaceOutcome,
@@ -24,7 +22,6 @@ from wharfinger.contracts.scheduling import (
     Refused,
     Rejected,
     Scheduling,
-    chain_retry,
 )
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.control.grants import OwnGrant
 from wharfinger.control.loops import Loops
+from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
@@ -79,12 +81,15 @@ class RecordedAttempts:
         """Names of cohorts that Temporal knows already."""
         self.losing = 0
         """How many answers to starts of cohorts are lost."""
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Happens while a pod's start is answered."""
 
     def workflow_id(self, pod: Pod) -> str:
         return pod_workflow_id("wharfinger", pod.namespace, pod.name, pod.uid)
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
         self.tries += 1
+        self.meanwhile()
         self._fail(pod.name)
         self.started.append((pod.name, cause, check_queue))
 
@@ -153,7 +158,14 @@ class RecordedPolling:
 class Stage:
     """One worker's loops, and a hand on the store that other clients would have."""
 
-    def __init__(self, store: MemoryStore | None = None, *, clock: Clock | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        *,
+        clock: Clock | None = None,
+        profiles: Mapping[str, Profile] = PROFILES,
+        **settings: Any,
+    ) -> None:
         self.store = store if store is not None else MemoryStore()
         self.clock = clock if clock is not None else Clock()
         self.attempts = RecordedAttempts()
@@ -164,25 +176,40 @@ class Stage:
         settings.setdefault("lease", LeaseSettings(loop_stall=1e9))
         self.settings = WorkerSettings(**settings)
         self.reachable = True
+        self.own = own = self.store.client()
+        """The worker's own client, whose connection may fail."""
+        granted = self.settings.grant
+        self.grant = OwnGrant(own, self.settings.tenant, granted) if granted is not None else None
         self.loops = Loops(
             self.settings,
-            store=self.store.client(),
+            store=own,
             cache=self.cache,
-            profiles=PROFILES,
-            ownership=Ownership(frozenset(PROFILES), self.settings.tenant),
+            profiles=profiles,
+            ownership=Ownership(frozenset(profiles), self.settings.tenant, self.settings.tenant_label),
             attempts=self.attempts,
             polling=self.polling,
             probe=self._probe,
             metrics=self.metrics,
             clock=self.clock,
             chance=random.Random(1),
+            grant=self.grant,
         )
         self.queue = self.loops.queue
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Stage:
+    @property
+    def gone(self) -> bool:
+        """Whether its grant is, and it knows."""
+        return self.grant is not None and self.grant.gone.is_set()
+
+    def begin(self) -> asyncio.Task[None]:
+        """Start the loops, without waiting for anything."""
         self._task = asyncio.create_task(self.loops.run(self._stop))
+        return self._task
+
+    async def __aenter__(self) -> Stage:
+        self.begin()
         await self.until(lambda: self.loops.shards.me is not None or self.settings.dispatch != "sharded")
         return self
 

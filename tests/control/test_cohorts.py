@@ -8,8 +8,8 @@ import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.control.stage import Stage
+from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.cohorts import FEW, PATIENCE, STUCK, Budget, Forming, Load
 from wharfinger.control.dispatcher import CHAINS
 from wharfinger.control.starts import LATER
@@ -62,7 +62,16 @@ async def turn_away(stage: Stage, name: str, **record: Any) -> None:
 )
 def test_cohorts_are_sized_by_the_backlog_and_a_lone_pod_is_in_none(what: Load, size: int) -> None:
     assert forming().size(what, 0.0) == size
-    assert forming(cohorts=False).size(what, 0.0) == 0
+    assert forming(cohorts=False).size(what, 0.0) == (size if what.together else 0)
+
+
+def test_cohorts_that_are_switched_off_leave_nobody_behind_whom_only_they_place() -> None:
+    policy = forming()
+    policy.configure(DispatchSettings(cohorts=False))
+
+    assert policy.size(load(ready=3, together=3), 0.0) > 0
+    assert policy.size(load(ready=100), 0.0) == 0
+    assert policy.one_by_one(load(ready=100), 0.0)
 
 
 def test_pods_are_started_one_by_one_unless_many_are_ready() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.control.stage import Stage
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
+from wharfinger.control.pace import LONGEST_TRICKLE, TRICKLE
 from wharfinger.control.starts import LATER
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
@@ -172,3 +173,18 @@ async def test_during_an_outage_few_pods_are_started_and_the_most_urgent_first_w
         stage.attempts.failing.clear()
         await stage.until(lambda: "urgent" in stage.attempts.names)
         assert stage.attempts.names.index("urgent") <= 4
+
+
+async def test_while_temporal_is_late_pods_wait_in_the_queue_instead_of_in_there() -> None:
+    """Twelve workers that share one would fill it with more than it answers in time, and nothing would get done."""
+    async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
+        stage.attempts.meanwhile = lambda: stage.later(1.0)
+        for number in range(20):
+            await stage.put_pod(f"p{number}")
+        await stage.caught_up()
+        assert len(stage.attempts.started) <= 2
+
+        stage.attempts.meanwhile = lambda: None
+        for number in range(20):
+            stage.later(LONGEST_TRICKLE if number == 0 else TRICKLE)
+            await stage.until(lambda least=number: len(stage.attempts.started) > least)

@@ -162,6 +162,24 @@ async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None
         assert len(blue.queue) == 0
 
 
+async def test_the_label_that_names_a_tenant_is_a_setting() -> None:
+    store, clock = MemoryStore(), Clock()
+    await store.put(keys.tenant("blue"), b"{}")
+    async with (
+        Stage(store, clock=clock, tenant_label="team") as common,
+        Stage(store, clock=clock, tenant="blue", tenant_label="team") as blue,
+    ):
+        await common.put_pod("b", labels={"team": "blue"})
+        await common.put_pod("c", labels={"wharfinger.dev/tenant": "blue"})
+        await blue.until(lambda: blue.attempts.started)
+        await common.until(lambda: common.attempts.started)
+        await store.delete(keys.tenant("blue"))
+        await common.until(lambda: len(common.attempts.started) == 2)
+
+        assert blue.attempts.names == ["b"]
+        assert common.attempts.started == [("c", "seen", False), ("b", "take-over", True)]
+
+
 async def test_waiting_pods_that_come_to_an_idle_worker_are_started_there_though_nothing_else_happens() -> None:
     """[Its chain may sit on a queue nobody polls]: the tenant's worker is gone, and this one had nothing to do."""
     store, clock = MemoryStore(), Clock()

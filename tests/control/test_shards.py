@@ -118,3 +118,31 @@ def test_a_member_that_flaps_holds_its_pods_anew(clock: Clock) -> None:
     flapped = next(one for one in map(pod, KEYS) if Ring(["a", "b"]).owner(shard_key(one)) == "b")
 
     assert shards.not_before(flapped) == clock() + 2
+
+
+def test_a_newer_incarnation_of_a_member_holds_all_its_pods_though_the_ring_is_the_same(clock: Clock) -> None:
+    """The member keeps its name, so nothing moves for the others; but the older one may still be starting its pods."""
+    older, newer, other = (Shards(hold=2, clock=clock) for _ in range(3))
+    ring = frozenset({"common/0", "common/1"})
+    for shards, me in ((older, "common/0"), (newer, None), (other, "common/1")):
+        shards.update(ring, me)
+    clock.advance(100)
+    pods = [pod(f"web-{number}") for number in range(50)]
+    its = [one for one in pods if older.mine(one)]
+    assert 5 < len(its) < 45
+    assert older.update(ring, None)  # it sees the newer one ready
+    clock.advance(0.5)
+    assert newer.update(ring, "common/0")  # and so does that one
+    assert not other.update(ring, "common/1")
+
+    assert [one for one in pods if newer.mine(one)] == its
+    assert not any(map(older.mine, pods))
+    assert {newer.not_before(one) for one in its} == {clock() + 2}
+    assert {other.not_before(one) for one in pods if other.mine(one)} == {0.0}
+
+    clock.advance(2)
+    assert {newer.not_before(one) for one in its} == {0.0}
+    newer.update(ring, None)
+    clock.advance(0.1)
+    older.update(ring, "common/0")  # the newer one died, and it takes the pods back
+    assert {older.not_before(one) for one in its} == {clock() + 2}

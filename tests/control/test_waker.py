@@ -6,7 +6,7 @@ import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
 from tests.control.stage import Stage
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys

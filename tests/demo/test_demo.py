@@ -27,8 +27,8 @@ def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
         "pods", "bound", "refused", "attempts", "seconds", "pods_per_s", "lost", "doubled", "overcommitted",
     ]  # fmt: skip
     assert (json.loads(told.stdout)["pods"], json.loads(told.stdout)["bound"]) == (80, 80)
-    assert "SIGKILL to worker-0" in told.stderr
-    assert "worker-0 started again" in told.stderr
+    assert "SIGKILL to worker common/0" in told.stderr
+    assert "brought worker common/0 up again" in told.stderr
 
 
 @pytest.mark.parametrize("name", ["openb.yaml", "openb.json"])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.dev import folder as folders
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import Life, end_survivors, life
 from wharfinger.errors import ServerError
+from wharfinger.runtime import logs
 
 
 def test_a_folder_is_held_by_one_supervisor_at_a_time(tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_ports_are_remembered_and_a_damaged_memory_is_forgotten(tmp_path: Path) 
 def test_a_long_log_is_set_aside_while_its_writer_goes_on(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     with folder.locked(), folder.log("etcd").open("ab") as writer:
-        os.truncate(folder.log("etcd"), folders.LOG_LIMIT + 1)
+        os.truncate(folder.log("etcd"), logs.LOG_LIMIT + 1)
         folder.bound_logs()
         writer.write(b"more")
 
     assert folder.log("etcd").read_bytes() == b"more"
-    assert folder.log("etcd").with_suffix(".log.1").stat().st_size == folders.LOG_LIMIT + 1
+    assert folder.log("etcd").with_suffix(".log.1").stat().st_size == logs.LOG_LIMIT + 1
 
 
 def test_a_long_log_that_cannot_be_set_aside_is_let_go(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_long_log_that_cannot_be_set_aside_is_let_go(tmp_path: Path) -> None:
     with folder.locked():
         for name in ("etcd", "temporal"):
             folder.log(name).touch()
-            os.truncate(folder.log(name), folders.LOG_LIMIT + 1)
+            os.truncate(folder.log(name), logs.LOG_LIMIT + 1)
             folder.log(name).with_suffix(".log.1").mkdir()
         folder.bound_logs()
 

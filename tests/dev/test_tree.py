@@ -23,7 +23,7 @@ KEY = "/registry/nodes/kept"
 def lives(tree: DevTree) -> list[processes.Life]:
     """Every process of the tree but the supervisor."""
     pids = tree.ready["pids"]
-    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], *pids["workers"])]
+    found = [processes.life(pid) for pid in (pids["etcd"], pids["temporal"], pids["agent"], *pids["workers"])]
     assert None not in found
     return [life for life in found if life is not None]
 
@@ -53,7 +53,7 @@ def test_what_is_killed_comes_back_on_its_ports_and_is_in_the_ready_file(dev_tre
     tree.etcd.put(KEY, {"kept": True})
     before = tree.ready
 
-    for what in ("etcd", "temporal", "workers"):
+    for what in ("etcd", "temporal", "agent", "workers"):
         tree.kill(what)
     after, known = tree.ready, lives(tree)
 
@@ -83,8 +83,21 @@ def test_started_again_on_its_folder_it_goes_on_where_it_was(dev_tree: NewTree) 
     assert second.stop() == 0
 
 
+def test_workers_go_on_while_their_agent_is_replaced(dev_tree: NewTree) -> None:
+    tree = dev_tree(2)
+    tree.start()
+    before = tree.ready["pids"]
+
+    tree.kill("agent")
+
+    after = tree.ready["pids"]
+    assert after["agent"] != before["agent"]
+    assert after["workers"] == before["workers"]
+    assert tree.stop() == 0
+
+
 def test_a_killed_supervisor_leaves_nothing_that_hinders_the_next(dev_tree: NewTree) -> None:
-    first = dev_tree(0)
+    first = dev_tree(2)
     first.start()
     first.etcd.put(KEY, {"kept": True})
     known = lives(first)
@@ -93,10 +106,11 @@ def test_a_killed_supervisor_leaves_nothing_that_hinders_the_next(dev_tree: NewT
     first.process.wait()
 
     wait_until(lambda: all_gone(known), 5, "children die with their supervisor")
-    second = dev_tree(0)
+    second = dev_tree(2)
     second.start()
 
     assert second.etcd.values(KEY)
+    assert len(second.ready["pids"]["workers"]) == 2
     assert second.stop() == 0
 
 

@@ -63,7 +63,7 @@ class DevTree:
                 options = (f"--{name}-port", str(free_port()), *options)
         with (self.folder / "dev.log").open("ab") as log:
             self.process = subprocess.Popen([*self._command, *options], stdout=log, stderr=log, env=self._env)
-        wait_until(self._up, 60, f"ready file; see {self.folder}/dev.log")
+        wait_until(self._up, 120, f"ready file; see {self.folder}/dev.log")
 
     def _up(self) -> bool:
         assert self.process is not None
@@ -75,6 +75,12 @@ class DevTree:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
+
+    def end(self) -> None:
+        """After a test that failed: SIGKILL if it still runs, and all of it dies with it."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     @property
     def ready(self) -> dict[str, Any]:
@@ -95,7 +101,7 @@ class DevTree:
             now = self.ready["pids"]
             return bool((now["workers"][index] if what == "workers" else now[what]) != victim)
 
-        wait_until(replaced, 60, f"{what} replaced")
+        wait_until(replaced, 120, f"{what} replaced")
 
     def clear(self) -> None:
         """Take all pods, nodes and tenants away."""
@@ -110,12 +116,17 @@ class DevTree:
         return {**self._env, "WHARFINGER_ETCD": self.ready["etcd"], "WHARFINGER_TEMPORAL": self.ready["temporal"]}
 
     def cli(
-        self, *arguments: str, check: bool = True, stdin: str = "", env: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        check: bool = True,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        seconds: float = 60,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the console command against this tree."""
+        """Run the console command against this tree, for at most `seconds`."""
         done = subprocess.run(
             [sys.executable, "-m", "wharfinger", *arguments],
-            input=stdin, capture_output=True, text=True, timeout=60,
+            input=stdin, capture_output=True, text=True, timeout=seconds,
             env={**self.environment, **(env or {})}, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr

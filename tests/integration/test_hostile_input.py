@@ -164,7 +164,8 @@ def test_good_pods_are_bound_while_thousands_of_hostile_objects_come_in(tree: De
                 assert key.encode(errors="surrogateescape").decode(errors="backslashreplace") in told
         assert len(told) > len(written) / 2
         assert metrics[f'wharfinger_invalid_objects{{kind="{kind.removesuffix("s")}"}}'] == len(told)
-    log = (tree.folder / "data" / "logs" / "worker-0.log").read_text()
+    (written_log,) = (tree.folder / "data" / "agent" / "instances" / "common" / "0").glob("*.log")
+    log = written_log.read_text()
     lines = [line.partition(" invalid ")[2] for line in log.splitlines() if " invalid " in line and "...(" not in line]
     lines = [line for line in lines if "hostile" in line]  # keys without a name were written more than once
     assert [line for line, times in Counter(lines).items() if times > 1] == []

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod
+from tests.integration.worker_process import total
 from wharfinger.dev import processes
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 
 def lives(tree: DevTree) -> list[processes.Life]:
@@ -24,13 +27,26 @@ def lives(tree: DevTree) -> list[processes.Life]:
     return [life for life in found if life is not None]
 
 
-def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything(tmp_path: Path) -> None:
+def waiting(tree: DevTree) -> float:
+    """Pods that wait at the workers, as these say."""
+    return total(tree.ready["health"], "scheduler_pending_pods", 'queue="unschedulable"')
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[DevTree]:
+    """Of which nothing is left in the end."""
     tree = DevTree(tmp_path, workers=2)
+    yield tree
+    tree.end()
+
+
+def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything(tree: DevTree) -> None:
     tree.start()
     tree.etcd.put(f"{NODES}small", node("small", cpu="1"))
     for number in range(20):
         tree.etcd.put(f"{PODS}default/w{number:02}", pod(f"w{number:02}", cpu="2"))
-    wait_until(lambda: len(tree.etcd.objects(ATTEMPTS)) == 20, 30, "all refused")
+    wait_until(lambda: len(tree.etcd.objects(ATTEMPTS)) == 20, 60, "all refused")
+    wait_until(lambda: waiting(tree) == 20, 60, "all wait")
     records, objects = tree.etcd.values(ATTEMPTS), tree.etcd.values(PODS)
     known = lives(tree)
     began = time.monotonic()
@@ -39,8 +55,8 @@ def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything
     assert not any(life.alive for life in known)
 
     tree.start()
-    metric = "the waiting pods are taken over"
-    wait_until(lambda: "20" in tree.cli("pending", "-o", "json").stdout, 20, metric)
+    wait_until(lambda: waiting(tree) == 20, 60, "the waiting pods are taken over")
+    assert sum(group["count"] for group in json.loads(tree.cli("pending", "-o", "json").stdout)) == 20
     assert tree.etcd.values(PODS) == objects
     assert tree.etcd.values(ATTEMPTS) == records
     assert "Insufficient cpu" in tree.cli("explain", "pod", "default/w07").stdout
@@ -51,12 +67,12 @@ def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything
         with contextlib.suppress(ProcessLookupError):  # children die with their supervisor, maybe before us
             os.kill(pid, signal.SIGKILL)
     tree.process.wait()
-    wait_until(lambda: not any(life.alive for life in known), 10, "all gone")
+    wait_until(lambda: not any(life.alive for life in known), 30, "all gone")
 
     tree.start()
     for number in range(5):
         tree.etcd.put(f"{NODES}large{number}", node(f"large{number}", cpu="8"))
-    wait_until(lambda: len(bound_pods(tree.etcd)) == 20, 30, "all bound")
+    wait_until(lambda: len(bound_pods(tree.etcd)) == 20, 90, "all bound")
     told = tree.cli("explain", "pod", "default/w07").stdout
     assert "Insufficient cpu" in told  # the attempt of two lives ago
     assert bound_pods(tree.etcd)["w07"] in told

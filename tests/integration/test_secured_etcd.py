@@ -158,6 +158,19 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
     assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
 
 
+def test_who_sets_values_needs_a_permission_of_its_own(etcd: SecuredEtcd) -> None:
+    """For the history of values, which lies where workers neither list nor write."""
+    words = ("config", "set", "log", "--target", "tenant/guarded", "--value", '{"level": "debug"}')
+    refused = wharfinger(*words, env=etcd.variables())
+    assert refused.returncode == 1
+    assert "a change of a value writes below /registry/ and /wharfinger.dev/" in refused.stderr
+    permission = {"permType": "READWRITE", "key": b64("/wharfinger.dev/"), "range_end": b64("/wharfinger.dev0")}
+    etcd.call("/auth/role/grant", {"name": "scheduler", "perm": permission})
+
+    done = wharfinger(*words, env=etcd.variables())
+    assert (done.returncode, done.stdout) == (0, "config/log/tenant/guarded created\n"), done.stderr
+
+
 def test_a_changed_password_needs_no_restart(etcd: SecuredEtcd, start_worker: StartWorker) -> None:
     """As `docs/operations.md` says: the file first, then etcd's user."""
     worker = start_worker(env=etcd.variables())

@@ -56,7 +56,7 @@ class WorkerProcess:
         found: dict[str, str] = json.loads(text)["checks"] if status else {}
         return found
 
-    def wait_ready(self, seconds: float = 30) -> None:
+    def wait_ready(self, seconds: float = 60) -> None:
         def ready() -> bool:
             assert self.process.poll() is None, self.said[-2000:]
             return self.get("/readyz")[0] == 200

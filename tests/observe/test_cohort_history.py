@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.cohorts import PlacedMany, Reasons, Seat, Stretch, TurnedAway
-from wharfinger.contracts.scheduling import Assumed, Computation, OwnNodes, PluginRefusal
+from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, Stretch, TurnedAway
+from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal
 from wharfinger.observe.cohort_history import placed_alone, refused_alone
 
 

@@ -163,6 +163,13 @@ def test_temporal_runs_with_the_settings_of_dev(services: dict[str, Any]) -> Non
     assert {option for option in services["temporal"]["command"][2:] if not option.startswith("--ip")} == expected
 
 
+@pytest.mark.parametrize("name", ["docker-compose.yml", "docker-compose.production.yml"])
+def test_workers_are_told_how_much_etcd_takes_at_once(name: str) -> None:
+    found = read(name)["services"]
+
+    assert f"--max-txn-ops={found['worker']['environment']['WHARFINGER_MAX_TXN_OPS']}" in found["etcd"]["command"]
+
+
 @pytest.mark.parametrize(
     ("name", "ports"),
     [
@@ -184,7 +191,7 @@ def test_the_worker_waits_for_healthy_servers_and_has_time_to_drain(services: di
         "temporal": "service_healthy",
     }
     assert all("healthcheck" in services[name] for name in worker["depends_on"])
-    assert worker["stop_grace_period"] == "15s"
+    assert worker["stop_grace_period"] == "25s"
 
 
 def test_the_image_runs_as_nobody_special_and_says_whether_it_lives() -> None:

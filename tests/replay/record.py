@@ -1,8 +1,9 @@
 """Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`; at a release,
 `python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
-Runs each ending of an attempt, of a cohort or of a gang against a real Temporal server (the one of the set-up), with
-scripted activities, and writes the run's history to `histories/<ending>.json`. Record new endings from the code
+Runs each ending of an attempt, of a cohort, of a gang, of a fleet or of its rollouts against a real Temporal server
+(the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and writes the run's
+history to `histories/<ending>.json`. Record new endings from the code
 that is released, never over old files to make a failing replay pass: those runs exist out there.
 """
 
@@ -17,19 +18,25 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 
 from tests.conftest import start_temporal
 from tests.replay.cohort_scenes import COHORT_SCENES, ended
+from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
+from tests.workflows.fleet_world import fleet_world
+from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.eviction import Evicted
-from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected, Wake
+from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
 
 HISTORIES = Path(__file__).parent / "histories"
 RELEASES = Path(__file__).parent / "releases.json"
 """Release -> history -> its digest: what runs may be open out there when the next release replaces it."""
+
+RECORDER = "recorder"
+"""The name that stands in histories instead of a machine's."""
 
 Scene = Callable[[Stage], Awaitable[tuple[str, int]]]
 """Plays an ending; answers the workflow id, and which run of its chain is the one to keep."""
@@ -237,16 +244,31 @@ def without_traces(value: Any) -> Any:
 
 
 async def record(address: str, endings: list[str]) -> None:
-    client = await Client.connect(address, data_converter=pydantic_data_converter, identity="recorder")
+    client = await Client.connect(address, data_converter=pydantic_data_converter, identity=RECORDER)
     for ending in endings:
+        if ending in FLEET_SCENES:
+            await record_fleet(address, ending)
+            continue
         stage = Stage(client, ScriptedScheduling(), cluster=f"record-{ending.replace('_', '-')}")
         async with worker_for(stage):
             workflow_id, run = await SCENES[ending](stage)
             run_id = (await stage.runs(workflow_id))[run]
             history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
-        text = json.dumps(without_traces(history.to_json_dict()), indent=1)
-        (HISTORIES / f"{ending}.json").write_text(text + "\n")
-        print(f"{ending}: {len(history.events)} events")
+        write(ending, history)
+
+
+async def record_fleet(address: str, ending: str) -> None:
+    async with fleet_world(address, cluster=f"record-{ending.replace('_', '-')}", identity=RECORDER) as world:
+        workflow_id, run = await FLEET_SCENES[ending](world)
+        run_id = (await world.runs(workflow_id))[run]
+        history = await world.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    write(ending, history)
+
+
+def write(ending: str, history: WorkflowHistory) -> None:
+    text = json.dumps(without_traces(history.to_json_dict()), indent=1)
+    (HISTORIES / f"{ending}.json").write_text(text + "\n")
+    print(f"{ending}: {len(history.events)} events")
 
 
 def digest(history: Path) -> str:
@@ -267,7 +289,7 @@ def main() -> None:
         return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
-        asyncio.run(record(server.address, sys.argv[1:] or list(SCENES)))
+        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.conftest import Site
-from wharfinger.contracts.scheduling import chain_retry
+from wharfinger.contracts.attempts import chain_retry
 from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.registry import keys
 from wharfinger.worker import backoff

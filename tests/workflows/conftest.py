@@ -20,14 +20,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from tests.conftest import TemporalServer
 from wharfinger.client import start_attempt
-from wharfinger.contracts.cohorts import (
+from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Wake
+from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
     BoundPod,
-    CohortPod,
-    CohortResult,
     CohortScheduling,
-    GangName,
     PlacedMany,
     PlaceManyInput,
     Reasons,
@@ -35,32 +33,27 @@ from wharfinger.contracts.cohorts import (
     RecordManyInput,
     Seat,
     Stretch,
-    Turn,
     TurnedAway,
     Unbound,
 )
+from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
+from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
-    AttemptResult,
-    AttemptTimings,
     BindInput,
     BindOutcome,
     Bound,
-    Computation,
     EvictOutcome,
     Gone,
-    NodeScore,
     Placed,
     PlaceInput,
     PlaceOutcome,
-    PluginRefusal,
     Recorded,
     RefusalInput,
     RefusalOutcome,
     Refused,
     Scheduling,
-    Wake,
 )
 from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt

@@ -12,19 +12,16 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.workflows.conftest import QUICK, Stage, gone, placed, refused
+from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Permission, Wake
 from wharfinger.contracts.scheduling import (
-    AttemptResult,
-    AttemptTimings,
     BindInput,
     Bound,
     Contended,
-    Permission,
     PermitWait,
     Placed,
     PlaceInput,
     RefusalInput,
     Rejected,
-    Wake,
 )
 
 

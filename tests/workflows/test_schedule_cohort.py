@@ -10,19 +10,19 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.workflows.conftest import QUICK, TEAM, Stage, away, committed, decided, gone, lost, seat
-from wharfinger.contracts.cohorts import (
+from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
-    CohortResult,
     PlacedMany,
     PlaceManyInput,
     RecordedMany,
     RecordManyInput,
     Skipped,
 )
+from wharfinger.contracts.cohorts import CohortResult
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import gang_workflow_id
-from wharfinger.contracts.scheduling import Wake
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -34,7 +34,8 @@ class Progress:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiters, (revision, next(self._order), future))
         try:
-            await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):  # wait_for can swallow a cancellation
+                await future
         except TimeoutError:
             return revision <= self.revision
         return True

@@ -18,6 +18,7 @@ from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.writing import REFUSED, Applied, write
 from wharfinger.errors import WharfingerError
+from wharfinger.manifests.times import rfc3339
 
 CONCURRENT = 16
 """Objects written at a time; with more, etcd's disk is the queue."""
@@ -65,7 +66,7 @@ async def _apply(connection: Connection, manifests: Sequence[Manifest], output: 
     async with open_store(connection) as store:
         with _progress(len(manifests)) as advance:
             for batch in _batches(manifests):
-                now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                now = rfc3339(datetime.now(UTC))
                 written = await asyncio.gather(*(write(store, entry, uid=str(uuid4()), now=now) for entry in batch))
                 for entry in written if output is Output.TABLE else ():
                     _print(entry)

@@ -1,6 +1,7 @@
 """`wharfinger config`: what a KubeSchedulerConfiguration says, and whether it is valid.
 
-Reads files only: neither etcd nor Temporal is asked.
+These commands read files only: neither etcd nor Temporal is asked. Those of `cli.dynamic_config`, which change what
+workers do while they run, stand beside them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from wharfinger.cli import dynamic_config
 from wharfinger.cli.options import RUN, variable
 from wharfinger.cli.output import Output, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
@@ -26,11 +28,15 @@ class Format(StrEnum):
     JSON = "json"
 
 
-_group = typer.Typer(no_args_is_help=True, help="Check a KubeSchedulerConfiguration, or show what it comes to.")
+_group = typer.Typer(
+    no_args_is_help=True,
+    help="Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    dynamic_config.register(_group)
     app.add_typer(_group, name="config", rich_help_panel=RUN)
 
 

@@ -30,15 +30,15 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def open_store(connection: Connection) -> AsyncIterator[Store]:
-    """The etcd that the options name, asked once so that a wrong address is told at once.
+async def open_store(connection: Connection, *, within: float = FIRST_ANSWER) -> AsyncIterator[Store]:
+    """The etcd that the options name, asked once so that a wrong address is told at once: `within` so many seconds.
 
     Raises `Unavailable`, `AccessDenied`.
     """
     from wharfinger.registry.etcd import EtcdStore
 
     try:
-        store = await EtcdStore.connect(connection.etcd, within=FIRST_ANSWER)
+        store = await EtcdStore.connect(connection.etcd, within=within)
     except Unavailable as error:
         raise _no_etcd(connection, error) from error
     try:

@@ -12,6 +12,7 @@ from wharfinger.errors import UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import Reference
 from wharfinger.registry import keys
+from wharfinger.registry.store import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +35,7 @@ def delete(
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     connection: Connection,
 ) -> None:
-    """Delete objects, by name or by manifest, at once and for good."""
+    """Delete objects, by name or by manifest, at once and for good; fleets are drained first."""
     from wharfinger.cli import connect
 
     if files:
@@ -75,9 +76,26 @@ async def _delete(connection: Connection, objects: list[Reference], ignore_not_f
     missing = False
     async with open_store(connection) as store:
         for about in objects:
-            if await store.delete(keys.stored(about.kind.plural, about.namespace, about.name)):
+            if about.kind is kinds.FLEET:
+                missing |= not await _delete_fleet(store, about, ignore_not_found)
+            elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
                 typer.echo(f"{about} deleted")
             elif not ignore_not_found:
                 missing = True
                 typer.echo(f"error: {about} does not exist", err=True)
     return missing
+
+
+async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) -> bool:
+    """Mark a fleet as deleting; whether it is there, or need not be."""
+    from wharfinger.cli.fleet_changes import author
+    from wharfinger.cli.fleet_delete import mark
+    from wharfinger.errors import NotFound
+
+    try:
+        typer.echo(await mark(store, about.name, author()))
+    except NotFound:
+        if not ignore_not_found:
+            typer.echo(f"error: {about} does not exist", err=True)
+        return ignore_not_found
+    return True

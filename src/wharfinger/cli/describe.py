@@ -18,7 +18,7 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.edit import DISRUPTION_TARGET
-from wharfinger.manifests.kinds import NODE, POD
+from wharfinger.manifests.kinds import FLEET, NODE, POD
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.quantities import format_bytes, format_cpu
@@ -47,7 +47,8 @@ def describe(
 
     found = kinds.by_word(kind)
     if found not in (POD, NODE):
-        raise UsageError(f"pods and nodes are described, not {found.plural}")
+        hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
+        raise UsageError(f"pods and nodes are described, not {found.plural}{hint}")
     typer.echo(connect.run(_describe(connection, found is POD, name, namespace)))
 
 

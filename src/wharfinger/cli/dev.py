@@ -1,4 +1,4 @@
-"""`wharfinger dev`: etcd, Temporal with its UI, and workers, started and kept running by one command."""
+"""`wharfinger dev`: etcd, Temporal with its UI, an agent and the common fleet, run by one command."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import (
+from wharfinger.cli.options import RUN, ConfigOption, variable
+from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
-    RUN,
     Cohorts,
     CohortsOption,
-    ConfigOption,
     Eviction,
     EvictionMode,
     LeaseTtl,
-    variable,
 )
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
@@ -43,7 +41,16 @@ def dev(
         Path,
         typer.Option(help="Everything is kept here; the next start goes on from it.", envvar=variable("data-dir")),
     ] = Path("wharfinger-data"),
-    workers: Annotated[int, typer.Option(min=0, max=64, metavar="N", help="How many workers to run.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            metavar="N",
+            help="How many workers to run: replicas of the fleet `common`.",
+            show_default="1 in a new folder, else as they are",
+        ),
+    ] = None,
     etcd_port: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Port of etcd.", show_default="2379 if free")
     ] = None,
@@ -61,7 +68,7 @@ def dev(
             min=1,
             max=65535 - 64,
             metavar="PORT",
-            help="Health port of the first worker; the others follow.",
+            help="Health port of the first worker; the others follow, as far as theirs are free.",
             show_default="10259 if free",
         ),
     ] = None,
@@ -86,9 +93,10 @@ def dev(
     eviction: EvictionMode = Eviction.IMMEDIATE,
     cohorts: CohortsOption = Cohorts.AUTO,
 ) -> None:
-    """Run etcd, Temporal (with its UI) and workers here, as one tree of processes.
+    """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
-    A process that dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
+    The workers are the fleet `common`: `wharfinger fleet status common` shows them, `fleet scale` and `fleet apply`
+    change them. What dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
     """
     if ready_file is not None and not ready_file.parent.is_dir():
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
@@ -126,6 +134,7 @@ async def _run(settings: DevSettings, servers: Servers) -> None:
     stopping = Stopping()
     status = Status(sys.stdout)
     with suppress(asyncio.CancelledError), stopping, status:
+        status.say("Starting etcd, Temporal, an agent and its workers: a few seconds ...")
         async with running(settings, servers, say=status.say) as tree:
             stopping.tree = tree
             status.show(tree)

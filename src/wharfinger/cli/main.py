@@ -9,7 +9,9 @@ Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -27,8 +29,11 @@ DEBUG = "WHARFINGER_DEBUG"
 
 COMMANDS = (
     "worker",
+    "agent",
     "dev",
     "demo",
+    "fleet",
+    "host",
     "config",
     "apply",
     "get",
@@ -78,9 +83,28 @@ def root(
 def _register() -> None:
     for name in COMMANDS:
         importlib.import_module(f"wharfinger.cli.{name}").register(app)
+    _flow(app)
 
 
-_register()
+def _flow(commands: typer.Typer) -> None:
+    """Let help be wrapped to the terminal's width: typer keeps the line breaks of a docstring."""
+    for command in commands.registered_commands:
+        command.help = flowing(command.help or (command.callback.__doc__ if command.callback else None) or "")
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            _flow(group.typer_instance)
+
+
+def flowing(text: str) -> str:
+    """A docstring with each paragraph on one line; lines that begin with `- ` stay on their own."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(re.sub(r"\s*\n(?!- )\s*", " ", paragraph) for paragraph in paragraphs)
+
+
+try:
+    _register()
+except KeyboardInterrupt:  # loading takes a moment: Ctrl-C then is no defect either
+    raise SystemExit(INTERRUPTED) from None
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

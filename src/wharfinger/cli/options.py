@@ -19,7 +19,7 @@ Another command uses them like this; nothing else is needed::
 
 `connected` replaces the parameter `connection` by the options below. Each is also an environment
 variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Defaults are those
-of `wharfinger.settings`.
+of `wharfinger.settings`. Neighbours: `cli.process_options` has what commands share that run schedulers.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import urlsplit
 
 import typer
 
-from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, check_cluster, check_tenant
+from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
-from wharfinger.settings import EtcdSettings, LeaseSettings, TemporalSettings
+from wharfinger.settings import EtcdSettings, TemporalSettings
 
 RUN = "Run"
 OBJECTS = "Objects"
@@ -51,110 +50,52 @@ CONNECTION_PANEL = "Connection"
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What the connection options said: where etcd and Temporal are, and whose objects are meant."""
+    """What the connection options said: where etcd and Temporal are."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = DEFAULT_CLUSTER
-    tenant: str = COMMON
 
 
-def _option(name: str, text: str, metavar: str | None = None, default_text: str | bool = True) -> Any:
+def variable(name: str) -> str:
+    """The environment variable of an option: `etcd-user` -> `WHARFINGER_ETCD_USER`."""
+    return "WHARFINGER_" + name.upper().replace("-", "_")
+
+
+def option(
+    name: str,
+    text: str,
+    metavar: str | None = None,
+    *,
+    shown: str | bool = True,
+    panel: str | None = None,
+    min: int | None = None,
+    max: int | None = None,
+) -> Any:
+    """`--<name>`, which its environment variable gives too; `shown` is what help says of the default, or whether."""
     return typer.Option(
         f"--{name}",
         envvar=variable(name),
         help=text,
         metavar=metavar,
-        show_default=default_text,
+        show_default=shown,
         show_envvar=False,
-        rich_help_panel=CONNECTION_PANEL,
+        rich_help_panel=panel,
+        min=min,
+        max=max,
     )
 
 
-def variable(option: str) -> str:
-    """The environment variable of an option: `etcd-user` -> `WHARFINGER_ETCD_USER`."""
-    return "WHARFINGER_" + option.upper().replace("-", "_")
+def _option(name: str, text: str, metavar: str, shown: str | bool = True) -> Any:
+    return option(name, text, metavar, shown=shown, panel=CONNECTION_PANEL)
 
-
-DEFAULT_LEASE_TTL = round(LeaseSettings().ttl)
-LeaseTtl = Annotated[
-    int,
-    typer.Option(
-        "--lease-ttl",
-        envvar=variable("lease-ttl"),
-        show_envvar=False,
-        min=2,  # etcd grants no less
-        max=60,
-        metavar="SECONDS",
-        help="How long after a worker's death its pods go to the others. Short ones are lost to a busy disk.",
-    ),
-]
-"""The option of commands that run workers."""
-
-
-class Eviction(StrEnum):
-    """How a pod leaves that is preempted."""
-
-    IMMEDIATE = "immediate"
-    GRACEFUL = "graceful"
-
-
-EvictionMode = Annotated[
-    Eviction,
-    typer.Option(
-        "--eviction",
-        envvar=variable("eviction"),
-        show_envvar=False,
-        help="Preempted pods are deleted at once (`immediate`: nobody runs them), or marked as terminating and deleted "
-        "by whoever runs them (`graceful`).",
-    ),
-]
-"""The option of commands that run workers."""
-
-
-class Cohorts(StrEnum):
-    """Whether many pods may share a workflow."""
-
-    AUTO = "auto"
-    OFF = "off"
-
-
-CohortsOption = Annotated[
-    Cohorts,
-    typer.Option(
-        "--cohorts",
-        envvar=variable("cohorts"),
-        show_envvar=False,
-        help="`auto`: place many pods in one workflow while the backlog is deep. `off`: every pod has its own attempt. "
-        "Gangs are placed as gangs in any case.",
-    ),
-]
-"""The option of commands that run workers."""
-
-DEFAULT_MAX_TXN_OPS = EtcdSettings().max_txn_ops
-MaxTxnOps = Annotated[
-    int,
-    typer.Option(
-        "--max-txn-ops",
-        envvar=variable("max-txn-ops"),
-        show_envvar=False,
-        min=16,
-        max=10_000,
-        metavar="N",
-        help="Operations that etcd takes in each list of a transaction: what its own --max-txn-ops says. A gang is "
-        "bound in one transaction, so this bounds its size.",
-    ),
-]
-"""The option of commands that bind."""
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
-        "--config",
-        envvar=variable("config"),
-        show_envvar=False,
-        metavar="FILE",
-        help="A KubeSchedulerConfiguration (YAML or JSON). Without: the defaults, `wharfinger config show --defaults`.",
+    option(
+        "config",
+        "A KubeSchedulerConfiguration (YAML or JSON). Without: the defaults, `wharfinger config show --defaults`.",
+        "FILE",
     ),
 ]
 """The option of commands that decide."""
@@ -195,10 +136,6 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
         None,
     ),
     "cluster": (Annotated[str, _option("cluster", "Name of the cluster.", "NAME")], DEFAULT_CLUSTER),
-    "tenant": (
-        Annotated[str, _option("tenant", "Whose pods a worker takes: a tenant's, or the common pool's.", "NAME")],
-        COMMON,
-    ),
 }
 """Parameter -> annotation and default."""
 
@@ -241,7 +178,6 @@ def connection_from(
     temporal: str | None = None,
     temporal_namespace: str | None = None,
     cluster: str = DEFAULT_CLUSTER,
-    tenant: str = COMMON,
 ) -> Connection:
     """Check and gather what the options said; raises `UsageError`."""
     for option, path in (
@@ -267,7 +203,6 @@ def connection_from(
         ),
         temporal=TemporalSettings(address=_address(temporal), namespace=temporal_namespace or None),
         cluster=check_cluster(cluster),
-        tenant=check_tenant(tenant),
     )
 
 

@@ -13,6 +13,7 @@ from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_of
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
+from wharfinger.cli.serving import unserved
 from wharfinger.cli.stored import every, record_of
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
@@ -59,8 +60,7 @@ def pending(
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    pods, records, held = connect.run(_found(connection, namespace))
-    groups = group(pods, records, held)
+    groups = connect.run(_groups(connection, namespace))
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
@@ -70,10 +70,8 @@ def pending(
         typer.echo("no pod waits for a node", err=True)
 
 
-async def _found(
-    connection: Connection, namespace: str
-) -> tuple[list[Pod], dict[PodKey, AttemptRecord], dict[PodKey, str]]:
-    """The pods, the records of those for which room is being made, and why those wait that their gangs hold back."""
+async def _groups(connection: Connection, namespace: str) -> list[Group]:
+    """By the pods, the records of those for which room is being made, what gangs hold back, and who serves."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
@@ -82,16 +80,22 @@ async def _found(
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
         pods = [entry.pod for entry in found if entry.pod is not None]
         held = await held_of(store, pods, namespace)
+        untried = [pod for pod in pods if pod.pending and _why(pod, held.get(pod.key, ""))[0] == NOT_TRIED]
+        nobody = await unserved(store, untried)
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return pods, records, held
+    return group(pods, records, held, nobody)
 
 
 def group(
-    pods: Iterable[Pod], records: Mapping[PodKey, AttemptRecord], held: Mapping[PodKey, str] = NOBODY
+    pods: Iterable[Pod],
+    records: Mapping[PodKey, AttemptRecord],
+    held: Mapping[PodKey, str] = NOBODY,
+    unserved: Mapping[PodKey, str] = NOBODY,
 ) -> list[Group]:
     """The pending ones of these pods by reason and message, the largest group first.
 
-    `held`: what members of gangs wait for, that are held back for the others.
+    `held`: what members of gangs wait for, that are held back for the others. `unserved`: why nobody takes pods that
+    nothing has tried.
     """
     groups: dict[tuple[str, str], Group] = {}
     pods = list(pods)
@@ -100,7 +104,8 @@ def group(
         if pod.pending:
             why = _why(pod, held.get(pod.key, ""))
             if why[0] == NOT_TRIED:
-                why = refused.get(gang_key(pod), why)
+                nobody = unserved.get(pod.key)
+                why = refused.get(gang_key(pod), (NOT_TRIED, nobody) if nobody else why)
             entry = groups.setdefault(why, Group(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:

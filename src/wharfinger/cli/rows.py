@@ -16,6 +16,8 @@ from wharfinger.model.quantities import format_bytes, format_cpu
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
 OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
+CLUSTER_HEADINGS = ("NAME", "AGE")
+"""Of kinds without a namespace."""
 PREEMPTED = "PreemptionByScheduler"
 """The reason of a victim's condition DisruptionTarget."""
 VICTIMS = 5
@@ -136,9 +138,10 @@ def node_status(node: Node) -> str:
     return f"{words},SchedulingDisabled" if node.unschedulable else words
 
 
-def other_row(stored: Stored, now: datetime) -> tuple[str, ...]:
-    """Cells under `OTHER_HEADINGS`, for kinds of which only the metadata is known."""
-    return (stored.namespace, stored.name, age(created(stored), now))
+def other_row(kind: Kind, stored: Stored, now: datetime) -> tuple[str, ...]:
+    """Cells under `OTHER_HEADINGS` or `CLUSTER_HEADINGS`, for kinds of which only the metadata is known."""
+    cells = (stored.name, age(created(stored), now))
+    return (stored.namespace, *cells) if kind.namespaced else cells
 
 
 def created(stored: Stored) -> str:
@@ -181,7 +184,9 @@ def columns(kind: Kind) -> Columns:
     """The table of a kind."""
     if kind is POD:
         return Columns(*POD_HEADINGS)
-    return Columns(*(NODE_HEADINGS if kind is NODE else OTHER_HEADINGS))
+    if kind is NODE:
+        return Columns(*NODE_HEADINGS)
+    return Columns(*(OTHER_HEADINGS if kind.namespaced else CLUSTER_HEADINGS))
 
 
 def table_rows(kind: Kind, found: Iterable[Stored], usage: Usage, now: datetime) -> list[tuple[str, ...]]:
@@ -190,4 +195,4 @@ def table_rows(kind: Kind, found: Iterable[Stored], usage: Usage, now: datetime)
         return [pod_row(entry, now) for entry in found]
     if kind is NODE:
         return [node_row(entry, usage, now) for entry in found]
-    return [other_row(entry, now) for entry in found]
+    return [other_row(kind, entry, now) for entry in found]

@@ -44,10 +44,10 @@ class Stored:
 
 def read(kind: Kind, kv: KeyValue) -> Stored:
     """Take a stored object apart."""
-    parts = kv.key.removeprefix(keys.stored_prefix(kind.plural)).split("/")
+    parts = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
     if len(parts) != (2 if kind.namespaced else 1) or not all(parts):
         shape = "<namespace>/<name>" if kind.namespaced else "<name>"
-        return Stored(kv, "", "/".join(parts), invalid=f"the key is not {keys.stored_prefix(kind.plural)}{shape}")
+        return Stored(kv, "", "/".join(parts), invalid=f"the key is not {keys.stored_prefix(kind.folder)}{shape}")
     namespace, name = ("", *parts)[-2:]
     revisions = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
     try:
@@ -62,7 +62,7 @@ def read(kind: Kind, kv: KeyValue) -> Stored:
 
 async def listing(store: Store, kind: Kind, namespace: str = "") -> AsyncIterator[tuple[int, list[Stored]]]:
     """All objects of a kind, page by page, each page with the listing's revision."""
-    async for page in store.list(keys.stored_prefix(kind.plural, namespace)):
+    async for page in store.list(keys.stored_prefix(kind.folder, namespace)):
         yield page.revision, [read(kind, kv) for kv in page.items]
 
 
@@ -77,7 +77,7 @@ async def every(store: Store, kind: Kind, namespace: str = "") -> tuple[int, lis
 
 async def one(store: Store, kind: Kind, namespace: str, name: str) -> Stored:
     """One object. Raises `NotFound` when there is none."""
-    found = await store.get(keys.stored(kind.plural, namespace if kind.namespaced else "", name))
+    found = await store.get(keys.stored(kind.folder, namespace if kind.namespaced else "", name))
     if found.kv is None:
         raise NotFound(f"there is no {kind.singular} {f'{namespace}/{name}' if kind.namespaced else name}")
     return read(kind, found.kv)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import typer
 
@@ -13,6 +14,12 @@ from wharfinger.observe.explanation import Explanation
 from wharfinger.observe.history import Attempt, Step
 
 _INDENT = "  "
+_NOTHING_TO_PLACE = {
+    "deleted": "The pod was gone",
+    "finished": "The pod had ended already",
+    "terminating": "The pod was about to end",
+    "not-ours": "The pod was for other schedulers",
+}
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
 _STEP_NAMES = {
     "record_refusal": "recorded",
@@ -44,7 +51,7 @@ def _headline(explanation: Explanation) -> Iterator[str]:
         record = explanation.record
         yield f"Waits since attempt {record.attempt} ({record.time}): {plain(record.message)}"
         if record.plugins:
-            yield f"An event that may help {plain(', '.join(record.plugins))} wakes it."
+            yield f"An event that may help {plain(' or '.join(record.plugins))} wakes it."
         if record.nominated_node:
             yield f"It {plain(preemption(record.nominated_node, record.victims))}."
     if explanation.held:
@@ -70,6 +77,8 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     computation = attempt.computation
     if attempt.message:
         yield _INDENT + plain(attempt.message)
+    elif (nothing := _nothing_to_place(attempt)) is not None:
+        yield f"{_INDENT}{plain(nothing)}."
     elif attempt.node:
         yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
         if attempt.passed_over:
@@ -77,13 +86,29 @@ def _decision(attempt: Attempt) -> Iterator[str]:
     if attempt.nominated_node:
         yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims, attempt.victim_count))}."
     if computation:
-        micros = computation.get("micros", 0)
+        took, worker = _seconds(computation.get("micros", 0) / 1e6), computation.get("worker") or "a worker"
         yield (
             f"{_INDENT}{_nodes(computation.get('nodes', 0))} at revision {computation.get('revision', 0)}, "
-            f"decided in {_seconds(micros / 1e6)} by {computation.get('worker') or 'a worker'}"
+            f"decided in {took} by {worker}{_configured(computation)}"
         )
     yield from _table(_refusals(attempt))
     yield from _table(_ranking(attempt))
+
+
+def _nothing_to_place(attempt: Attempt) -> str | None:
+    """Why nothing was decided; None when something was."""
+    if attempt.placement.get("kind") != "gone":
+        return None
+    reason = str(attempt.placement.get("reason", ""))
+    if reason == "bound":
+        return f"It was bound already, to {attempt.placement.get('node') or 'a node'}"
+    return _NOTHING_TO_PLACE.get(reason, reason or "There was nothing to place any more")
+
+
+def _configured(computation: Mapping[str, Any]) -> str:
+    """By which configuration: `profiles/<hash>` in etcd is its content."""
+    digest = str(computation.get("profile") or "")
+    return f", profile {plain(str(computation.get('profile_name') or ''))} ({plain(digest[:12])})" if digest else ""
 
 
 def _among(attempt: Attempt) -> str:

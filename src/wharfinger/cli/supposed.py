@@ -190,7 +190,7 @@ async def read_live(store: Store, found: Supposed) -> None:
         for kind in KINDS:
             if kind.name not in TELLING_KINDS:
                 continue
-            async for page in store.list(keys.stored_prefix(kind.plural), revision=found.revision or 0):
+            async for page in store.list(keys.stored_prefix(kind.folder), revision=found.revision or 0):
                 found.revision = page.revision
                 for kv in page.items:
                     count += 1
@@ -209,7 +209,7 @@ def _put_live(found: Supposed, kind: Kind, kv: KeyValue) -> bool:
     from wharfinger.manifests.metadata import check_key
     from wharfinger.registry import keys
 
-    *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.plural)).split("/")
+    *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
     if len(spaces) != kind.namespaced:
         return False
     try:

@@ -37,7 +37,7 @@ async def follow(connection: Connection, kind: Kind, namespace: str, name: str, 
 
 async def _follow(store: Store, view: _View) -> None:
     revision, found = await every(store, view.kind, view.namespace)
-    prefix = keys.stored_prefix(view.kind.plural, view.namespace)
+    prefix = keys.stored_prefix(view.kind.folder, view.namespace)
     if view.kind is NODE:  # rows of nodes show what pods use: both in one stream, in order
         prefix = keys.ROOT
         _, pods = await every(store, POD)
@@ -59,7 +59,7 @@ class _View:
         self._output = output
         self._columns: Columns = columns(kind)
         self._known: dict[str, Stored] = {}
-        self._prefix = keys.stored_prefix(kind.plural, namespace)
+        self._prefix = keys.stored_prefix(kind.folder, namespace)
 
     def show_all(self, found: Iterable[Stored]) -> None:
         """Print the whole list."""

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import (
+from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option
+from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_MAX_TXN_OPS,
-    RUN,
+    DEFAULT_OWN_NODE_MARGIN,
+    DEFAULT_TENANT_LABEL,
+    BindAddress,
     Cohorts,
     CohortsOption,
-    ConfigOption,
-    Connection,
     Eviction,
     EvictionMode,
+    HealthPort,
     LeaseTtl,
+    Level,
+    LogLevel,
     MaxTxnOps,
-    connected,
-    variable,
+    OwnNodeMargin,
+    TenantLabel,
 )
-from wharfinger.settings import BindSettings, DispatchSettings, LeaseSettings, WorkerSettings
+from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
+from wharfinger.errors import ServerError, UsageError
+from wharfinger.settings import BindSettings, DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+
+INSTANCE_PANEL = "Instance (set by an agent)"
+LOCKED = 4
+"""Exit code when another process is this instance."""
 
 
 class Dispatch(StrEnum):
@@ -33,15 +46,6 @@ class Dispatch(StrEnum):
 
     SHARDED = "sharded"
     NONE = "none"
-
-
-class Level(StrEnum):
-    """How much a worker says."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 def register(app: typer.Typer) -> None:
@@ -54,56 +58,66 @@ def worker(
     *,
     dispatch: Annotated[
         Dispatch,
-        typer.Option(
-            "--dispatch",
-            envvar=variable("dispatch"),
-            show_envvar=False,
-            help="`sharded`: start attempts for this worker's share of the pods. `none`: run only what others start.",
+        option(
+            "dispatch",
+            "`sharded`: start attempts for this worker's share of the pods. `none`: run only what others start.",
         ),
     ] = Dispatch.SHARDED,
-    health_port: Annotated[
-        int,
-        typer.Option(
-            "--health-port",
-            envvar=variable("health-port"),
-            show_envvar=False,
-            min=-1,
-            max=65535,
-            help="Port of /livez, /readyz and /metrics. 0: any free one, -1: none.",
-        ),
-    ] = _DEFAULTS.health_port,
-    bind_address: Annotated[
-        str,
-        typer.Option(
-            "--bind-address",
-            envvar=variable("bind-address"),
-            show_envvar=False,
-            metavar="ADDRESS",
-            help="Where the health endpoints listen.",
-        ),
-    ] = _DEFAULTS.bind_address,
+    tenant: Annotated[
+        str, option("tenant", "Whose pods it takes: a tenant's, or the common pool's (`common`).", "NAME")
+    ] = COMMON,
+    health_port: HealthPort = _DEFAULTS.health_port,
+    bind_address: BindAddress = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
-    own_node_margin: Annotated[
+    own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
+    log_level: LogLevel = Level.INFO,
+    instance: Annotated[
+        str,
+        typer.Option(
+            "--instance",
+            metavar="TENANT/SLOT/INCARNATION",
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="Which life of which slot this process is. It lives under that grant only: exit code 3 when there is "
+            "none.",
+        ),
+    ] = "",
+    instance_revision: Annotated[
         int,
         typer.Option(
-            "--own-node-margin",
-            envvar=variable("own-node-margin"),
-            show_envvar=False,
+            "--instance-revision",
+            metavar="N",
             min=0,
-            max=100,
-            metavar="POINTS",
-            help="How much worse than the best a node of this worker's own may score to go first, so that several "
-            "workers seldom contend. 0: the best node always.",
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="The fleet's revision that it was made from.",
         ),
-    ] = _DEFAULTS.binding.own_node_margin,
-    log_level: Annotated[
-        Level,
-        typer.Option("--log-level", envvar=variable("log-level"), show_envvar=False, help="How much is said."),
-    ] = Level.INFO,
+    ] = 0,
+    instance_lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--instance-lock",
+            metavar="FILE",
+            rich_help_panel=INSTANCE_PANEL,
+            help="Locked for life: exit code 4 when another process has it.",
+        ),
+    ] = None,
+    end_with: Annotated[
+        int,
+        typer.Option(
+            "--end-with",
+            metavar="PID",
+            min=0,
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="End at once when that process has ended.",
+        ),
+    ] = 0,
     connection: Connection,
 ) -> None:
     """Place pods: run one scheduler process until it is told to stop.
@@ -112,6 +126,14 @@ def worker(
     finishes what is being done, the second ends the process at once. A configuration that is wrong
     is told line by line, with exit code 2.
     """
+    granted, grant = _granted(instance, instance_revision, instance_lock)
+    tenant = granted or check_tenant(tenant)
+    if instance_lock is not None:  # before anything else: whoever looks must find this process alive
+        _lock(instance_lock)
+    if end_with:
+        from wharfinger.runtime.ending_with import end_with as watch
+
+        watch(end_with)
     import uvloop
 
     from wharfinger.observe.logs import quiet_sdk, write_lines
@@ -123,11 +145,13 @@ def worker(
         etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
         temporal=connection.temporal,
         cluster=connection.cluster,
-        tenant=connection.tenant,
+        tenant=tenant,
         dispatch=dispatch.value,
         config=config,
         bind_address=bind_address,
         health_port=health_port,
+        grant=grant,
+        tenant_label=check_tenant_label(tenant_label),
         lease=LeaseSettings(ttl=lease_ttl),
         binding=BindSettings(own_node_margin=own_node_margin),
         eviction=eviction.value,
@@ -136,3 +160,27 @@ def worker(
     code = uvloop.run(run_worker(settings))
     if code:
         raise typer.Exit(code)
+
+
+def _granted(instance: str, revision: int, lock: Path | None) -> tuple[str, GrantSettings | None]:
+    """The tenant and the grant that `--instance` names; empty and None without it. Raises `UsageError`."""
+    if not instance:
+        if revision or lock is not None:
+            raise UsageError("--instance-revision and --instance-lock need --instance")
+        return "", None
+    tenant, *numbers = instance.split("/")
+    if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise UsageError(f"--instance: {instance!r} is no TENANT/SLOT/INCARNATION, such as common/0/1")
+    slot, incarnation = map(int, numbers)
+    return check_tenant(tenant), GrantSettings(slot, incarnation, revision, lock)
+
+
+def _lock(path: Path) -> None:
+    """Lock the file until this process has ended."""
+    from wharfinger.runtime.locks import hold
+
+    try:
+        hold(path)
+    except ServerError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(LOCKED) from None

@@ -6,13 +6,14 @@ What is written is `manifests.merge`'s affair, where it lies `registry.keys`'.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.files import Manifest
-from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable, WharfingerError
+from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, Unavailable, WharfingerError
 from wharfinger.manifests import decode, documents, merge
-from wharfinger.manifests.kinds import NODE, POD, Reference
+from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
 
@@ -45,20 +46,40 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
     """
     if manifest.about is None or manifest.obj is None:
         return Applied(manifest.source, REFUSED, manifest.problem)
+    if manifest.about.kind is FLEET:
+        return await _write_fleet(store, manifest.about, manifest.obj)
     draft = _Draft(manifest.about, dict(manifest.obj), uid, now)
+    key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
     try:
-        return Applied(str(manifest.about), await _commit(store, draft))
+        await commit(store, key, draft.over, str(manifest.about))
+        return Applied(str(manifest.about), draft.result)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(manifest.about), REFUSED, str(error))
 
 
-async def _commit(store: Store, draft: _Draft) -> str:
-    key = keys.stored(draft.about.kind.plural, draft.about.namespace, draft.about.name)
+async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
+    from wharfinger.cli import fleet_changes
+    from wharfinger.cli.fleet_templates import known_plugins
+
+    by, catalog = fleet_changes.author(), known_plugins()
+    try:
+        changed = await fleet_changes.apply(store, about.name, manifest, by, catalog=catalog)
+    except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
+        return Applied(str(about), REFUSED, str(error))
+    return Applied(str(about), changed.result)
+
+
+async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
+    """Write what `over` makes of whatever is stored, again and again until nobody else was faster.
+
+    Answers the mod revision of what is stored then: the present one's when `over` says None, 0 when there is none.
+    Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
+    """
     stored = (await store.get(key)).kv
     for _ in range(TRIES):
-        value = draft.over(stored)
+        value = over(stored)
         if value is None:
-            return draft.result
+            return stored.mod_revision if stored is not None else 0
         compare = Compare(key, "mod", stored.mod_revision if stored is not None else 0)
         try:
             answer = await store.txn([compare], [Put(key, value)], [Get(key)])
@@ -68,9 +89,9 @@ async def _commit(store: Store, draft: _Draft) -> str:
             stored = (await store.get(key)).kv  # only reading tells; what is there already is not written again
             continue
         if answer.succeeded:
-            return draft.result
+            return answer.revision
         stored = answer.reads[0]
-    raise WharfingerError(f"{draft.about} is changed by others all the time; gave up after {TRIES} tries")
+    raise WharfingerError(f"{title} is changed by others all the time; gave up after {TRIES} tries")
 
 
 @dataclass(slots=True)
@@ -85,19 +106,20 @@ class _Draft:
 
     def over(self, stored: KeyValue | None) -> bytes | None:
         """The value to store, or None when what is stored says it already. Raises `InvalidObject`."""
-        before = _readable(stored.value) if stored is not None else None
+        before = readable(stored.value) if stored is not None else None
         if before is None:  # nothing there, or bytes that are no object: nothing to keep
             obj = merge.created(self.manifest, self.about, uid=self.uid, now=self.now)
         else:
             obj = merge.updated(before, self.manifest, self.about)
-            if _same(obj, before):
+            if same(obj, before):
                 return None
         _check(obj, self.about)
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 
 
-def _readable(value: bytes) -> dict[str, Any] | None:
+def readable(value: bytes) -> dict[str, Any] | None:
+    """The object that is stored; None for bytes that are none."""
     try:
         obj = documents.parse(value)
     except InvalidObject:
@@ -107,7 +129,7 @@ def _readable(value: bytes) -> dict[str, Any] | None:
     return obj if readable else None
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Equal as JSON: the order of keys means nothing, but `1` is not `true`."""
     return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 

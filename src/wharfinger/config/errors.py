@@ -13,6 +13,10 @@ from wharfinger.errors import InvalidConfiguration
 Problem = tuple[str, str]
 """Path of the field, and what is wrong with it."""
 
+MOST_PROBLEMS = 100
+LONGEST_LINE = 1000
+"""Characters of one problem."""
+
 
 def problems_of(error: ValidationError, prefix: str = "") -> list[Problem]:
     """Pydantic's findings, with paths as people write them."""
@@ -39,10 +43,24 @@ def _reason(entry: ErrorDetails) -> str:
 
 
 def refuse(problems: Iterable[Problem]) -> InvalidConfiguration:
-    """The error that names all problems, each once."""
-    return InvalidConfiguration(
-        dict.fromkeys(" ".join(f"{path}: {reason}".removeprefix(": ").split()) for path, reason in problems)
-    )
+    """The error that names all problems, each once, as text that can be written anywhere.
+
+    Of more than `MOST_PROBLEMS` the rest is only counted.
+    """
+    lines = list(dict.fromkeys(_line(path, reason) for path, reason in problems))
+    more = len(lines) - MOST_PROBLEMS
+    return InvalidConfiguration([*lines[:MOST_PROBLEMS], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _line(path: str, reason: str) -> str:
+    line = " ".join(f"{path}: {reason}".removeprefix(": ").split())
+    # Names of unknown fields are anybody's: half of a surrogate pair cannot be stored, a megabyte not be read.
+    return line.encode(errors="backslashreplace").decode()[:LONGEST_LINE]
+
+
+def within(path: str, part: str) -> bool:
+    """Whether a path is that part, or inside it."""
+    return path == part or path.startswith((f"{part}.", f"{part}["))
 
 
 def _path(location: tuple[int | str, ...], prefix: str) -> str:

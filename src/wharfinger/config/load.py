@@ -39,7 +39,7 @@ def read(written: Mapping[str, Any], catalog: Catalog) -> tuple[Configuration, l
     With problems, the configuration holds what could be understood nevertheless, so that a caller can look for more.
     What depends on how plugins are made is left to `config.expansion`.
     """
-    settings, problems = understood(written)
+    settings, problems = understood(written, SchedulerConfiguration)
     malformed = tuple(path for path, _ in problems)
     # A name that could not be read is not missing.
     problems += [(path, why) for path, why in _ambiguous_names(settings.profiles) if not path.startswith(malformed)]

@@ -7,21 +7,30 @@ malformed is reported, taken out, and the rest validated again, until it is well
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from wharfinger.config.errors import Problem, problems_of
-from wharfinger.config.file_fields import SchedulerConfiguration
+from wharfinger.config.errors import Problem, problems_of, refuse
+
+DEPTH_LIMIT = 100
+"""Levels of what is read, as of YAML: stored JSON may have more than the stack."""
+
+M = TypeVar("M", bound=BaseModel)
 
 
-def understood(written: Mapping[str, Any]) -> tuple[SchedulerConfiguration, list[Problem]]:
-    """What is well-formed of a configuration, and what is not."""
-    rest: dict[str, Any] = _plain(written)
+def understood(written: Mapping[str, Any], model: type[M]) -> tuple[M, list[Problem]]:
+    """What is well-formed of a configuration, and what is not. Every field of the model has a default.
+
+    Raises InvalidConfiguration for what is no mapping, or nested too deeply: nothing can be told of it.
+    """
+    rest = _plain(written, DEPTH_LIMIT)
+    if not isinstance(rest, dict):
+        raise refuse([("", "is not a mapping")])
     problems: list[Problem] | None = None
     while True:
         try:
-            return SchedulerConfiguration.model_validate(rest, by_alias=True, by_name=False), problems or []
+            return model.model_validate(rest, by_alias=True, by_name=False), problems or []
         except ValidationError as error:
             if problems is None:
                 problems = problems_of(error)
@@ -29,12 +38,14 @@ def understood(written: Mapping[str, Any]) -> tuple[SchedulerConfiguration, list
                 _drop(rest, entry["loc"])
 
 
-def _plain(value: Any) -> Any:
-    """A copy made of dictionaries and lists."""
+def _plain(value: Any, levels: int) -> Any:
+    """A copy made of dictionaries and lists, of so many levels at most."""
+    if not levels:
+        raise refuse([("", f"is nested deeper than {DEPTH_LIMIT} levels")])
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _plain(inner, levels - 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [_plain(inner, levels - 1) for inner in value]
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.scheduling import FailureType, Wake
+from wharfinger.contracts.attempts import FailureType, Wake
 
 
 def has_chain_policy(policy: RetryPolicy | None) -> bool:

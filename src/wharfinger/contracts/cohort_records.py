@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wharfinger.contracts.cohorts import BoundMany, PlacedMany, Reasons, RecordedMany, Seat, TurnedAway, Unbound
+from wharfinger.contracts.cohort_scheduling import (
+    BoundMany,
+    PlacedMany,
+    Reasons,
+    RecordedMany,
+    Seat,
+    TurnedAway,
+    Unbound,
+)
 from wharfinger.contracts.eviction import EvictInput
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
+from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.contract import Contract
-from wharfinger.contracts.scheduling import FailureType
 
 T = TypeVar("T", bound=Contract)
 PROBLEM_LIMIT = 1024

@@ -12,13 +12,16 @@ from wharfinger.model import names
 from wharfinger.model.names import is_dns_label
 
 DEFAULT_CLUSTER = "wharfinger"
-COMMON = "common"
-RESERVED_TENANTS = frozenset({COMMON, "control", "host", "default"})
+COMMON = names.COMMON
+RESERVED_TENANTS = names.RESERVED_TENANTS
 TENANT_LABEL = "wharfinger.dev/tenant"
+"""Unless it is set otherwise."""
 ATTEMPT_ANNOTATION = names.ATTEMPT_ANNOTATION
 
 SCHEDULE_ATTEMPT = "ScheduleAttempt"
 SCHEDULE_COHORT = "ScheduleCohort"
+FLEET = "Fleet"
+ROLLING_UPDATE = "RollingUpdate"
 
 AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
@@ -49,6 +52,13 @@ def check_tenant(name: str) -> str:
     return name
 
 
+def check_tenant_label(key: str) -> str:
+    """The key of the label that names a pod's tenant, when it can be one; raises `UsageError`."""
+    if not names.is_qualified_name(key):
+        raise UsageError(f"tenant label {key!r} is no key of a label, such as {TENANT_LABEL}")
+    return key
+
+
 def task_queue(cluster: str, tenant: str = COMMON) -> str:
     """Where attempts of a tenant's pods (or of the common pool's) are worked on."""
     return f"{cluster}/{tenant}"
@@ -65,6 +75,26 @@ def pod_workflow_id(cluster: str, namespace: str, name: str, uid: str) -> str:
 def cohort_workflow_id(cluster: str, name: str) -> str:
     """The id of a cohort: `<cluster>/cohort/<id>`."""
     return f"{cluster}/cohort/{name}"
+
+
+def control_queue(cluster: str) -> str:
+    """Where fleets and rollouts are worked on, by agents."""
+    return f"{cluster}/control"
+
+
+def host_queue(cluster: str, host: str) -> str:
+    """Where one host's agent is asked to start and to end instances."""
+    return f"{cluster}/host/{host}"
+
+
+def fleet_workflow_id(cluster: str, tenant: str) -> str:
+    """The one id of a fleet: `<cluster>/fleet/<tenant or common>`."""
+    return f"{cluster}/fleet/{tenant}"
+
+
+def rollout_workflow_id(cluster: str, tenant: str, generation: int) -> str:
+    """The id of a rollout: `<cluster>/rollout/<tenant or common>/<generation>`."""
+    return f"{cluster}/rollout/{tenant}/{generation}"
 
 
 def is_cohort(cluster: str, workflow_id: str) -> bool:

@@ -61,6 +61,8 @@ class InstanceRecord(Record):
     """Of the fleet's template; empty for workers started by hand."""
     dispatches: bool = True
     """Whether it takes part in sharing pods out; False for workers that run only what others start."""
+    waiting_for: str = ""
+    """What `/readyz` misses while it is not ready: one line."""
 
 
 class InstallationRecord(Record):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.eviction import EvictInput
-from wharfinger.contracts.scheduling import AttemptInput, Placed, Recorded, RefusalInput, Refused, Rejected
+from wharfinger.contracts.scheduling import Placed, Recorded, RefusalInput, Refused, Rejected
 
 
 def rejection(placed: Placed, rejected: Rejected) -> Refused:

@@ -1,169 +1,26 @@
-"""The contract of one scheduling attempt: what `ScheduleAttempt` asks and what it is told.
+"""The contract of an attempt's activities: what `ScheduleAttempt` asks, and what it is told.
 
 The abstract class is what the workflow calls; `wharfinger.activities` implements it under the same
-names. Outcomes are values: only trouble is an exception (an `ApplicationError` with one of the types
-below, which the workflow's retry policy retries).
+names. Outcomes are values: only trouble is an exception (an `ApplicationError` of a `FailureType`,
+which the workflow's retry policy retries). Neighbours: `contracts.attempts` has the workflow's own
+input, signals and result; `contracts.computation` what a decision says of how it was made.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 
-
-class FailureType(StrEnum):
-    """Types of the errors that fail an attempt; the chain's retry policy retries all but the last two."""
-
-    UNSCHEDULABLE = "Unschedulable"
-    """No node now: the pod waited, or was woken."""
-    CONTENDED = "Contended"
-    """Somebody else took the room first."""
-    BEHIND = "Behind"
-    """This worker's cache has not seen the pod's revision in time."""
-    UNAVAILABLE = "Unavailable"
-    """etcd did not answer; activities that write are retried by Temporal, a decision by the chain."""
-    SCHEDULER_ERROR = "SchedulerError"
-    """A plugin raised, or something else that should not happen."""
-    WRONG_ID = "WrongWorkflowId"
-    """The run was started under an id that is not the pod's own; never retried."""
-    INVALID_INPUT = "InvalidInput"
-    """The input names no pod; never retried."""
-
-
-# --- the workflow ---------------------------------------------------------------------------------
-
-
-class AttemptTimings(Contract):
-    """Durations of an attempt in seconds, a millisecond at least; left out = these defaults."""
-
-    park: float = Field(3600.0, ge=0.001, le=86_400 * 7)
-    """How long a refused run waits for a wake signal before it tries by itself."""
-    park_jitter: float = Field(0.1, ge=0, le=1)
-    """Share of `park` by which it is randomly lengthened or shortened, so a herd spreads out."""
-    place_timeout: float = Field(2.0, ge=0.001, le=60)
-    """Start-to-close of `place`."""
-    bind_timeout: float = Field(3.0, ge=0.001, le=60)
-    """Start-to-close of `bind`, `record_refusal` and `evict`."""
-    backoff_initial: float = Field(1.0, ge=0.001, le=86_400)
-    """Of the workflow's retry policy, when the run has to bring its own."""
-    backoff_maximum: float = Field(10.0, ge=0.001, le=86_400)
-    """Never less than `backoff_initial`, whatever is asked for: Temporal refuses such a policy."""
-
-
-class AttemptInput(Contract):
-    """Which pod to place. A person or another program fills in namespace and name only."""
-
-    namespace: str = Field(min_length=1, max_length=63)
-    name: str = Field(min_length=1, max_length=253)
-    uid: str = ""
-    """Of the life of the pod that is meant; empty = whichever there is (the id must be its own)."""
-    revision: int = 0
-    """A revision of etcd, the pod's or a later event's, that the placing worker must have seen; 0 = read it."""
-    woken_by: str = ""
-    """For the explanation: why the dispatcher started this chain (`seen`, `take-over`, `sweep`, ...)."""
-    timings: AttemptTimings = AttemptTimings()
-
-
-class AttemptResult(Contract):
-    """How a chain ended."""
-
-    outcome: Literal["bound", "gone"]
-    node: str | None = None
-    attempt: int
-
-
-class Wake(Contract):
-    """The signal `wake`: an event that lets the pod fit now. Empty = try again whatever."""
-
-    revision: int = 0
-    event: str = ""
-    object: str = ""
-    plugin: str = ""
-
-
 # --- place ----------------------------------------------------------------------------------------
-
-
-class Assumed(Contract):
-    """A pod counted on a node by this worker before etcd said so."""
-
-    pod: str
-    create_revision: int
-    node: str
-
-
-class Nominated(Contract):
-    """A pending pod that preemption made room for on a node."""
-
-    pod: str
-    create_revision: int
-    node: str
-
-
-class NodeScore(Contract):
-    """One node's total and the weighted normalised score of each plugin."""
-
-    node: str
-    total: int
-    plugins: dict[str, int] = Field(default_factory=dict)
-
-
-class PluginRefusal(Contract):
-    """How many nodes one plugin refused first, by reason."""
-
-    plugin: str
-    reasons: dict[str, int]
-
-
-class OwnNodes(Contract):
-    """The deciding worker preferred nodes of its own, those that rendezvous hashing over the members gives it."""
-
-    me: str
-    """`<tenant>/<slot>`."""
-    members: tuple[str, ...] = ()
-    """Who shared the nodes; empty = too many to be told."""
-    margin: int
-    """Points of the total by which its own nodes might be worse than the best."""
-
-
-class Computation(Contract):
-    """What is needed to compute the same decision again."""
-
-    revision: int
-    """Of the snapshot."""
-    profile: str = ""
-    """SHA-256 of the completed configuration, see the key `profiles/<sha256>`."""
-    profile_name: str = "default-scheduler"
-    assumed: tuple[Assumed, ...] = ()
-    nominated: tuple[Nominated, ...] = ()
-    """Nominations that the decision reckoned with."""
-    start: int = 0
-    """Where a sampling profile began to look; always 0 for one that looks at every node."""
-    own_nodes: OwnNodes | None = None
-    """Which nodes went before slightly better ones; None = the best node was chosen."""
-    gang: str = ""
-    """`<namespace>/<name>` of the gang that was decided as a whole; empty for a decision for the pod alone."""
-    domain: str = ""
-    """`<key>=<value>` of the label that the node had to have for the gang's sake; empty for any node."""
-    approximate: bool = False
-    """The overlay (assumed and nominated pods) was too large to keep."""
-    nodes: int = 0
-    """In the snapshot."""
-    feasible: int = 0
-    """How many passed every filter."""
-    worker: str = ""
-    """Who decided, for people."""
-    micros: int = 0
-    """Time the decision took."""
 
 
 class PlaceInput(Contract):
@@ -183,13 +40,6 @@ class PermitWait(Contract):
     plugin: str
     seconds: float
     """How long at most; then the pod counts as refused by the plugin."""
-
-
-class Permission(Contract):
-    """The signal `permit`: whether a pod that a Permit plugin holds may be bound."""
-
-    allowed: bool = True
-    reason: str = ""
 
 
 class Placed(Contract):
@@ -397,13 +247,3 @@ COMMIT_RETRY = RetryPolicy(
     maximum_interval=timedelta(seconds=5),
 )
 """Binding, recording and evicting are tried until etcd answers."""
-
-
-def chain_retry(timings: AttemptTimings) -> RetryPolicy:
-    """The workflow's retry policy: a new run is a new attempt, 1 s doubling up to 10 s by default."""
-    return RetryPolicy(
-        initial_interval=timedelta(seconds=timings.backoff_initial),
-        backoff_coefficient=2.0,
-        maximum_interval=timedelta(seconds=max(timings.backoff_initial, timings.backoff_maximum)),
-        non_retryable_error_types=[FailureType.WRONG_ID.value, FailureType.INVALID_INPUT.value],
-    )

@@ -15,6 +15,7 @@ from temporalio.common import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.client import TASK_TIMEOUT, TENANT_KEY, start_attempt
+from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.names import (
     COMMON,
@@ -24,7 +25,6 @@ from wharfinger.contracts.names import (
     pod_workflow_id,
     task_queue,
 )
-from wharfinger.contracts.scheduling import AttemptTimings, Wake, chain_retry
 from wharfinger.model.pod import Pod
 
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -47,6 +47,10 @@ class TemporalAttempts:
         own = [] if tenant == COMMON else [SearchAttributePair(TENANT_KEY, tenant)]
         self._attributes = TypedSearchAttributes(own)
         """Of cohorts: they name their pods nowhere but in their input."""
+
+    def back_off(self, timings: AttemptTimings | None) -> None:
+        """Start chains with these from now on; see `timings` at the beginning."""
+        self._timings = timings
 
     def workflow_id(self, pod: Pod) -> str:
         """The id of a pod's chain."""

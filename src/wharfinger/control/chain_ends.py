@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.signals import Signaller
 

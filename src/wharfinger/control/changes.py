@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
@@ -49,6 +50,26 @@ class InstanceChange(NamedTuple):
     new: InstanceRecord | None
 
 
+class Granted(NamedTuple):
+    """The grant under which this worker lives, as etcd shows it."""
+
+    record: GrantRecord | None
+    """None = it cannot be read."""
+    create_revision: int
+    mod_revision: int
+
+
+class ConfigChange(NamedTuple):
+    """A value of the dynamic configuration after the change."""
+
+    kind: str
+    target: str
+    value: bytes | None
+    """As stored; None = gone."""
+    revision: int
+    """At which it was written: setting it again, even to the same, is a change."""
+
+
 @dataclass(slots=True)
 class Changes:
     """Everything that changed at one revision."""
@@ -60,8 +81,11 @@ class Changes:
     nodes: list[NodeChange] = field(default_factory=list)
     records: list[RecordChange] = field(default_factory=list)
     instances: list[InstanceChange] = field(default_factory=list)
+    config: list[ConfigChange] = field(default_factory=list)
     tenants: bool = False
     """Whether the set of tenants changed."""
+    grant: bool = False
+    """Whether this worker's own grant changed; what it is now, the view says."""
     surroundings: Surroundings = NOTHING_AROUND
     """Namespaces, pod collections and budgets after the changes."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from temporalio.service import RPCError
 
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.chain_ends import ChainEnds
 from wharfinger.control.changes import Changes

@@ -44,12 +44,16 @@ class Forming:
     """When a cohort is formed, of how many, and when pods are started one by one."""
 
     def __init__(self, settings: DispatchSettings) -> None:
+        self._formed_at = 0.0
+        self.configure(settings)
+
+    def configure(self, settings: DispatchSettings) -> None:
+        """Go by these from now on."""
         self._on = settings.cohorts
         self._from = settings.cohort_from
         self._most = min(settings.cohort_most, MOST_PODS)
         self._at_a_time = settings.cohorts_in_flight
         self._chains = settings.parked_chains
-        self._formed_at = 0.0
 
     def size(self, load: Load, now: float) -> int:
         """How many pods to put into a cohort now, at most; 0 for none."""
@@ -72,7 +76,9 @@ class Forming:
         return not self._on or (not load.cohorts and load.ready < self._from and load.chains < self._chains)
 
     def _deep(self, load: Load) -> bool:
-        if not self._on or not load.ready:
+        if not self._on:
+            return load.together > 0  # woken when cohorts were on: nothing else places them
+        if not load.ready:
             return False
         if load.ready >= self._from or load.together:
             return True

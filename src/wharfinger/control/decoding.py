@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from wharfinger.config.dynamic import is_target
+from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
@@ -42,9 +44,11 @@ _PARTS = {
     keys.ATTEMPTS: 2,
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
+    keys.GRANTS: 3,
+    keys.CONFIG: 0,
     **{prefix: 1 if prefix == keys.NAMESPACES else 2 for prefix in SURROUNDING_KINDS},
 }
-"""Kinds that are followed, by prefix, and how many names follow it in a key."""
+"""Kinds that are followed, by prefix, and how many names follow it in a key; 0 = it depends."""
 
 INCARNATION_DIGITS = 18
 """A number of more digits is nobody's incarnation (and beyond some thousands, Python refuses to read it)."""
@@ -56,7 +60,7 @@ class Observed(NamedTuple):
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Surrounding | Refusal | InstanceRecord | None = None
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None = None
     """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
     objects that mean nothing to any decision.
 
@@ -67,15 +71,18 @@ class Observed(NamedTuple):
     """Why it cannot be read; empty when it can, or is deleted."""
 
 
-def observe(event: Event) -> Observed | None:
-    """What an event says; None when its key is of no kind we follow."""
+def observe(event: Event, own_grant: str = "") -> Observed | None:
+    """What an event says; None when its key is of no kind we follow. `own_grant`: the only grant that is followed."""
     kv = event.kv
     parsed = keys.parse(kv.key)
     if parsed is None or parsed.prefix not in _PARTS:
         return None
     prefix, parts = parsed.prefix, parsed.parts
-    if len(parts) != _PARTS[prefix] or not all(parts):
-        reason = f"its key is not {prefix}{'/'.join(['<name>'] * _PARTS[prefix])}"
+    if prefix == keys.GRANTS and kv.key != own_grant:
+        return None
+    if not _fits(prefix, parts):
+        names = "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
+        reason = f"its key is not {prefix}{names}"
         return Observed(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
     if event.deleted:
         return Observed(kv, prefix, parts, deleted=True)
@@ -90,7 +97,13 @@ def observe(event: Event) -> Observed | None:
 
 def well_formed(observed: Observed) -> bool:
     """Whether the key names an object at all, readable or not."""
-    return len(observed.parts) == _PARTS[observed.prefix] and all(observed.parts)
+    return _fits(observed.prefix, observed.parts)
+
+
+def _fits(prefix: str, parts: tuple[str, ...]) -> bool:
+    if prefix == keys.CONFIG:
+        return bool(parts[0]) and is_target("/".join(parts[1:]))
+    return len(parts) == _PARTS[prefix] and all(parts)
 
 
 def incarnation_number(text: str) -> int | None:
@@ -100,7 +113,7 @@ def incarnation_number(text: str) -> int | None:
 
 def _decode(
     kv: KeyValue, prefix: str, parts: tuple[str, ...]
-) -> Pod | Node | Surrounding | Refusal | InstanceRecord | None:
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
@@ -121,6 +134,8 @@ def _decode(
             return _refusal(kv)
         case keys.INSTANCES:
             return _instance(kv, parts[2])
+        case keys.GRANTS:
+            return decode_grant(kv)
         case _:
             return None
 
@@ -167,6 +182,14 @@ def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
         raise InvalidObject("no lease holds it: pods would be shared out to a worker that need not live")
     try:
         return InstanceRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+
+
+def decode_grant(kv: KeyValue) -> GrantRecord:
+    """A stored grant; raises `InvalidObject`."""
+    try:
+        return GrantRecord.model_validate_json(kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
 

@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable
 
 from wharfinger.control.cohorts import Budget, Cohort, CohortNames, Forming, Load
+from wharfinger.control.pace import Pace
 from wharfinger.control.signals import Attempts
 from wharfinger.control.starts import Starts
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -62,11 +63,14 @@ class Dispatcher:
         self._names = CohortNames(chance)
         self._kicked = asyncio.Event()
         self._serving = False
+        self._pace = Pace(settings.in_flight, clock)
+        metrics.in_flight_limit.set_function(lambda: self._pace.most)
         self._starts = Starts(
             queue,
             attempts,
             metrics,
             at_a_time=settings.concurrent_starts,
+            pace=self._pace,
             clock=clock,
             tenant_label=tenant_label,
             chance=chance,
@@ -81,6 +85,12 @@ class Dispatcher:
     def serve(self, serving: bool) -> None:
         """Start pods from now on, or none (while this worker is withdrawn)."""
         self._serving = serving
+        self.kick()
+
+    def configure(self, settings: DispatchSettings) -> None:
+        """Go by these from now on, but for `concurrent_starts`; what was started stays started."""
+        self._settings = settings
+        self._forming.configure(settings)
         self.kick()
 
     @property
@@ -131,14 +141,16 @@ class Dispatcher:
             entry = self._queue.pop(either=self._forming.one_by_one(self._load(), self._clock()))
             if entry is None:
                 break
+            self._pace.asked()
             self._starts.attempt(entry)
 
     def _start_chains(self) -> None:
         chainless = self._queue.waiting.chainless
-        while self._starts.room and chainless.unconfirmed < CHAINS:
+        while self._starts.room and chainless.unconfirmed < CHAINS and self._pace.allows(self._queue.under_way):
             entry = self._queue.due_chain(urgent_only=not self._forming.may_park(self._load()))
             if entry is None:
                 break
+            self._pace.asked()
             self._starts.chain(entry)
 
     def _load(self) -> Load:
@@ -156,6 +168,7 @@ class Dispatcher:
             self._starts.room
             and alone < self._settings.in_flight
             and alone + self._completing() < self._settings.in_flight + self._settings.completing
+            and self._pace.allows(self._queue.under_way)
         )
 
     async def _next_kick(self) -> None:

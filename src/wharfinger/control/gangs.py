@@ -53,6 +53,10 @@ class Gangs:
         self._known.clear()
         return [key for gang in self._cache.gangs for key in self._pending(gang)]
 
+    def forget(self) -> None:
+        """Other gates are in force: every gang may stand otherwise."""
+        self._known.clear()
+
     def _touched(self, changes: Changes) -> Iterator[GangKey]:
         for change in changes.pods:
             for pod in (change.old, change.new):

@@ -99,7 +99,7 @@ class Informer:
                     )
                 if self._view.unchanged(kv):
                     continue
-                _append(listed, Event(kv))
+                self._append(listed, Event(kv))
                 began = await self._breathe(began)
             found += listed if self._first is None else self._take_early(listed, self._first)
             await asyncio.sleep(0)
@@ -110,7 +110,7 @@ class Informer:
             )
         found.sort(key=_appearance)
         for event in self._view.vanished(seen, revision):
-            _append(found, event)
+            self._append(found, event)
         changes = self._first or Changes(revision, listed=True)
         changes.revision = revision
         self._metrics.relists.labels(cause).inc()
@@ -158,10 +158,18 @@ class Informer:
 
     def _take(self, batch: WatchBatch) -> None:
         if batch.events:
-            self._apply(filter(None, map(observe, batch.events)), Changes(batch.revision))
+            self._apply(filter(None, map(self._observe, batch.events)), Changes(batch.revision))
         else:
             self._progress.advance(batch.revision)
             self._metrics.watch_revision.set(self._progress.revision)
+
+    def _observe(self, event: Event) -> Observed | None:
+        return observe(event, self._view.own_grant)
+
+    def _append(self, found: list[Observed], event: Event) -> None:
+        observed = self._observe(event)
+        if observed is not None:
+            found.append(observed)
 
     def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
         for observed in observations:
@@ -189,9 +197,3 @@ def _age(change: PodChange) -> int:
     """Pods that were waiting already are queued in the order in which they came."""
     pod = change.new or change.old
     return pod.create_revision if pod is not None else 0
-
-
-def _append(found: list[Observed], event: Event) -> None:
-    observed = observe(event)
-    if observed is not None:
-        found.append(observed)

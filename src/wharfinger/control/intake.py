@@ -97,6 +97,12 @@ class Intake:
                 self._ending.close(key, refusal, remove_record=True)
         self._kick()
 
+    def reconfigured(self) -> None:
+        """Other gates are in force: whoever they hold back, or held back, is queued anew."""
+        self._gangs.forget()
+        self._reconsider(list(self._pool))
+        self._kick()
+
     def _reconsider(self, keys: list[PodKey]) -> None:
         for key in keys:
             self._consider(key, "take-over")

@@ -23,6 +23,8 @@ _KINDS = {
     keys.ATTEMPTS: "attempt",
     keys.INSTANCES: "instance",
     keys.TENANTS: "tenant",
+    keys.GRANTS: "grant",
+    keys.CONFIG: "config",
 }
 
 SHOWN = 512

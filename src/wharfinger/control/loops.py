@@ -9,44 +9,47 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import os
 import random
-import socket
 from collections.abc import Callable, Mapping
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.names import TENANT_LABEL
 from wharfinger.control.chain_ends import ChainEnds
 from wharfinger.control.changes import Subscriber
 from wharfinger.control.closer import Closer
 from wharfinger.control.completing import Completing
+from wharfinger.control.config_kinds import CohortKind
 from wharfinger.control.dispatcher import Dispatcher
 from wharfinger.control.duty import Duty, Pollable
+from wharfinger.control.dynamic_config import DynamicConfig
 from wharfinger.control.gangs import Gangs
 from wharfinger.control.gauges import Gauges
+from wharfinger.control.grants import OwnGrant
 from wharfinger.control.informer import Informer
 from wharfinger.control.intake import Intake
-from wharfinger.control.membership import Membership, Place
+from wharfinger.control.last_good import LastGood, LastGoodFiles
+from wharfinger.control.membership import Membership, place_of
+from wharfinger.control.min_ready import min_ready
 from wharfinger.control.queueing import alone_by, gate_by, order_by
 from wharfinger.control.reachability import Probe, Reachability
 from wharfinger.control.shards import Shards
 from wharfinger.control.signals import Attempts
+from wharfinger.control.stopping import unless_stopped
 from wharfinger.control.upkeep import Upkeep
 from wharfinger.control.view import View
 from wharfinger.control.wake_signals import WakeSignals
 from wharfinger.control.waker import Waker
+from wharfinger.errors import RevisionWentBack
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
-from wharfinger.settings import WorkerSettings
+from wharfinger.runtime.locks import locked
+from wharfinger.settings import DispatchSettings, GrantSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
-
-SHARDED = "sharded"
 
 
 class Loops:
@@ -69,11 +72,13 @@ class Loops:
         health_url: str = "",
         completing: Completing | None = None,
         territory: Territory | None = None,
+        grant: OwnGrant | None = None,
     ) -> None:
         """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
 
         `completing` is told elsewhere when runs end; without it they count until their pod is bound. `territory` is
-        asked elsewhere which nodes are this worker's own; here it is told who shares them.
+        asked elsewhere which nodes are this worker's own; here it is told who shares them. `grant`: under which this
+        worker lives; None = it was started by hand.
         """
         dispatching = settings.dispatching
         self.cache = cache
@@ -81,7 +86,10 @@ class Loops:
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self.territory = territory if territory is not None else Territory()
-        self.view = View(cache, metrics)
+        self._grant = grant
+        self.view = View(cache, metrics, own_grant=grant.key if grant is not None else "")
+        if grant is not None:
+            grant.follow(lambda: self.view.grant)
         gate = gate_by(profiles)
         self.gangs = Gangs(cache, ownership, gate=gate)
         self.queue = SchedulingQueue(
@@ -100,7 +108,7 @@ class Loops:
             attempts,
             dispatching,
             metrics,
-            tenant_label=TENANT_LABEL,
+            tenant_label=settings.tenant_label,
             clock=clock,
             chance=chance,
             completing=lambda: len(completing) if completing is not None else 0,
@@ -144,11 +152,12 @@ class Loops:
         self.informer = Informer(store, self.view, subscribers, metrics, chance=chance)
         self.membership = Membership(
             store,
-            _place(settings, health_url),
+            place_of(settings, health_url),
             settings.lease,
             clock=clock,
             chance=chance,
             changed=self._changed,
+            grant=grant,
         )
         self.reachability = Reachability(
             probe, patience=settings.lease.temporal_unreachable, clock=clock, changed=self._changed
@@ -163,9 +172,26 @@ class Loops:
             territory=self.territory,
             serve=self.dispatcher.serve,
             roll=self.intake,
+            clock=clock,
+            settle=lambda: grant.settle if grant is not None else 0.0,
+            configured=lambda: self.dynamic.taken_in,
         )
+        self.dynamic = DynamicConfig(
+            tenant=settings.tenant,
+            slot=str(settings.grant.slot) if settings.grant is not None else "",
+            metrics=metrics,
+            clock=clock,
+            ready=lambda: self.duty.on,
+            report=self.membership.describe,
+            begun=self._changed,
+            remembered=_remembered(settings.grant),
+            proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
+        )
+        """Whoever makes this worker adds the kinds that it knows."""
+        self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
         polling.on_failure(self.duty.polling_failed)
-        subscribers += [self.duty, self.intake, self.waker, self.closer]
+        subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
+        subscribers.append(self.dynamic)
         self._upkeep = Upkeep(cache, metrics)
         self._gauges = Gauges(metrics, self.queue, cache, self.shards)
 
@@ -178,7 +204,10 @@ class Loops:
         self._gauges.refresh(ready=self.duty.on)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set, then drain. Raises what ends a worker (`RevisionWentBack`, ...)."""
+        """Serve until `stop` is set or the grant says so, then drain; where the grant is gone, stop at once.
+
+        Raises what ends a worker (`RevisionWentBack`, ...).
+        """
         running = (
             self.informer,
             self.membership,
@@ -189,31 +218,61 @@ class Loops:
             self.closer,
             self.chain_ends,
             self._upkeep,
+            self.dynamic,
         )
         loops = {asyncio.create_task(loop.run(), name=type(loop).__name__) for loop in running}
-        stopped = asyncio.create_task(stop.wait())
+        ended = self._grant.ended if self._grant is not None else stop
+        told = {asyncio.create_task(event.wait()) for event in (stop, ended)}
         try:
-            done, _ = await asyncio.wait({*loops, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {stopped}:
+            done, _ = await asyncio.wait({*loops, *told}, return_when=asyncio.FIRST_COMPLETED)
+            ended_by_itself = done - told
+            for task in ended_by_itself:
                 log.error("loop ended loop=%s", task.get_name())
+            if all(isinstance(task.exception(), RevisionWentBack) for task in ended_by_itself):
+                await self.dynamic.close()  # as it was told, or for a reason that no value is to blame for
+            for task in ended_by_itself:
                 task.result()
         finally:
-            stopped.cancel()
-            await self._drain()
+            for waiting in told:
+                waiting.cancel()
+            await self._end()
             for task in loops:
                 task.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
 
-    async def _drain(self) -> None:
-        """Take no more work, finish activities (the informer still runs for them), give the lease back."""
+    async def _end(self) -> None:
+        """Drain, as long as the grant is there."""
+        gone = self._grant.gone if self._grant is not None else asyncio.Event()
+        if not gone.is_set() and await unless_stopped(gone, self._drain()):
+            return
+        await self.duty.cease()
+        self.signals.stop()
+        await self._leave()
+
+    async def _drain(self) -> bool:
+        """Take no more work, finish activities (the informer still runs for them), give the lease back; then True."""
         log.info("draining in_flight=%d", len(self.queue.in_flight))
         await self.duty.drain()
         self.signals.stop()
+        await self._leave()
+        log.info("drained")
+        return True
+
+    async def _leave(self) -> None:
         try:
             await self.membership.leave()
         except Exception as error:  # the lease runs out by itself; the process must end all the same
             log.warning("the lease was not given back and runs out error=%r", str(error))
-        log.info("drained")
+
+    def reconfigured(self, gates: bool) -> None:
+        """Plugins have other arguments: look at every waiting pod again, and at every other one where gates do."""
+        if gates:
+            self.intake.reconfigured()
+        self.waker.reconfigured()
+
+    def _dispatch(self, settings: DispatchSettings) -> None:
+        self.dispatcher.configure(settings)
+        self.waker.gather_from(settings.cohort_from if settings.cohorts else None)
 
     def _changed(self) -> None:
         self.duty.changed()
@@ -224,12 +283,13 @@ class Loops:
             self.waker.arrived(entry)
 
 
-def _place(settings: WorkerSettings, health_url: str) -> Place:
-    return Place(
-        tenant=settings.tenant,
-        slot=settings.slot,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        health=health_url,
-        dispatches=settings.dispatch == SHARDED,
+def _remembered(grant: GrantSettings | None) -> LastGood | None:
+    """Where an instance remembers its dynamic configuration: beside its lock, for all lives of its slot."""
+    if grant is None or grant.lock is None:
+        return None
+    lock = grant.lock
+    return LastGoodFiles(
+        lock.parent / "config",
+        grant.incarnation,
+        alive=lambda incarnation: locked(lock.with_name(f"{incarnation}{lock.suffix}")),
     )

@@ -2,29 +2,44 @@
 
 The lease's thread stops renewing when the event loop hangs, so that others take over from a worker
 that is alive but does nothing. A lease that is lost is granted anew, with a registration of its own.
+
+What is in force of the dynamic configuration lies in a record of its own beside it, under the same lease: the
+registration's mod revision tells since when a worker is ready, and drains compare it, so it is rewritten for nothing
+else than what it says itself.
+
+A worker that an agent started registers under its grant only: each write compares the grant as it was
+read just before, so that one which was cut off never comes back after it was fenced off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, NamedTuple, TypeVar
 
+from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.backoff import delays
-from wharfinger.errors import LeaseLost, StoreError
+from wharfinger.control.grants import OwnGrant
+from wharfinger.errors import InvalidObject, LeaseLost, StoreError
+from wharfinger.model.fleet import InstanceState
 from wharfinger.registry import keys
-from wharfinger.registry.store import Delete, Lease, Operation, Put, Store
-from wharfinger.settings import LeaseSettings
+from wharfinger.registry.store import Compare, Delete, Lease, Operation, Put, Store
+from wharfinger.settings import LeaseSettings, WorkerSettings
 
 log = logging.getLogger(__name__)
 
-State = Literal["starting", "ready", "draining", "withdrawn"]
-INCARNATION = 1
-"""Of workers started by hand."""
+T = TypeVar("T")
+
+SHARDED = "sharded"
+SOON = 1.0
+"""Seconds within which servers usually answer: nothing is said of a wait that is shorter."""
 TICK = 0.5
 """Seconds between the event loop's signs of life, at most: ten of them fit into the time it may stall."""
 
@@ -40,6 +55,32 @@ class Place:
     pid: int
     health: str = ""
     dispatches: bool = True
+    incarnation: int = 1
+    """Of a worker started by hand, 1."""
+    revision: str = ""
+    """Of the fleet's template; empty for workers started by hand."""
+
+
+def place_of(settings: WorkerSettings, health_url: str) -> Place:
+    """This process's place."""
+    grant = settings.grant
+    return Place(
+        tenant=settings.tenant,
+        slot=settings.slot if grant is None else str(grant.slot),
+        incarnation=1 if grant is None else grant.incarnation,
+        revision="" if grant is None else str(grant.revision),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        health=health_url,
+        dispatches=settings.dispatch == SHARDED,
+    )
+
+
+class Said(NamedTuple):
+    """What the registration says beside who it is."""
+
+    state: InstanceState
+    waiting_for: str = ""
 
 
 class Membership:
@@ -53,9 +94,11 @@ class Membership:
         *,
         clock: Callable[[], float],
         chance: random.Random,
-        changed: Callable[[], None],
+        changed: Callable[[], None] = lambda: None,
+        grant: OwnGrant | None = None,
     ) -> None:
-        """`changed` is called on the event loop whenever `held` changes."""
+        """`changed` is called on the event loop whenever `held` changes; `grant`: None = started by hand."""
+        self._grant = grant
         self._store = store
         self._place = place
         self._settings = settings
@@ -66,10 +109,13 @@ class Membership:
         self._lease: Lease | None = None
         self._slot = ""
         self._stale = ""
-        """The key of an earlier registration: etcd may keep its lost lease for a while (it renews leases when it
+        """The slot of an earlier registration: etcd may keep its lost lease for a while (it renews leases when it
         starts), and a member that is gone would keep its share of the pods."""
-        self._wanted: State = "starting"
-        self._written: State | None = None
+        self._wanted = Said("starting")
+        self._written: Said | None = None
+        self._configured = ConfigStatusRecord()
+        self._told: ConfigStatusRecord | None = None
+        """What etcd was told of the configuration."""
         self._news = asyncio.Event()
         self._ticked = clock()
         self._leaving = False
@@ -85,19 +131,27 @@ class Membership:
         return self._slot if self.held else ""
 
     @property
-    def _key(self) -> str:
-        return keys.instance(self._place.tenant, self._slot, INCARNATION) if self._slot else ""
+    def incarnation(self) -> int:
+        """Which life of the slot this worker is."""
+        return self._place.incarnation
 
-    def want(self, state: State) -> None:
-        """Be registered in this state from now on."""
-        if state != self._wanted:
-            self._wanted = state
+    def want(self, state: InstanceState, waiting_for: str = "") -> None:
+        """Be registered in this state from now on; `waiting_for`: one line, what it misses to be ready."""
+        wanted = Said(state, waiting_for)
+        if wanted != self._wanted:
+            self._wanted = wanted
             self._news.set()
 
-    def vanished(self, slot: str) -> None:
-        """This slot's registration is gone from etcd: it is written again where it is ours and the lease is held."""
-        if slot == self.slot:
-            self._written = None
+    def describe(self, configured: ConfigStatusRecord) -> None:
+        """Say which dynamic configuration is in force, and what is wrong."""
+        if configured != self._configured:
+            self._configured = configured
+            self._news.set()
+
+    def vanished(self, slot: str, incarnation: int) -> None:
+        """This registration is gone from etcd: it is written again where it is ours and the lease is held."""
+        if slot == self.slot and incarnation == self.incarnation:
+            self._written = self._told = None
             self._news.set()
 
     async def run(self) -> None:
@@ -140,8 +194,8 @@ class Membership:
                 log.debug("no lease yet error=%r", str(error))
                 await asyncio.sleep(delay)
                 continue
-            self._stale, self._slot = self._key, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
-            self._lease, self._written = lease, None
+            self._stale, self._slot = self._slot, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
+            self._lease, self._written, self._told = lease, None, None
             return
 
     async def _keep(self) -> str:
@@ -160,28 +214,95 @@ class Membership:
             lost.cancel()
 
     async def _write(self, lease: Lease) -> float | None:
-        """Write the registration if it is not as wanted; seconds to the next try, None when done."""
+        """Write what is not as wanted; seconds to the next try, None when done."""
         self._news.clear()
-        wanted = self._wanted
-        if wanted == self._written or lease.lost:
+        wanted, configured = self._wanted, self._configured
+        registers, tells = wanted != self._written, configured != self._told
+        if not (registers or tells) or lease.lost:
             return None
-        place = self._place
-        record = InstanceRecord(
-            state=wanted, host=place.host, pid=place.pid, health=place.health, dispatches=place.dispatches
-        )
-        operations: list[Operation] = [Put(self._key, record.to_bytes(), lease=lease.id)]
-        if self._stale not in ("", self._key):
-            operations.append(Delete(self._stale))
-        self._written = wanted  # before the answer: what was written may have vanished again when that comes
         try:
-            await self._store.txn([], operations)
+            compares = await self._permission(wanted)
+        except (StoreError, InvalidObject) as error:
+            log.debug("the grant cannot be read, not registered error=%r", str(error))
+            return 0.5
+        if compares is None:
+            return None  # the worker is about to be ended, or told to drain
+        operations: list[Operation] = []
+        if registers:
+            operations.append(Put(self._keys(self._slot)[0], self._record(wanted).to_bytes(), lease=lease.id))
+            self._written = wanted  # before the answer: what was written may have vanished again when that comes
+        if tells:
+            operations.append(Put(self._keys(self._slot)[1], configured.to_bytes(), lease=lease.id))
+            self._told = configured
+        if self._stale not in ("", self._slot):
+            operations += [Delete(key) for key in self._keys(self._stale)]
+        again = await self._commit(compares, operations)
+        if again is not None:  # only what was in it: the other one stands as it is
+            self._written = None if registers else self._written
+            self._told = None if tells else self._told
+            return again
+        self._stale = ""
+        if registers:
+            log.info("registered slot=%s state=%s waiting_for=%r", self._slot, wanted.state, wanted.waiting_for)
+        return None
+
+    async def _commit(self, compares: list[Compare], operations: list[Operation]) -> float | None:
+        """Seconds until it should be tried again; None when it is done."""
+        try:
+            answer = await self._store.txn(compares, operations)
         except LeaseLost:
-            self._written = None
             return 0.2  # the lease's thread will say so in a moment
         except StoreError as error:
-            self._written = None
-            log.debug("not registered yet state=%s error=%r", wanted, str(error))
+            log.debug("not registered yet state=%s error=%r", self._wanted.state, str(error))
             return 0.5
-        self._stale = ""
-        log.info("registered slot=%s state=%s", self._slot, wanted)
-        return None
+        return None if answer.succeeded else 0.0  # the grant moved since it was read
+
+    def _keys(self, slot: str) -> tuple[str, str]:
+        """Of the registration, and of what is said of the configuration."""
+        named = self._place.tenant, slot, self.incarnation
+        return keys.instance(*named), keys.config_status(*named)
+
+    def _record(self, said: Said) -> InstanceRecord:
+        place = self._place
+        return InstanceRecord(
+            state=said.state,
+            host=self._grant.host if self._grant is not None else place.host,
+            pid=place.pid,
+            health=place.health,
+            revision=place.revision,
+            dispatches=place.dispatches,
+            waiting_for=said.waiting_for,
+        )
+
+    async def _permission(self, wanted: Said) -> list[Compare] | None:
+        """What the write compares: the grant, as it is now; None when it does not allow the write.
+
+        Raises `StoreError`, `InvalidObject`.
+        """
+        if self._grant is None:
+            return []
+        granted = await self._grant.read()
+        if granted is None or (self._grant.draining and wanted.state != "draining"):
+            return None
+        return [Compare(self._grant.key, "mod", granted.mod_revision)]
+
+
+async def registered_while(membership: Membership, waiting_for: str, work: Coroutine[Any, Any, T]) -> T:
+    """The work's result. Where it takes long, the registration says meanwhile what is waited for.
+
+    So that a rollout can tell why a newcomer is not ready before it has come to its loops, which register anew.
+    """
+    membership.want("starting", waiting_for)
+    registering = asyncio.create_task(_later(membership))
+    try:
+        return await work
+    finally:
+        registering.cancel()
+        await asyncio.gather(registering, return_exceptions=True)
+        with suppress(StoreError):
+            await membership.leave()
+
+
+async def _later(membership: Membership) -> None:
+    await asyncio.sleep(SOON)
+    await membership.run()

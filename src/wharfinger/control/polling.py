@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
+
+from wharfinger.control.backoff import delays
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ def worker_factory(
     max_cached_workflows: int,
     drain_timeout: float,
     interceptors: Sequence[Interceptor] = (),
+    max_concurrent_activities: int = ACTIVITIES,
 ) -> WorkerFactory:
     """What makes the worker of one time of duty; `drain_timeout`: seconds that running activities get.
 
@@ -61,7 +65,7 @@ def worker_factory(
             workflow_runner=UnsandboxedWorkflowRunner(),
             max_cached_workflows=max_cached_workflows,
             max_concurrent_workflow_tasks=WORKFLOW_TASKS,
-            max_concurrent_activities=ACTIVITIES,
+            max_concurrent_activities=max_concurrent_activities,
             max_concurrent_local_activities=ACTIVITIES,
             workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
@@ -130,3 +134,14 @@ class Polling:
         if not task.cancelled() and task.exception() is not None:
             log.error("the Temporal worker failed and is started again error=%r", str(task.exception()))
         self._failed()
+
+
+async def keep_polling(polling: Polling, chance: random.Random) -> None:
+    """Poll until cancelled, again after a pause whenever the Temporal worker ends by itself; `stop` is for others."""
+    failed = asyncio.Event()
+    polling.on_failure(failed.set)
+    for delay in delays(0.5, 10.0, chance):
+        failed.clear()
+        await polling.start()
+        await failed.wait()
+        await asyncio.sleep(delay)

@@ -33,8 +33,12 @@ def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
 
 def alone_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], bool]:
     """Whether a pod is never placed with others: a Permit plugin may keep it waiting, and it alone."""
-    permits = frozenset(name for name, profile in profiles.items() if profile.at.get("permit"))
-    return lambda pod: pod.scheduler_name in permits
+
+    def alone(pod: Pod) -> bool:
+        profile = profiles.get(pod.scheduler_name)
+        return profile is not None and bool(profile.at.get("permit"))
+
+    return alone
 
 
 def order_by(profiles: Mapping[str, Profile]) -> Callable[[Pod, float], Any]:

@@ -14,11 +14,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import AFTER_COHORT
-from wharfinger.contracts.scheduling import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.cohorts import Cohort, cohort_pods
+from wharfinger.control.pace import Pace
 from wharfinger.control.signals import Attempts
 from wharfinger.model.gang import GangKey
 from wharfinger.pressure import Call, Slots, Window
@@ -50,14 +51,15 @@ class Starts:
         metrics: Metrics,
         *,
         at_a_time: int,
+        pace: Pace,
         clock: Callable[[], float],
         tenant_label: str,
         chance: random.Random,
         done: Callable[[], None],
         seen: Callable[[], int],
     ) -> None:
-        """`at_a_time`: calls, at most; `done` is called when a start was accepted or given up; `seen`: the revision of
-        etcd that is known here, on which gangs are judged to be complete.
+        """`at_a_time`: calls, at most; `pace` learns from them; `done` is called when a start was accepted or given up;
+        `seen`: the revision of etcd that is known here, on which gangs are judged to be complete.
         """
         self._seen = seen
         self._queue = queue
@@ -66,6 +68,7 @@ class Starts:
         self._tenant_label = tenant_label
         self._chance = chance
         self._done = done
+        self._pace = pace
         self._slots = Slots(Window(at_a_time, least=LEAST, slow=SLOW), clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing = False
@@ -210,7 +213,7 @@ class Starts:
                 async with self._slots.slot() as call:
                     if not wanted():
                         return None
-                    await _answered(start(), call)
+                    await self._answered(start(), call)
             except Exception as error:  # whatever it is, the pod must not fall out
                 failure = error
                 self._failed(what, error)
@@ -221,6 +224,16 @@ class Starts:
                 return None
             await asyncio.sleep(delay)
         return failure
+
+    async def _answered(self, start: Awaitable[None], call: Call) -> None:
+        try:
+            await start
+        except Exception as error:
+            call.blameless = _is_of_the_input(error)
+            if not call.blameless:
+                self._pace.failed(call.began)
+            raise
+        self._pace.accepted(call.began, self._queue.under_way)
 
     def _failed(self, what: str, error: Exception) -> None:
         self._metrics.start_failures.inc()
@@ -249,14 +262,6 @@ class Starts:
 
 def _named(gang: GangKey) -> GangName:
     return GangName(namespace=gang.namespace, name=gang.name)
-
-
-async def _answered(start: Awaitable[None], call: Call) -> None:
-    try:
-        await start
-    except Exception as error:
-        call.blameless = _is_of_the_input(error)
-        raise
 
 
 def _is_of_the_input(failure: Exception) -> bool:

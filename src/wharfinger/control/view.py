@@ -15,8 +15,17 @@ from collections.abc import Iterator
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.versions import Versions
+from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.control.changes import Changes, InstanceChange, NodeChange, PodChange, RecordChange
+from wharfinger.control.changes import (
+    Changes,
+    ConfigChange,
+    Granted,
+    InstanceChange,
+    NodeChange,
+    PodChange,
+    RecordChange,
+)
 from wharfinger.control.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
 from wharfinger.control.invalid import InvalidObjects
 from wharfinger.model.gang import PodGroup
@@ -41,8 +50,12 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
 class View:
     """etcd's state as known here, and how it changes."""
 
-    def __init__(self, cache: Cache, metrics: Metrics) -> None:
+    def __init__(self, cache: Cache, metrics: Metrics, *, own_grant: str = "") -> None:
+        """`own_grant`: the key of the grant under which this worker lives; empty = started by hand."""
         self.cache = cache
+        self.own_grant = own_grant
+        self.grant: Granted | None = None
+        """That grant as it is; None = there is none."""
         self.records: dict[PodKey, Refusal] = {}
         """The attempt records."""
         self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
@@ -106,6 +119,12 @@ class View:
                 self._instance(observed, changes)
             case keys.TENANTS:
                 self._tenant(observed, changes)
+            case keys.GRANTS:
+                self._grant(observed, changes)
+            case keys.CONFIG:
+                kind, *target = observed.parts
+                value = None if observed.deleted else kv.value
+                changes.config.append(ConfigChange(kind, "/".join(target), value, kv.mod_revision))
             case prefix if prefix in _SURROUNDINGS:
                 self._surrounding(observed)
 
@@ -176,6 +195,13 @@ class View:
             return
         new = observed.value if isinstance(observed.value, InstanceRecord) else None
         changes.instances.append(InstanceChange(tenant, slot, number, new))
+
+    def _grant(self, observed: Observed, changes: Changes) -> None:
+        """Our own: `observe` passes no other."""
+        record = observed.value if isinstance(observed.value, GrantRecord) else None
+        kv = observed.kv
+        self.grant = None if observed.deleted else Granted(record, kv.create_revision, kv.mod_revision)
+        changes.grant = True
 
     def _tenant(self, observed: Observed, changes: Changes) -> None:
         (name,) = observed.parts

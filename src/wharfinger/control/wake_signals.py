@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Callable
 
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.control.backoff import delays
 from wharfinger.control.signals import Signaller
 from wharfinger.model.pod import Pod

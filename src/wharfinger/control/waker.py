@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.scheduling import Wake
+from wharfinger.contracts.attempts import Wake
 from wharfinger.control.candidacy import Candidacy, Reason, events_of
 from wharfinger.control.changes import Changes
 from wharfinger.control.event_log import EventLog
@@ -45,6 +45,8 @@ AGAIN_AT_MOST = 16.0
 STRETCH = 0.005
 """Seconds of deciding at a stretch before the loop may run something else."""
 UNSCHEDULABLE = "Unschedulable"
+RECONFIGURED = "ConfigurationChanged"
+"""Stands for the event where other weights or plugin arguments are in force."""
 OWN_ATTEMPT = "OwnAttempt"
 """Stands for the event where a pod's chain is woken because a cohort could not do all for it that an attempt can."""
 
@@ -112,6 +114,15 @@ class Waker:
         """A pod came to wait (or came back with a newer record)."""
         self._arrived[entry] = None
         self._kicked.set()
+
+    def reconfigured(self) -> None:
+        """Others decide now: every waiting pod is worth a decision."""
+        self._candidacy.everybody(RECONFIGURED)
+        self._kicked.set()
+
+    def gather_from(self, many: int | None) -> None:
+        """From now on; see `many` at the beginning."""
+        self._many = many
 
     # --- the loop ---------------------------------------------------------------------------------
 

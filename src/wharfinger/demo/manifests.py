@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from wharfinger.demo import openb
 from wharfinger.dev.progress import progress_for
+from wharfinger.manifests.times import rfc3339
 from wharfinger.manifests.yaml_text import to_yaml
 
 NODES = 1523
@@ -19,7 +20,7 @@ NODES = 1523
 
 def write(path: Path, pods: int) -> None:
     """Write all nodes and the first `pods` pods: a `.json` file as one List, else YAML documents; `-` is stdout."""
-    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created = rfc3339(datetime.now(UTC))
     objects = chain(openb.nodes(created=created), openb.pods(pods, created=created))
     if str(path) == "-":
         _documents(objects, sys.stdout)

@@ -25,6 +25,7 @@ from wharfinger.demo.audit import Audit, Ledger, audit
 from wharfinger.demo.view import View
 from wharfinger.dev.tree import DevTree
 from wharfinger.manifests.documents import to_json
+from wharfinger.manifests.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put, Store
 
@@ -74,6 +75,8 @@ class Story:
     """When something was bound or refused last."""
     _killed: int = 0
     """Process id of the worker that was killed."""
+    _back: bool = False
+    """Whether its successor was told."""
     _recent: deque[tuple[float, int]] = field(default_factory=deque)
 
     async def tell(self) -> Summary:
@@ -87,7 +90,7 @@ class Story:
             putting = asyncio.create_task(self._put_pods())
             await self._until(lambda: self.ledger.bound >= self.pods // 2 or self._answered())
             self._kill_a_worker()
-            await self._until(lambda: putting.done() and self._answered() and self._recovered())
+            await self._until(lambda: self._recovered() and putting.done() and self._answered())
             await putting
             seconds = self._news - began
         finally:
@@ -111,17 +114,23 @@ class Story:
         self.view.say("All pods are in etcd.")
 
     def _kill_a_worker(self) -> None:
-        if not self.tree.workers:
+        workers = self.tree.instances.ready
+        if not workers:
             return
-        victim = self.tree.workers[0]
-        self.view.say(f"{self.ledger.bound:,} pods are bound: SIGKILL to {victim.spec.name} ({victim.pid}).")
+        victim = workers[0]
+        self.view.say(f"{self.ledger.bound:,} pods are bound: SIGKILL to worker {victim.name} ({victim.pid}).")
         self._killed = victim.pid
         with suppress(ProcessLookupError):
             os.kill(victim.pid, signal.SIGKILL)
 
     def _recovered(self) -> bool:
-        """Whether the killed worker has a successor."""
-        return all(worker.up and worker.pid != self._killed for worker in self.tree.workers)
+        """Whether the killed worker has a successor; told once."""
+        workers = self.tree.instances.ready
+        recovered = self.tree.instances.complete and all(one.up and one.pid != self._killed for one in workers)
+        if recovered and self._killed and not self._back:
+            self._back = True
+            self.view.say(f"The fleet brought worker {workers[0].name} up again as {workers[0].pid}.")
+        return recovered
 
     def _answered(self) -> bool:
         """Every pod is bound, or was refused and nothing has changed for a while."""
@@ -133,7 +142,7 @@ class Story:
     async def _until(self, done: Callable[[], bool]) -> None:
         """Wait, showing how far it is, until it is done or nothing happens any more."""
         while not done() and time.monotonic() - self._news < PATIENCE:
-            up = sum(worker.up for worker in self.tree.workers)
+            up = sum(one.up for one in self.tree.instances.ready)
             refused = self.ledger.refused()
             self.view.update(bound=self.ledger.bound, refused=refused, rate=self._rate(), up=up)
             await asyncio.sleep(0.1)
@@ -177,4 +186,4 @@ def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[s
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(datetime.now(UTC))

@@ -7,6 +7,7 @@
              processes.json   every process started, so that a later life can end survivors
              etcd/            etcd's data
              temporal.db      Temporal's data
+             agent/           the agent's: instances' locks, configurations and logs
              logs/<name>.log  what the processes say (and <name>.log.1, the part before)
 """
 
@@ -15,17 +16,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.dev.processes import Life
 from wharfinger.errors import ServerError
-
-LOG_LIMIT = 16 * 1024 * 1024
-"""Bytes of a log before it is set aside; two such pieces are kept a process."""
+from wharfinger.runtime import locks, logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +41,11 @@ class DataFolder:
     def temporal(self) -> Path:
         """Temporal's database."""
         return self.root / "temporal.db"
+
+    @property
+    def agent(self) -> Path:
+        """The agent's data."""
+        return self.root / "agent"
 
     def log(self, name: str) -> Path:
         """Where a process's output goes."""
@@ -80,17 +83,16 @@ class DataFolder:
         """Replace the record of processes."""
         write_atomically(self.root / "processes.json", {str(known.pid): known.started for known in lives})
 
-    def bound_logs(self) -> None:
-        """Set aside logs that grew too long; what cannot be set aside (a full disk) is let go.
+    def instances(self) -> list[Life]:
+        """Workers of an earlier life that still run: whoever holds the lock of an instance."""
+        files = sorted((self.agent / "instances").glob("*/*/*.lock"))
+        holders = (locks.holder(file) for file in files if locks.locked(file))
+        return [holder for holder in holders if holder is not None]
 
-        Processes keep the file open for appending, so it is copied and emptied, not renamed.
-        """
+    def bound_logs(self) -> None:
+        """Set aside logs that grew too long."""
         for log in (self.root / "logs").glob("*.log"):
-            with suppress(OSError):
-                if log.stat().st_size > LOG_LIMIT:
-                    with suppress(OSError):
-                        shutil.copyfile(log, log.with_suffix(".log.1"))
-                    os.truncate(log, 0)
+            logs.bound(log)
 
 
 def write_atomically(path: Path, content: object) -> None:

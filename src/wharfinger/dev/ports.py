@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 from collections.abc import Iterable
 
 from wharfinger.errors import ServerError, UsageError
+from wharfinger.runtime.ports import free_port, is_free
+
+__all__ = ["check_address", "free_port", "is_free", "preferred", "required"]
 
 
 def check_address(host: str) -> None:
@@ -17,26 +19,6 @@ def check_address(host: str) -> None:
         raise UsageError(f"--bind-address: {host!r} is no IPv4 address, such as 127.0.0.1 or 0.0.0.0") from None
     except OSError as error:
         raise UsageError(f"--bind-address: nothing here can listen on {host} ({error.strerror})") from None
-
-
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
-    """Whether a server could listen on the port now."""
-    with socket.socket() as probe:
-        # As servers do: a port whose last connections are still being closed is free.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-        return True
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def required(port: int, option: str, host: str = "127.0.0.1") -> int:

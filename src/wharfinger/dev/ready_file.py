@@ -1,7 +1,7 @@
 """What `--ready-file` says: where everything is and which processes run, for scripts and tests.
 
 `{"etcd": url, "temporal": "host:port", "namespace": ..., "ui": url, "health": [url, ...],
-"pids": {"etcd": n, "temporal": n, "workers": [n, ...]}}`
+"pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ class Ready:
     namespace: str
     ui: str
     health: tuple[str, ...]
-    """Base URLs of the workers' health endpoints, in the order of the workers."""
+    """Base URLs of the workers' health endpoints, in the order of their slots."""
     etcd_pid: int
     temporal_pid: int
+    agent_pid: int
     worker_pids: tuple[int, ...]
 
     def to_mapping(self) -> dict[str, Any]:
@@ -35,7 +36,12 @@ class Ready:
             "namespace": self.namespace,
             "ui": self.ui,
             "health": list(self.health),
-            "pids": {"etcd": self.etcd_pid, "temporal": self.temporal_pid, "workers": list(self.worker_pids)},
+            "pids": {
+                "etcd": self.etcd_pid,
+                "temporal": self.temporal_pid,
+                "agent": self.agent_pid,
+                "workers": list(self.worker_pids),
+            },
         }
 
     def write(self, path: Path) -> None:

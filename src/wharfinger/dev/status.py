@@ -41,8 +41,8 @@ class Status:
     def show(self, tree: DevTree) -> None:
         """Show the tree's processes from now on; in plain lines, once."""
         if self._console is None:
-            for name, pid, address in _rows(tree):
-                self.say(f"{name} ({pid}) {address}")
+            for name, pid, address, _ in _rows(tree):
+                self.say(f"{name} ({pid}) {address}".rstrip())
             return
         from rich.live import Live
 
@@ -58,11 +58,13 @@ class Status:
             self._live = None
 
 
-def _rows(tree: DevTree) -> list[tuple[str, int, str]]:
+def _rows(tree: DevTree) -> list[tuple[str, int, str, bool]]:
     addresses = {"etcd": tree.etcd.url, "temporal": f"{tree.temporal.address}, UI {tree.temporal.ui}"}
-    for worker, url in zip(tree.workers, tree.health_urls, strict=True):
-        addresses[worker.spec.name] = f"{url}/readyz"
-    return [(child.spec.name, child.pid, addresses[child.spec.name]) for child in tree.supervisor.children]
+    servers = [
+        (child.spec.name, child.pid, addresses.get(child.spec.name, ""), child.up) for child in tree.supervisor.children
+    ]
+    instances = [(one.name, one.pid, f"{one.health}/readyz", one.up) for one in tree.instances.ready]
+    return [*servers, *instances]
 
 
 def _table(tree: DevTree) -> Table:
@@ -73,8 +75,6 @@ def _table(tree: DevTree) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("process", "pid", "", "where"):
         table.add_column(column)
-    up = {child.spec.name: child.up for child in tree.supervisor.children}
-    for name, pid, address in _rows(tree):
-        state = Text("up", "green") if up[name] else Text("starting", "yellow")
-        table.add_row(name, str(pid), state, address)
+    for name, pid, address, up in _rows(tree):
+        table.add_row(name, str(pid), Text("up", "green") if up else Text("starting", "yellow"), address)
     return table

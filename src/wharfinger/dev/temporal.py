@@ -33,6 +33,10 @@ DYNAMIC_CONFIGURATION: Mapping[str, object] = {
     "matching.persistenceMaxQPS": 50000,
 }
 
+LOOPBACK = "127.0.0.1"
+ANYWHERE = (LOOPBACK, "0.0.0.0")  # noqa: S104 - compared, and listened on only when asked for
+"""Where the dev server works: on any other address its frontend looks for its history on loopback, in vain."""
+
 PRAGMAS = ("journal_mode=wal", "synchronous=normal", "wal_autocheckpoint=8000")
 """Of the SQLite file. Without the first two, every transaction waits for the disk twice: half the throughput. The
 third, in pages, gives another tenth: the one connection stands still while the log is carried over."""
@@ -59,6 +63,16 @@ class TemporalServer:
         return f"{asking.found_at(self.host)}:{self.port}"
 
     @property
+    def listening(self) -> str:
+        """Address that it listens on itself: its services find each other on loopback only."""
+        return self.host if self.host in ANYWHERE else LOOPBACK
+
+    @property
+    def near(self) -> str:
+        """Where this machine finds it without a forwarder between."""
+        return f"{asking.found_at(self.listening)}:{self.port}"
+
+    @property
     def ui(self) -> str:
         """URL of the UI, empty without one."""
         return f"http://{asking.found_at(self.host)}:{self.ui_port}" if self.ui_port else ""
@@ -66,8 +80,9 @@ class TemporalServer:
     def command(self) -> list[str]:
         """The command line. Search attributes may be there already; naming them again is no error."""
         command = [str(self.executable), "server", "start-dev", "--log-level", "error"]
-        command += ["--ip", self.host, "--port", str(self.port)]
-        command += ["--ui-port", str(self.ui_port), "--ui-disable-news-fetch"] if self.ui_port else ["--headless"]
+        command += ["--ip", self.listening, "--port", str(self.port)]
+        ui = ["--ui-ip", self.host, "--ui-port", str(self.ui_port), "--ui-disable-news-fetch"]
+        command += ui if self.ui_port else ["--headless"]
         if self.namespace != "default":
             command += ["--namespace", self.namespace]
         if self.database is not None:
@@ -87,7 +102,7 @@ class TemporalServer:
         from temporalio.service import RPCError
 
         try:
-            client = await Client.connect(self.address, namespace=self.namespace)
+            client = await Client.connect(self.near, namespace=self.namespace)
             known = await client.operator_service.list_search_attributes(
                 ListSearchAttributesRequest(namespace=self.namespace), timeout=timedelta(seconds=2), retry=False
             )
@@ -109,7 +124,7 @@ class TemporalServer:
             namespace=self.namespace, config=NamespaceConfig(workflow_execution_retention_ttl=time_to_live)
         )
         try:
-            client = await Client.connect(self.address, namespace=self.namespace)
+            client = await Client.connect(self.near, namespace=self.namespace)
             await client.workflow_service.update_namespace(request, timeout=timedelta(seconds=10), retry=True)
         except RPCError as error:
             raise ServerError(f"Temporal refuses to keep histories for {retention}: {error}") from error

@@ -1,4 +1,8 @@
-"""etcd, Temporal and N workers as one tree of processes on one data folder.
+"""etcd, Temporal and an agent as one tree of processes on one data folder; the workers are the common fleet's.
+
+::
+
+    supervisor ─► etcd, Temporal, agent ─► instances of the common fleet (`dev.instances` looks at them)
 
 Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. Whoever
 opens a tree must do so on the main thread (children die with the thread that started them).
@@ -7,6 +11,7 @@ opens a tree must do so on the main thread (children die with the thread that st
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,26 +19,33 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from wharfinger.contracts.names import DEFAULT_CLUSTER
-from wharfinger.dev import asking, binaries, ports, processes
+from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER
+from wharfinger.dev import asking, binaries, common_fleet, ports, processes
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
+from wharfinger.dev.forwarding import forward
+from wharfinger.dev.instances import Instances
 from wharfinger.dev.progress import Progress
 from wharfinger.dev.ready_file import Ready
-from wharfinger.dev.supervisor import Child, ChildSpec, Say, Supervisor, clean_environment, python_command
+from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
-from wharfinger.settings import LeaseSettings
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings, LeaseSettings
 
 ETCD_PORT = 2379
 TEMPORAL_PORT = 7233
 UI_PORT = 8233
 HEALTH_PORT = 10259
+HOST = "dev"
+"""The agent's name among the hosts."""
+STOP_INSTANCES = 8.0
+"""Seconds that instances get to drain when the tree stops."""
 START_WITHIN = 55.0
 """Seconds for everything to be up; the ready file is promised within a minute."""
 TRIES = 3
 """Starts of a process before it is up: another one may take its port between our look and its start."""
-LOOK_AFTER_LOGS = 10.0
-"""Seconds between two looks at how long the logs are."""
+LOOK_AFTER = 10.0
+"""Seconds between two looks at how long the logs are, and at who was left to us and has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +54,14 @@ class DevSettings:
 
     data_dir: Path
     """Everything that outlives the tree is in here."""
-    workers: int = 1
+    workers: int | None = None
+    """Replicas of the common fleet; None = as they are, one in a new folder."""
     etcd_port: int | None = None
     """A port that is named must be free; None = the one of the last life, else the usual one, else any."""
     temporal_port: int | None = None
     ui_port: int | None = None
     health_port: int | None = None
-    """Of the first worker; the others follow. A taken one is passed over."""
+    """Of the first slot's instance; the others follow. A taken one is passed over."""
     retention: timedelta = timedelta(days=30)
     """How long Temporal keeps histories of ended runs."""
     ready_file: Path | None = None
@@ -58,7 +71,7 @@ class DevSettings:
     lease_ttl: float = LeaseSettings().ttl
     """Seconds from a worker's death until its pods go to the others."""
     config: Path | None = None
-    """A KubeSchedulerConfiguration for the workers."""
+    """A KubeSchedulerConfiguration for workers whose fleet has none."""
     eviction: str = "immediate"
     """How preempted pods leave: nobody runs pods here."""
     cohorts: str = "auto"
@@ -90,48 +103,54 @@ class DevTree:
     etcd: EtcdServer
     temporal: TemporalServer
     watchers: list[Callable[[Ready], None]] = field(default_factory=list)
-    health_ports: list[int] = field(default_factory=list)
+    agent_port: int = 0
+    """Of the agent's health endpoints."""
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
+    instances: Instances = field(init=False)
+    """The workers: those of the common fleet, in slot order."""
+    store: EtcdStore | None = None
+    _following: asyncio.Task[None] | None = None
+    _told: Ready | None = None
+    _forwarder: asyncio.Server | None = None
 
-    @property
-    def workers(self) -> list[Child]:
-        """The workers, in order."""
-        return [child for child in self.supervisor.children if child.spec.name.startswith("worker")]
-
-    @property
-    def health_urls(self) -> tuple[str, ...]:
-        """Base URLs of the workers' health endpoints, in order."""
-        host = asking.found_at(self.settings.bind_address)
-        return tuple(f"http://{host}:{port}" for port in self.health_ports)
+    def __post_init__(self) -> None:
+        self.instances = Instances(self.changed)
 
     def ready(self) -> Ready:
         """Where everything is, and which processes run now."""
         pids = {child.spec.name: child.pid for child in self.supervisor.children}
+        instances = self.instances.ready
         return Ready(
             etcd=self.etcd.url,
             temporal=self.temporal.address,
             namespace=self.temporal.namespace,
             ui=self.temporal.ui,
-            health=self.health_urls,
+            health=tuple(instance.health for instance in instances),
             etcd_pid=pids["etcd"],
             temporal_pid=pids.get("temporal", 0),
-            worker_pids=tuple(worker.pid for worker in self.workers),
+            agent_pid=pids.get("agent", 0),
+            worker_pids=tuple(instance.pid for instance in instances),
         )
 
     def changed(self) -> None:
-        """A process was started or came up: keep the record of processes, and tell when all is up."""
+        """A process was started, came up or ended: keep the record of processes, and tell when all is up."""
         try:
             self._record()
         except OSError as error:  # a full disk, a folder taken away: no reason to stop looking after processes
             self.supervisor.say(f"cannot be written: {error}")
 
+    @property
+    def up(self) -> bool:
+        """Whether everything that is wanted runs and is ready."""
+        return all(child.up for child in self.supervisor.children) and self.instances.complete
+
     def _record(self) -> None:
         lives = (processes.life(child.pid) for child in self.supervisor.children)
         self.folder.remember_processes(known for known in lives if known is not None)
-        if self.started and all(child.up for child in self.supervisor.children):
-            ready = self.ready()
+        if self.started and self.up and (ready := self.ready()) != self._told:
+            self._told = ready
             if self.settings.ready_file is not None:
                 ready.write(self.settings.ready_file)
             for watcher in self.watchers:
@@ -145,36 +164,58 @@ class DevTree:
         if not self.settings.temporal_address:
             await self.supervisor.start(self._temporal_spec(), within=deadline - time.monotonic(), tries=TRIES)
             await self.temporal.keep_histories(self.settings.retention)
+            if self.temporal.listening != self.temporal.host:
+                self._forwarder = await forward(self.temporal.host, self.temporal.port, self.temporal.listening)
         self.settled.add("temporal")
         self.folder.remember_ports(
             {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
         )
-        within = deadline - time.monotonic()
-        async with asyncio.TaskGroup() as starting:
-            for index in range(self.settings.workers):
-                self.health_ports.append(0)
-                starting.create_task(self.supervisor.start(self._worker_spec(index), within=within, tries=TRIES))
-        self.folder.remember_ports({f"health-{index}": port for index, port in enumerate(self.health_ports)})
+        self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
+        await common_fleet.want(self.store, self.settings.workers)
+        self._following = asyncio.create_task(self.instances.follow(self.store))
+        await self.supervisor.start(self._agent_spec(), within=deadline - time.monotonic(), tries=TRIES)
+        self.folder.remember_ports({"agent": self.agent_port})
+        await self._all_up(deadline)
         self.started = True
         self.changed()
 
+    async def _all_up(self, deadline: float) -> None:
+        """Wait for the workers; a fleet that does not come up is told, and can be mended while the rest runs."""
+        while not self.up:
+            if time.monotonic() > deadline:
+                slots = {one.slot for one in self.instances.ready} ^ set(range(self.instances.wanted))
+                which = ", ".join(map(str, sorted(slots)))
+                self.supervisor.say(
+                    f"The fleet is not complete after {START_WITHIN:.0f} s (slots {which}): `wharfinger fleet status "
+                    f"{COMMON}` says what it waits for, logs are in {self.folder.agent / 'instances'}"
+                )
+                return
+            await asyncio.sleep(0.05)
+
     async def stop(self) -> None:
-        """Stop everything, workers first: at most 16 seconds, then whatever is left is killed."""
+        """Stop everything, the agent with its instances first: at most 17 seconds, then whatever is left is killed."""
+        if self._forwarder is not None:
+            self._forwarder.close()
         servers = {child.spec.name: child for child in self.supervisor.children}
-        await self.supervisor.stop(self.workers)
-        for name in ("temporal", "etcd"):
+        for name in ("agent", "temporal", "etcd"):
             if name in servers:
                 await self.supervisor.stop([servers[name]])
+            if name == "agent" and self._following is not None:
+                self._following.cancel()
+                await asyncio.gather(self._following, return_exceptions=True)
+                if self.store is not None:
+                    await self.store.close()
 
     def kill(self) -> None:
         """Do not wait for anything any more: what runs is killed, and `stop` ends at once."""
         self.supervisor.kill()
 
-    async def look_after_logs(self) -> None:
-        """Keep logs from growing without end; runs until cancelled."""
+    async def look_after(self) -> None:
+        """Keep logs from growing without end, and workers whose agent died from staying as zombies; until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_AFTER_LOGS)
+            await asyncio.sleep(LOOK_AFTER)
             await asyncio.to_thread(self.folder.bound_logs)
+            processes.reap(child.pid for child in self.supervisor.children)
 
     def _etcd_spec(self) -> ChildSpec:
         async def is_up() -> bool:
@@ -204,42 +245,46 @@ class DevTree:
         """The port wanted unless somebody took it since it was chosen, or just before us."""
         return ports.preferred((wanted,), self.settings.bind_address)
 
-    def _worker_spec(self, index: int) -> ChildSpec:
+    def _agent_spec(self) -> ChildSpec:
         async def is_up() -> bool:
-            return await asyncio.to_thread(asking.answer, f"{self.health_urls[index]}/readyz", within=2.0) is not None
+            host = asking.found_at(self.settings.bind_address)
+            url = f"http://{host}:{self.agent_port}/readyz"
+            return await asyncio.to_thread(asking.answer, url, within=2.0) is not None
 
         def command() -> list[str]:
-            self.health_ports[index] = self._health_port(index)
+            wanted = (self.agent_port, self.folder.ports().get("agent", 0), ports.free_port())
+            self.agent_port = ports.preferred(wanted, self.settings.bind_address)
             return python_command(
-                "worker",
+                "agent",
+                f"--host={HOST}",
+                f"--data-dir={self.folder.agent}",
                 f"--etcd={self.etcd.url}",
-                f"--temporal={self.temporal.address}",
+                f"--temporal={self.temporal.near}",
                 f"--temporal-namespace={self.temporal.namespace}",
                 f"--cluster={self.settings.cluster}",
                 f"--bind-address={self.settings.bind_address}",
-                f"--health-port={self.health_ports[index]}",
+                f"--health-port={self.agent_port}",
+                f"--instance-health-port={self._first_health_port()}",
                 f"--lease-ttl={self.settings.lease_ttl:g}",
                 *self._config(),
                 f"--eviction={self.settings.eviction}",
                 f"--cohorts={self.settings.cohorts}",
                 f"--max-txn-ops={MAX_TXN_OPS}",
+                f"--stop-instances={STOP_INSTANCES:g}",
+                f"--end-with={os.getpid()}",
             )
 
-        name = f"worker-{index}"
-        return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, 11.0)
+        return ChildSpec("agent", command, clean_environment(), self.folder.log("agent"), is_up, STOP_INSTANCES + 3.0)
 
     def _config(self) -> list[str]:
         config = self.settings.config
         return [] if config is None else [f"--config={config.resolve()}"]
 
-    def _health_port(self, index: int) -> int:
-        """What the worker had before, else the first one's plus its number, else what the folder remembers."""
-        first = self.settings.health_port
-        wanted = [self.health_ports[index], (first or HEALTH_PORT) + index]
-        if first is None:
-            wanted.insert(1, self.folder.ports().get(f"health-{index}", 0))
-        others = [port for other, port in enumerate(self.health_ports) if other != index]
-        return ports.preferred(wanted, self.settings.bind_address, taken=others)
+    def _first_health_port(self) -> int:
+        """Of slot 0: the named one, else that of the last life, else the usual one."""
+        first = self.settings.health_port or self.folder.ports().get("health") or HEALTH_PORT
+        self.folder.remember_ports({"health": first})
+        return first
 
 
 @asynccontextmanager
@@ -253,10 +298,11 @@ async def running(settings: DevSettings, servers: Servers, *, say: Say) -> Async
     folder = DataFolder(settings.data_dir.resolve())
     with folder.locked():
         processes.become_subreaper()
-        for survivor in processes.end_survivors(folder.processes()):
+        survivors = [*folder.processes(), *folder.instances()]
+        for survivor in processes.end_survivors(survivors):
             say(f"ended process {survivor.pid}, left over from an earlier life on this folder")
         tree = _compose(settings, folder, servers, say)
-        logs = asyncio.create_task(tree.look_after_logs())
+        looking = asyncio.create_task(tree.look_after())
         try:
             try:
                 await tree.start()
@@ -264,7 +310,7 @@ async def running(settings: DevSettings, servers: Servers, *, say: Say) -> Async
                 raise errors.exceptions[0] from None
             yield tree
         finally:
-            logs.cancel()
+            looking.cancel()
             await tree.stop()
             if orphans := processes.end_orphans():
                 say(f"ended {orphans} orphaned process{'es' if orphans > 1 else ''}")

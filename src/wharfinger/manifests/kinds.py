@@ -1,4 +1,4 @@
-"""The Kubernetes kinds that may be stored, and under which plural their keys lie."""
+"""The kinds of objects that may be stored, Kubernetes' and our own, and where their keys lie."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping, text
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
+
+OURS = "wharfinger.dev"
+"""API group of our own kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,11 @@ class Kind:
     aliases: tuple[str, ...] = ()
     other_groups: tuple[str, ...] = ()
     """API groups of other makers, whose objects of this name are stored as the same kind."""
+
+    @property
+    def folder(self) -> str:
+        """What keys of its objects begin with, below the root: our own kinds lie together."""
+        return f"{self.group}/{self.plural}" if self.group == OURS else self.plural
 
     @property
     def singular(self) -> str:
@@ -46,6 +54,8 @@ class Reference:
 POD = Kind("Pod", "", "pods", aliases=("po",))
 NODE = Kind("Node", "", "nodes", namespaced=False, aliases=("no",))
 NAMESPACE = Kind("Namespace", "", "namespaces", namespaced=False, aliases=("ns",))
+
+FLEET = Kind("SchedulerFleet", OURS, "schedulerfleets", namespaced=False, aliases=("fleet", "fleets"))
 
 POD_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io")
 """API groups that have PodGroups: Kubernetes itself, and the scheduler-plugins, whose fields are others."""
@@ -74,6 +84,7 @@ KINDS = (
     Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
     Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",)),
     POD_GROUP,
+    FLEET,
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
     Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),

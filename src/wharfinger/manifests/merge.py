@@ -1,7 +1,8 @@
 """What `apply` writes: a manifest laid over the stored object.
 
 Metadata and spec are the manifest's; what the cluster itself wrote stays: uid, creation and deletion
-time, status, the node of a bound pod and the annotation naming its attempt.
+time, status, the node of a bound pod and the annotation naming its attempt. What a fleet's manifest leaves out and
+commands of their own set (replicas, paused, restartedAt) stays too; what is asked of a rollout is never a manifest's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.kinds import NODE, POD, Reference
+from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -26,6 +27,8 @@ def created(manifest: Mapping[str, Any], about: Reference, *, uid: str, now: str
     """
     obj = dict(manifest)
     metadata = obj["metadata"] = _metadata(manifest, about)
+    if about.kind is FLEET:
+        obj["spec"] = _fleet_spec({}, mapping(manifest, "spec"))
     metadata["uid"] = metadata.get("uid") or uid
     metadata["creationTimestamp"] = metadata.get("creationTimestamp") or now
     return obj
@@ -40,6 +43,8 @@ def updated(stored: Mapping[str, Any], manifest: Mapping[str, Any], about: Refer
     obj["metadata"] = _kept_metadata(stored, _metadata(manifest, about))
     if about.kind is POD:
         obj["spec"] = _pod_spec(mapping(stored, "spec"), mapping(manifest, "spec"))
+    elif about.kind is FLEET:
+        obj["spec"] = _fleet_spec(mapping(stored, "spec"), mapping(manifest, "spec"))
     status = _status(stored, manifest, about)
     obj.pop("status", None)
     if status is not None:
@@ -49,6 +54,8 @@ def updated(stored: Mapping[str, Any], manifest: Mapping[str, Any], about: Refer
 
 def _metadata(manifest: Mapping[str, Any], about: Reference) -> dict[str, Any]:
     metadata = {key: value for key, value in mapping(manifest, "metadata").items() if key not in _DROPPED_METADATA}
+    if about.kind is FLEET:  # a new object that is marked as deleting would never run
+        metadata.pop("deletionTimestamp", None)
     if about.namespace:
         metadata["namespace"] = about.namespace
     return metadata
@@ -73,6 +80,18 @@ def _pod_spec(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
         if given.get("nodeName") not in (None, "", node):
             raise InvalidObject(f"spec.nodeName: the pod is bound to {node!r} and cannot move")
         spec["nodeName"] = node
+    return spec
+
+
+def _fleet_spec(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {key: value for key, value in given.items() if key != "rollout"}
+    for key in ("replicas", "paused", "rollout"):
+        if spec.get(key) is None and stored.get(key) is not None:
+            spec[key] = stored[key]
+    restarted = mapping(stored, "template", "spec.").get("restartedAt")
+    template = mapping(given, "template", "spec.")
+    if restarted is not None and template.get("restartedAt") is None:
+        spec["template"] = {**template, "restartedAt": restarted}
     return spec
 
 

@@ -228,4 +228,5 @@ def _reason(error: yaml.YAMLError) -> str:
     problem = getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None)
     where = f" at line {mark.line + 1}" if mark is not None else ""
-    return " ".join(problem.split())[:200] + where
+    tab = " (indent by spaces: YAML takes no tabs)" if "cannot start any token" in problem else ""
+    return " ".join(problem.split())[:200] + where + tab

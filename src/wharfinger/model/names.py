@@ -10,6 +10,10 @@ import re
 
 ATTEMPT_ANNOTATION = "wharfinger.dev/attempt"
 """On a bound pod: `<workflow id>@<run id>` of the attempt that bound it."""
+COMMON = "common"
+"""Where a tenant's name could stand: the pool of all pods whose tenant has no fleet of its own."""
+RESERVED_TENANTS = frozenset({COMMON, "control", "host", "default"})
+"""Names that no tenant may have."""
 UID_LIMIT = 64
 """Characters of a uid that a workflow id can hold; longer uids make an object invalid."""
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from pydantic import ValidationError
 from temporalio.api.history.v1 import HistoryEvent
 
-from wharfinger.contracts.cohorts import BoundMany, PlacedMany, Reasons, Seat, Stretch, TurnedAway
-from wharfinger.contracts.scheduling import Assumed, Computation, NodeScore, Placed, Refused
+from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany, Reasons, Seat, Stretch, TurnedAway
+from wharfinger.contracts.computation import Assumed, Computation, NodeScore
+from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.history import Attempt, read_attempt, results
 

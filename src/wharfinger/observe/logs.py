@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Any
 
 FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s"
+USUAL = "info"
+"""How much a process says unless it was told otherwise."""
 TIME = "%Y-%m-%dT%H:%M:%S"
 
 _ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -53,6 +55,20 @@ def write_lines(level: str) -> None:
     logging.captureWarnings(True)
     for chatty in ("asyncio", "aiohttp"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def level() -> str:
+    """How much the process says: `debug`, `info`, `warning`, `error`."""
+    return logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
+
+
+def set_level(level: str) -> None:
+    """Say so much from now on; at `debug` with tracebacks."""
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    for handler in root.handlers:
+        if isinstance(handler.formatter, OneLine):
+            handler.setFormatter(OneLine(tracebacks=level.lower() == "debug"))
 
 
 def quiet_sdk() -> None:

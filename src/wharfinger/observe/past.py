@@ -16,7 +16,7 @@ from wharfinger.model.surroundings import Surrounding
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
-_SURROUNDINGS = {kind.name: keys.stored_prefix(kind.plural) for kind in KINDS if kind.name in SURROUNDING_KINDS}
+_SURROUNDINGS = {kind.name: keys.stored_prefix(kind.folder) for kind in KINDS if kind.name in SURROUNDING_KINDS}
 
 
 @dataclass(frozen=True, slots=True)

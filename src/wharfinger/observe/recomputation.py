@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.eviction import Victim, digest
-from wharfinger.contracts.scheduling import Computation, Placed, Refused
+from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain
 from wharfinger.framework.evaluation import Evaluation

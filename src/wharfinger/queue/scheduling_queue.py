@@ -132,6 +132,11 @@ class SchedulingQueue:
 
     # --- starting ---------------------------------------------------------------------------------
 
+    @property
+    def under_way(self) -> int:
+        """How many attempts of one pod were started of which etcd has not told."""
+        return self.in_flight.alone + self.waiting.chainless.unconfirmed
+
     def ready(self) -> int:
         """How many pods could be placed by cohorts now."""
         return self.active.ready(self._clock(), IN_COHORTS)

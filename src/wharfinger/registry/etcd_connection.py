@@ -163,7 +163,8 @@ class Connection:
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.closed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.closed.wait()
 
     async def _once(self, path: str, body: Body, seconds: float) -> Body:
         if self.settings.user and self._gateway.token is None:

@@ -78,7 +78,8 @@ class Watch:
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._connection.closed.wait(), self._backoff.next())
+            async with asyncio.timeout(self._backoff.next()):
+                await self._connection.closed.wait()
 
     async def _messages(self) -> AsyncGenerator[Body, None]:
         """Open the stream once and decode its lines until it breaks or falls silent."""

@@ -1,7 +1,8 @@
 """Every key wharfinger reads or writes in etcd is made, and taken apart, here.
 
 Objects that users own lie as Kubernetes keeps them, `/registry/<plural>/[<namespace>/]<name>`; our own
-under `/registry/wharfinger.dev/<kind>/...`, so that one watch over `/registry/` sees both in order.
+under `/registry/wharfinger.dev/<kind>/...`, so that one watch over `/registry/` sees both in order. What only
+people read back lies under `/wharfinger.dev/`, where no such watch is.
 """
 
 from __future__ import annotations
@@ -39,6 +40,22 @@ ATTEMPTS = OURS + "attempts/"
 INSTANCES = OURS + "instances/"
 TENANTS = OURS + "tenants/"
 PROFILES = OURS + "profiles/"
+FLEETS = OURS + "schedulerfleets/"
+REVISIONS = OURS + "revisions/"
+OUTCOMES = OURS + "outcomes/"
+ACTORS = OURS + "actors/"
+FLEET_STATUS = OURS + "fleetstatus/"
+SLOTS = OURS + "slots/"
+GRANTS = OURS + "grants/"
+EXITS = OURS + "exits/"
+HOSTS = OURS + "hosts/"
+CORDONS = OURS + "cordons/"
+CONFIG = OURS + "config/"
+CONFIG_STATUS = OURS + "configstatus/"
+"""The fleet's: who writes which stands in `contracts.fleet_records` and `contracts.config_records`."""
+ASIDE = "/wharfinger.dev/"
+"""What no worker follows: outside of `ROOT`, so that its size costs nobody who lists and watches that."""
+CONFIG_HISTORY = ASIDE + "confighistory/"
 
 
 def pod(namespace: str, name: str) -> str:
@@ -51,14 +68,14 @@ def node(name: str) -> str:
     return f"{NODES}{name}"
 
 
-def stored(plural: str, namespace: str, name: str) -> str:
-    """The key of any object that users own; `namespace` is empty where its kind has none."""
-    return f"{stored_prefix(plural, namespace)}{name}"
+def stored(folder: str, namespace: str, name: str) -> str:
+    """The key of any object that users own; `folder` is its kind's, `namespace` empty where that has none."""
+    return f"{stored_prefix(folder, namespace)}{name}"
 
 
-def stored_prefix(plural: str, namespace: str = "") -> str:
+def stored_prefix(folder: str, namespace: str = "") -> str:
     """What the keys of a kind begin with, of one namespace or of all."""
-    return f"{ROOT}{plural}/{namespace}/" if namespace else f"{ROOT}{plural}/"
+    return f"{ROOT}{folder}/{namespace}/" if namespace else f"{ROOT}{folder}/"
 
 
 def binding(node_name: str) -> str:
@@ -96,6 +113,76 @@ def profile(digest: str) -> str:
     return f"{PROFILES}{digest}"
 
 
+def fleet(tenant: str) -> str:
+    """A SchedulerFleet: desired state, the only one."""
+    return f"{FLEETS}{tenant}"
+
+
+def revision(tenant: str, number: int) -> str:
+    """One template that was wanted; create-only."""
+    return f"{REVISIONS}{tenant}/{number}"
+
+
+def outcome(tenant: str, number: int) -> str:
+    """How the rollout of a revision ended; create-only."""
+    return f"{OUTCOMES}{tenant}/{number}"
+
+
+def actor(tenant: str) -> str:
+    """Who acts on the fleet's slots; every write of theirs compares it."""
+    return f"{ACTORS}{tenant}"
+
+
+def fleet_status(tenant: str) -> str:
+    """The projection for readers."""
+    return f"{FLEET_STATUS}{tenant}"
+
+
+def slot(tenant: str, number: int) -> str:
+    """The counter of a slot's incarnations, and its revision."""
+    return f"{SLOTS}{tenant}/{number}"
+
+
+def grant(tenant: str, slot_number: int, incarnation: int) -> str:
+    """Permission for one incarnation to live; deleting it is the fence."""
+    return f"{GRANTS}{tenant}/{slot_number}/{incarnation}"
+
+
+def exited(tenant: str, slot_number: int, incarnation: int) -> str:
+    """How an incarnation ended; deleted with its grant."""
+    return f"{EXITS}{tenant}/{slot_number}/{incarnation}"
+
+
+def host(name: str) -> str:
+    """An agent, under its lease."""
+    return f"{HOSTS}{name}"
+
+
+def cordon(name: str) -> str:
+    """Keep instances off a host."""
+    return f"{CORDONS}{name}"
+
+
+def config(kind: str, target: str) -> str:
+    """One value of the dynamic configuration; `target` is `instance/<T>/<slot>`, `tenant/<T>` or `default`."""
+    return f"{CONFIG}{kind}/{target}"
+
+
+def config_status(tenant: str, slot: str, incarnation: int) -> str:
+    """What a worker has in force of the dynamic configuration, under its lease; named as its registration is."""
+    return f"{CONFIG_STATUS}{tenant}/{slot}/{incarnation}"
+
+
+def config_history_of(kind: str, target: str) -> str:
+    """What the keys of a value's changes begin with."""
+    return f"{CONFIG_HISTORY}{kind}/{target}/"
+
+
+def config_history(kind: str, target: str, number: int) -> str:
+    """One change of a value of the dynamic configuration; create-only. Numbers sort as text."""
+    return f"{config_history_of(kind, target)}{number:09d}"
+
+
 class ParsedKey(NamedTuple):
     """A key taken apart: the kind's prefix and what follows it, split at slashes."""
 
@@ -103,7 +190,9 @@ class ParsedKey(NamedTuple):
     parts: tuple[str, ...]
 
 
-_PREFIXES = frozenset((BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, PROFILES, PODS, NODES, *SURROUNDINGS))
+_PREFIXES = frozenset(
+    (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, GRANTS, PROFILES, CONFIG, PODS, NODES, *SURROUNDINGS)
+)
 
 
 def parse(key: str) -> ParsedKey | None:

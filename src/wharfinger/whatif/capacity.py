@@ -5,9 +5,8 @@ Nobody is evicted for them, and other pods that wait do not take part.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from wharfinger.errors import InvalidObject, UsageError
@@ -80,7 +79,8 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
     nodes: Counter[str] = Counter()
     message, refusals = "", {}
     placed = 0
-    names = _free_names(scene, key)
+    # A copy under the name of a pod would change that pod.
+    names = scene.inventory.free_names("Pod", key.namespace, key.name[:_NAME_LIMIT])
     while placed < most:
         copy = scene.admitted(_copy(pod, PodKey(key.namespace, next(names))))
         try:
@@ -114,12 +114,6 @@ def _is_meant(ref: Ref, obj: Obj) -> bool:
     if ref.kind == "Pod":
         return not node_of(obj) and not ended(obj)
     return ref.kind in workloads.KINDS or ref.kind == daemons.KIND
-
-
-def _free_names(scene: Scene, key: PodKey) -> Iterator[str]:
-    """Names for copies that no pod has: adding one of that name would change the pod."""
-    names = (f"{key.name[:_NAME_LIMIT]}-{number}" for number in itertools.count(1))
-    return (name for name in names if Ref("Pod", key.namespace, name) not in scene.inventory)
 
 
 def _copy(pod: Obj, key: PodKey) -> Obj:

@@ -56,7 +56,7 @@ def added_nodes(inventory: Inventory, more: MoreNodes) -> Iterator[tuple[Obj, li
         for ref, pod in inventory.of_kind("Pod")
         if node_of(pod) == more.like and not ended(pod) and is_daemon(ref, pod)
     ]
-    names = _free_names(inventory, more.like)
+    names = inventory.free_names("Node", "", f"{more.like[:230]}-new")
     for _ in range(more.count):
         node = _copy(like, next(names))
         yield node, [_moved(inventory, ref, pod, node["metadata"]["name"]) for ref, pod in daemons]
@@ -106,12 +106,3 @@ def _moved(inventory: Inventory, ref: Ref, pod: Obj, node: str) -> Obj:
     again = made_again(pod)
     name = inventory.free_name("Pod", ref.namespace, joined(ref.name, node))
     return {**again, "metadata": {**again["metadata"], "name": name}, "spec": {**again["spec"], "nodeName": node}}
-
-
-def _free_names(inventory: Inventory, like: str) -> Iterator[str]:
-    number = 0
-    while True:
-        number += 1
-        name = f"{like[:230]}-new-{number}"
-        if Ref("Node", "", name) not in inventory:
-            yield name

@@ -71,6 +71,11 @@ class Inventory:
         candidates = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
         return next(free for free in candidates if Ref(kind, namespace, free) not in self._objects)
 
+    def free_names(self, kind: str, namespace: str, stem: str) -> Iterator[str]:
+        """`<stem>-1`, `<stem>-2`, ...: those that no object of the kind has when they are asked for."""
+        candidates = (f"{stem}-{number}" for number in itertools.count(1))
+        return (free for free in candidates if Ref(kind, namespace, free) not in self._objects)
+
     def controllers(self, ref: Ref, obj: Obj) -> Iterator[Ref]:
         """Who controls the object, and who controls that one, and so on, whether these are known or not.
 

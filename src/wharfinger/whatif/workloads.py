@@ -145,7 +145,7 @@ def _made(inventory: Inventory, census: _Census, ref: Ref, obj: Obj) -> Iterator
             yield replica_set
     elif ref.kind in ("Job", "CronJob"):
         labels = {"job-name": ref.name, "batch.kubernetes.io/job-name": ref.name}
-    names = _free_names(inventory, ref)
+    names = inventory.free_names("Pod", ref.namespace, ref.name[:_NAME_LIMIT])
     for _ in range(count):
         yield pod_from(ref, template, next(names), labels=labels, owner=owner)
 
@@ -245,12 +245,3 @@ def _replica_set(inventory: Inventory, ref: Ref, obj: Obj, template: Obj) -> tup
 def _revision(replica_set: Obj) -> int:
     noted = mapping(mapping(replica_set, "metadata"), "annotations").get(_REVISION, "")
     return int(noted) if isinstance(noted, str) and noted.isascii() and noted.isdigit() and len(noted) < 19 else 0
-
-
-def _free_names(inventory: Inventory, ref: Ref) -> Iterator[str]:
-    number = 0
-    while True:
-        number += 1
-        name = f"{ref.name[:_NAME_LIMIT]}-{number}"
-        if Ref("Pod", ref.namespace, name) not in inventory:
-            yield name

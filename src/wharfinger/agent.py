@@ -1,0 +1,282 @@
+"""The agent process: puts everything together, and holds no policy.
+
+::
+
+    host part       adopt ── register ── follow grants ── probe ── record ends        control.host_*
+                    create_instance, kill_instance on the host's queue               activities.hosting
+    control part    follow fleets, poke                                              control.fleet_watch
+                    Fleet, RollingUpdate and their activities on the control queue   workflows, activities
+
+`Agent` is one agent on a given store, Temporal client and runtime; `run_agent` is the process around it. Instances
+are not the agent's children in any other way than that it started them: it leaves, and they go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import aiohttp
+from temporalio.client import Client
+
+from wharfinger.activities.fleet_control import ControlActivities
+from wharfinger.activities.hosting import HostActivities
+from wharfinger.activities.transactions import Limits
+from wharfinger.client import temporal_configuration
+from wharfinger.contracts.fleet_records import HostRecord
+from wharfinger.contracts.names import check_cluster, control_queue, host_queue
+from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics
+from wharfinger.control.fleet_watch import FleetWatch, poking
+from wharfinger.control.host_exits import HostExits
+from wharfinger.control.host_grants import HostGrants
+from wharfinger.control.host_probes import Ask, HostProbes, asking
+from wharfinger.control.host_registration import HostRegistration
+from wharfinger.control.host_stopping import end_instances
+from wharfinger.control.identity import identity, release
+from wharfinger.control.installation import prepare
+from wharfinger.control.polling import Polling, keep_polling, worker_factory
+from wharfinger.control.reachability import Reachability
+from wharfinger.control.stopping import stop_on_signals, unless_stopped
+from wharfinger.errors import UsageError
+from wharfinger.observe.fleets import FleetView
+from wharfinger.observe.health import OK, HealthServer
+from wharfinger.plugins import builtin
+from wharfinger.profiles import load_configuration
+from wharfinger.registry.store import Store
+from wharfinger.runtime import limits, lives, locks
+from wharfinger.runtime.processes import Processes
+from wharfinger.runtime.runtime import Runtime
+from wharfinger.settings import AgentSettings, TemporalSettings
+from wharfinger.telemetry import Metrics
+from wharfinger.workflows.fleet import Fleet
+from wharfinger.workflows.rolling_update import RollingUpdate
+
+log = logging.getLogger(__name__)
+
+ACTIVITIES = 2000
+"""Of one queue, at a time. Most of them wait (for an instance to be ready, to drain, to end), as long as their tenant's
+instances take; with few places, some tenants in trouble would keep the others' plans waiting."""
+
+
+def utc_now() -> datetime:
+    """The time of day, for records."""
+    return datetime.now(UTC)
+
+
+class Agent:
+    """One agent, on a store, a client and a runtime that somebody else opened and closes."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        store: Store,
+        client: Client,
+        runtime: Runtime,
+        ask: Ask,
+        metrics: Metrics | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        utc_now: Callable[[], datetime] = utc_now,
+        chance: random.Random | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `chance` spreads retries."""
+        self._settings = settings
+        self._store = store
+        self._client = client
+        self._runtime = runtime
+        self._clock = clock
+        self._chance = chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
+        self.metrics = metrics if metrics is not None else Metrics()
+        host = settings.host
+        self._exits = HostExits(store, runtime, host, chance=chance, utc_now=utc_now, metrics=self.metrics)
+        self._grants = HostGrants(store, runtime, host, chance=chance)
+        self._probes = HostProbes(
+            store,
+            runtime,
+            self._exits,
+            ask,
+            every=settings.probe_every,
+            most=settings.probe_failures,
+            chance=chance,
+        )
+        record = HostRecord(
+            boot_id=lives.boot_id(),
+            pid=os.getpid(),
+            installs=tuple(name for name, _ in settings.installs),
+            capacity=settings.capacity,
+            version=release(),
+            control=settings.control,
+            time=utc_now().isoformat(timespec="seconds"),
+        )
+        self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, chance=chance)
+        self._reachability = Reachability(
+            client.service_client.check_health,
+            patience=settings.lease.temporal_unreachable,
+            clock=clock,
+            changed=lambda: None,
+        )
+        hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
+        self._watch = FleetWatch(store, poking(client, settings.cluster), chance=chance)
+        self._pollings = [self._polling(host_queue(settings.cluster, host), [], hosting.all)]
+        self._controlling: ControlActivities | None = None
+        if settings.control:
+            catalog = builtin.catalog().with_installed()
+            self._controlling = ControlActivities(
+                store=store,
+                client=client,
+                view=FleetView(store, catalog),
+                catalog=catalog,
+                cluster=settings.cluster,
+                lease_ttl=settings.lease.ttl,
+                metrics=self.metrics,
+                limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
+                utc_now=utc_now,
+                clock=clock,
+            )
+            self._pollings.append(
+                self._polling(control_queue(settings.cluster), [Fleet, RollingUpdate], self._controlling.all)
+            )
+
+    def checks(self) -> Mapping[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+        said = {
+            "host": OK if self._registration.registered else "not registered in etcd",
+            "grants": OK if self._grants.synced.is_set() else "not listed yet",
+            "temporal": OK if self._reachability.reachable else "does not answer",
+            "polling": OK if all(polling.running for polling in self._pollings) else "has not begun",
+        }
+        if self._settings.control:
+            said["fleets"] = OK if self._watch.in_sync else "not listed yet"
+        return said
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date."""
+        self.metrics.host_instances.set(len(self._runtime.running()))
+        self.metrics.host_exits_waiting.set(self._exits.waiting)
+        self.metrics.pokes_waiting.set(self._watch.waiting)
+        if self._controlling is not None and self._watch.in_sync:
+            self._controlling.refresh_metrics(self._watch.fleets)
+        self.metrics.ready.set(all(said == OK for said in self.checks().values()))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when the host has an agent."""
+        self._exits.add(await self._runtime.adopt())
+        preparing = prepare(self._store, self._client, (), cluster=self._settings.cluster, chance=self._chance)
+        await unless_stopped(stop, preparing)
+        await unless_stopped(stop, self._registration.claim())
+        if stop.is_set():
+            return
+        loops = asyncio.create_task(self._loops())
+        stopped = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({loops, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if loops.done():
+                await loops
+        finally:
+            stopped.cancel()
+            await asyncio.gather(*(polling.stop() for polling in self._pollings))
+            if self._settings.stop_instances is not None:
+                await end_instances(self._runtime, self._exits, self._settings.stop_instances)
+            loops.cancel()
+            await asyncio.gather(loops, return_exceptions=True)
+            await self._registration.leave()
+
+    async def _loops(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._registration.run())
+            group.create_task(self._exits.run())
+            group.create_task(self._grants.run())
+            group.create_task(self._probes.run())
+            group.create_task(self._reachability.run())
+            if self._settings.control:
+                group.create_task(self._watch.run())
+            await self._grants.synced.wait()
+            for polling in self._pollings:
+                group.create_task(keep_polling(polling, self._chance))
+
+    def _polling(self, queue: str, workflows: list[type], activities: list[Callable[..., object]]) -> Polling:
+        timeout = self._settings.drain_timeout
+        factory = worker_factory(
+            self._client,
+            task_queue=queue,
+            workflows=workflows,
+            activities=activities,
+            identity=identity(),
+            build_id=release(),
+            max_cached_workflows=1000,
+            drain_timeout=timeout,
+            max_concurrent_activities=ACTIVITIES,
+        )
+        return Polling(factory, drain_timeout=timeout)
+
+
+async def run_agent(settings: AgentSettings) -> int:
+    """Run an agent process until it is told to stop; its exit code.
+
+    The first SIGTERM or SIGINT stops it, and leaves instances running unless the settings say otherwise; the second
+    ends it at once. Raises `InvalidConfiguration` and `UsageError` before anything is opened.
+    """
+    check_cluster(settings.cluster)
+    load_configuration(settings.config)  # instances would fail by it, one after the other
+    configuration = temporal_configuration(settings.temporal)
+    told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
+    settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
+    folder = _hold(settings)
+    stop = stop_on_signals()
+    metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
+    sdk = sdk_metrics()
+    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
+    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
+    if settings.health_port >= 0:
+        await health.start(settings.bind_address, settings.health_port)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(folder.close)
+        stack.push_async_callback(health.stop)
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, chance=chance))
+        if store is None:
+            return 0
+        stack.push_async_callback(store.close)
+        connected["etcd"] = OK
+        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, chance=chance)
+        client = await unless_stopped(stop, connecting)
+        if client is None:
+            return 0
+        runtime = Processes(settings.data_dir, limits.Limits(limits.delegated()))
+        stack.push_async_callback(runtime.close)
+        logs = asyncio.create_task(runtime.look_after_logs())
+        stack.callback(logs.cancel)
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        agent = Agent(
+            settings,
+            store=store,
+            client=client,
+            runtime=runtime,
+            ask=asking(session, min(3.0, settings.probe_every)),
+            metrics=metrics,
+            chance=chance,
+        )
+        health.checks, health.refresh = agent.checks, agent.refresh_metrics
+        await agent.run(stop)
+    return 0
+
+
+def _hold(settings: AgentSettings) -> locks.Lock:
+    """Make the data folder and hold it. Raises `UsageError` when that cannot be."""
+    try:
+        lock = locks.take(settings.data_dir / "agent.lock")
+    except OSError as error:
+        raise UsageError(f"--data-dir {settings.data_dir}: {error.strerror}") from error
+    if lock is None:
+        raise UsageError(f"--data-dir {settings.data_dir}: another agent is running there")
+    own = lives.life(os.getpid())
+    if own is not None:
+        lock.sign(own)
+    return lock

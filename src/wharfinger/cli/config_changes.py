@@ -1,0 +1,193 @@
+"""Changing values of the dynamic configuration: all that is wrong is told first, then one compare-and-set.
+
+The value and the record of who set it, when and why are one transaction. The record lies where no worker follows, so
+that the past costs those nothing. Neighbours: `cli.dynamic_config` are the
+commands, `config.dynamic` says what a value may say, `control.dynamic_config` follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.cli.fleet_changes import Author
+from wharfinger.config.dynamic import (
+    CohortValue,
+    ProfileValue,
+    QueueValue,
+    canonical,
+    check_backoff,
+    check_cohort,
+    check_kind,
+    digest,
+    read_value,
+)
+from wharfinger.config.errors import refuse
+from wharfinger.config.fleet import read_fleet
+from wharfinger.config.overlay import check_alone
+from wharfinger.contracts.config_records import ConfigChangeRecord
+from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
+from wharfinger.framework.catalog import Catalog
+from wharfinger.manifests import documents
+from wharfinger.profiles import Configured, load_configuration, overlay_configuration
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
+
+TRIES = 10
+"""Compare-and-sets; each fails only because somebody else changed the value in between."""
+KEPT = 100
+"""Changes of one value that are remembered."""
+_DIGITS = 18
+"""Of a change's number, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value to be set, or taken away (None)."""
+
+    kind: str
+    target: str
+    value: Mapping[str, Any] | None
+
+    def __str__(self) -> str:
+        return f"config/{self.kind}/{self.target}"
+
+    @property
+    def key(self) -> str:
+        """Of the value."""
+        return keys.config(self.kind, self.target)
+
+    def noted(self, number: int) -> str:
+        """The key of a change."""
+        return keys.config_history(self.kind, self.target, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a change."""
+
+    result: str
+    """`created`, `configured`, `unset` or `unchanged`."""
+    number: int = 0
+    """Of the change in the history; 0 when nothing was changed."""
+
+
+async def check(store: Store, change: Change, catalog: Catalog) -> None:
+    """Whether workers will take the value in, as far as can be told here. Raises `InvalidConfiguration`, all problems.
+
+    Of a tenant with a fleet it is laid over the fleet's template; what other workers were started with nobody knows.
+    """
+    read = read_value(check_kind(change.kind), change.value)
+    base = await _template_of(store, change.target, catalog) if isinstance(read, ProfileValue | QueueValue) else None
+    match read:
+        case ProfileValue():
+            problems = check_alone(read, catalog)
+            if problems:
+                raise refuse(problems)
+            if base is not None:
+                overlay_configuration(base, read, base)
+        case QueueValue():
+            first, longest = read.pod_initial_backoff_seconds, read.pod_max_backoff_seconds
+            if base is not None:
+                settings = base.configuration.settings
+                check_backoff(read, settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+            elif first is not None and longest is not None:
+                check_backoff(read, first, longest)
+        case CohortValue():
+            check_cohort(read)
+
+
+async def write(store: Store, change: Change, by: Author, *, now: str, again: bool = False) -> Written:
+    """Make a change, whoever else does meanwhile. `again`: also when the value says the same already.
+
+    Raises `Unavailable`, `AccessDenied`.
+    """
+    try:
+        return await _write(store, change, by, now, again=again)
+    except AccessDenied as error:
+        raise AccessDenied(f"{error} (a change of a value writes below {keys.ROOT} and {keys.ASIDE})") from error
+
+
+async def _write(store: Store, change: Change, by: Author, now: str, *, again: bool) -> Written:
+    value = change.value
+    record = ConfigChangeRecord(
+        value=dict(value) if value is not None else None,
+        digest=digest(value) if value is not None else "",
+        who=by.who,
+        why=by.why,
+        time=now,
+    )
+    for _ in range(TRIES):
+        stored = (await store.get(change.key)).kv
+        if _says(stored, value) and not (again and value is not None):
+            return Written("unchanged")
+        numbers = [number for number, _ in await history(store, change.kind, change.target)]
+        if await _commit(store, change, stored, record, numbers):
+            result = "unset" if value is None else "created" if stored is None else "configured"
+            return Written(result, _next(numbers))
+    raise WharfingerError(f"{change} is changed by others all the time; gave up after {TRIES} tries")
+
+
+async def history(store: Store, kind: str, target: str) -> list[tuple[int, ConfigChangeRecord]]:
+    """The changes of a value that are remembered, the oldest first; what cannot be read is left out."""
+    prefix = keys.config_history_of(kind, target)
+    found: list[tuple[int, ConfigChangeRecord]] = []
+    async for page in store.list(prefix):
+        for kv in page.items:
+            number = kv.key.removeprefix(prefix)
+            if number.isascii() and number.isdigit() and len(number) <= _DIGITS:
+                found.append((int(number), _record(kv)))
+    return found
+
+
+async def _commit(
+    store: Store, change: Change, stored: KeyValue | None, record: ConfigChangeRecord, numbers: list[int]
+) -> bool:
+    noted = change.noted(_next(numbers))
+    forgotten = sorted(numbers)[: -(KEPT - 1)]
+    operations: list[Operation] = [
+        Put(change.key, canonical(change.value)) if change.value is not None else Delete(change.key),
+        Put(noted, record.to_bytes()),
+        *(Delete(change.noted(number)) for number in forgotten[:20]),
+    ]
+    before = stored.mod_revision if stored is not None else 0
+    try:
+        compares = [Compare(change.key, "mod", before), Compare(noted, "create", 0)]
+        return (await store.txn(compares, operations)).succeeded
+    except Unavailable as error:
+        if not error.maybe_applied:
+            raise
+        kv = (await store.get(noted)).kv  # only reading tells
+        return kv is not None and kv.value == record.to_bytes()
+
+
+def _next(numbers: list[int]) -> int:
+    return max(numbers, default=0) + 1
+
+
+def _says(stored: KeyValue | None, value: Mapping[str, Any] | None) -> bool:
+    if stored is None or value is None:
+        return stored is None and value is None
+    return stored.value == canonical(value)
+
+
+def _record(kv: KeyValue) -> ConfigChangeRecord:
+    try:
+        return ConfigChangeRecord.model_validate_json(kv.value)
+    except ValueError:
+        return ConfigChangeRecord(why="(cannot be read)")
+
+
+async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:
+    """The configuration of the target's fleet; None without a fleet, or with one that is not valid itself."""
+    of_tenant = target.split("/")[1:2]
+    kv = (await store.get(keys.fleet(of_tenant[0]))).kv if of_tenant else None
+    if kv is None:
+        return None
+    try:
+        written = documents.parse(kv.value)
+        template = read_fleet(written, catalog, name=of_tenant[0]).template
+        return load_configuration(template.configuration or {}, catalog=catalog)
+    except (InvalidConfiguration, InvalidObject):
+        return None

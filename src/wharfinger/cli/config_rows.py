@@ -1,0 +1,137 @@
+"""Values of the dynamic configuration as `wharfinger config get` and `history` show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.cli.output import plain
+from wharfinger.config.dynamic import DEFAULT, VALUES, digest, targets
+from wharfinger.contracts.config_records import ConfigChangeRecord, ConfigStatusRecord
+from wharfinger.contracts.names import check_tenant
+from wharfinger.errors import UsageError
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+HEADINGS = ("KIND", "TARGET", "HASH", "VALUE")
+EFFECTIVE_HEADINGS = ("KIND", "TARGET", "HASH", "IN FORCE", "VALUE")
+HISTORY_HEADINGS = ("NUMBER", "TIME", "WHO", "HASH", "WHY")
+_SHOWN = 12
+_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value as it lies in etcd."""
+
+    kind: str
+    target: str
+    value: Any
+    revision: int
+    readable: bool = True
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the value; empty when it is no JSON."""
+        return digest(self.value) if self.readable else ""
+
+    def mapping(self) -> dict[str, Any]:
+        """For programs."""
+        said = {"kind": self.kind, "target": self.target, "hash": self.digest, "resourceVersion": str(self.revision)}
+        return {**said, "value": self.value}
+
+    def row(self) -> Sequence[str]:
+        """For people."""
+        return self.kind, self.target, self.digest[:_SHOWN] or "-", _short(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """What counts for an instance, and what it says itself."""
+
+    kind: str
+    counts: Stored | None
+    said: ConfigStatusRecord | None
+    """None = no instance, or one that says nothing of it."""
+
+    @property
+    def problem(self) -> str:
+        """What the instance says is wrong."""
+        return plain(self.said.problems.get(self.kind, "")) if self.said is not None else ""
+
+    @property
+    def in_force(self) -> str:
+        """`yes`, `as started`, another value's hash, or `?` when nobody says."""
+        if self.said is None:
+            return "?"
+        said, wanted = self.said.in_force.get(self.kind, ""), self.counts.digest if self.counts is not None else ""
+        if said == wanted:
+            return "yes"
+        return plain(said[:_SHOWN]) or "as started"
+
+    def mapping(self) -> dict[str, Any]:
+        """For programs."""
+        said: dict[str, Any] = {"kind": self.kind, "inForce": self.in_force, "problem": self.problem}
+        return {**said, "counts": self.counts.mapping() if self.counts is not None else None}
+
+    def row(self) -> Sequence[str]:
+        """For people."""
+        if self.counts is None:
+            return self.kind, "-", "-", self.in_force, "as started"
+        _, target, shown, value = self.counts.row()
+        return self.kind, target, shown, self.in_force, value
+
+
+async def read(store: Store) -> list[Stored]:
+    """Every value, in the order of keys."""
+    return [_stored(kv) async for page in store.list(keys.CONFIG) for kv in page.items]
+
+
+async def effective(store: Store, values: Sequence[Stored], kind: str, whose: str) -> list[Effective]:
+    """What counts for `TENANT/SLOT`, or for any worker of `TENANT` that was started by hand. Raises `UsageError`."""
+    tenant, slash, slot = whose.partition("/")
+    check_tenant(tenant)
+    if slash and not (slot.isascii() and slot.isdigit()):
+        raise UsageError(f"{whose!r} is no TENANT/SLOT, such as common/0")
+    said = await _said(store, tenant, slot) if slot else None
+    own = said.own if said is not None else ()
+    stored = {(value.kind, value.target): value for value in values}
+
+    def counts(each: str) -> Stored | None:
+        order = (*targets(tenant, slot), *(() if each in own else (DEFAULT,)))
+        return next((stored[each, target] for target in order if (each, target) in stored), None)
+
+    return [Effective(each, counts(each), said) for each in ([kind] if kind else VALUES)]
+
+
+async def _said(store: Store, tenant: str, slot: str) -> ConfigStatusRecord | None:
+    """What the slot's newest life says."""
+    newest: tuple[int, ConfigStatusRecord] | None = None
+    async for page in store.list(f"{keys.CONFIG_STATUS}{tenant}/{slot}/"):
+        for kv in page.items:
+            try:
+                found = int(kv.key.rpartition("/")[2]), ConfigStatusRecord.model_validate_json(kv.value)
+            except ValueError:
+                continue
+            newest = found if newest is None or found[0] > newest[0] else newest
+    return newest[1] if newest is not None else None
+
+
+def history_row(number: int, record: ConfigChangeRecord) -> Sequence[str]:
+    """For people."""
+    return str(number), record.time, record.who, record.digest[:_SHOWN] or "unset", record.why
+
+
+def _stored(kv: KeyValue) -> Stored:
+    kind, _, target = kv.key.removeprefix(keys.CONFIG).partition("/")
+    try:
+        return Stored(kind, target, json.loads(kv.value), kv.mod_revision)
+    except (ValueError, RecursionError):
+        return Stored(kind, target, None, kv.mod_revision, readable=False)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=isinstance(value, Mapping))
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

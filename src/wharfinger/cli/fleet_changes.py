@@ -1,0 +1,221 @@
+"""Changing a fleet's object by compare-and-set: who and why are noted, and nothing invalid is written.
+
+::
+
+    fleet scale, pause, promote, undo, ...  ──►  change(edit)     one object, as it lies in etcd
+    apply, fleet apply                      ──►  apply(manifest)  laid over it (`manifests.merge`)
+
+A request to a rollout (promote, abort, resume) is followed once for every state of the object, so a later write leaves
+it out as soon as it was seen, and at once when the template changes: it was meant for another one.
+"""
+
+from __future__ import annotations
+
+import copy
+import getpass
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from wharfinger.cli.fleet_templates import known_plugins
+from wharfinger.cli.options import Connection
+from wharfinger.cli.output import plain
+from wharfinger.cli.writing import commit, readable, same
+from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, read_fleet
+from wharfinger.contracts.fleet_records import FleetStatusRecord
+from wharfinger.contracts.names import check_tenant
+from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.framework.catalog import Catalog
+from wharfinger.manifests import documents, merge
+from wharfinger.manifests.kinds import FLEET, Reference
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.rollout import Status
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the fleet's actor says, and the object that it may not have seen yet."""
+
+    status: Status | None
+    mod_revision: int
+    """Of the object."""
+
+    @property
+    def seen(self) -> bool:
+        """Whether the actor has looked at the object as it is."""
+        return self.status is not None and self.status.observed_generation >= self.mod_revision
+
+    @property
+    def rollout(self) -> int:
+        """The generation of the open rollout; 0 = none."""
+        return self.status.generation if self.status is not None else 0
+
+
+Edit = Callable[[dict[str, Any], Standing], None]
+"""Changes the object's spec (a copy of its own) in place; leaves it as it is when there is nothing to change."""
+
+_NAME_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes something, and why."""
+
+    who: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What became of a change."""
+
+    result: str
+    """`created`, `configured`, `unchanged`, or `deleted`."""
+    mod_revision: int
+    """Of the object as it is now."""
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was."""
+        return self.result != "unchanged"
+
+
+def author(reason: str = "") -> Author:
+    """This process's user and machine."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in containers
+        user = f"uid-{os.getuid()}"
+    return Author(plain(f"{user}@{socket.gethostname()}")[:_NAME_LIMIT], plain(reason))
+
+
+async def read_status(store: Store, tenant: str) -> Status | None:
+    """What the fleet's actor says; None when nothing, or nothing that can be read."""
+    kv = (await store.get(keys.fleet_status(tenant))).kv
+    if kv is None:
+        return None
+    try:
+        return FleetStatusRecord.model_validate_json(kv.value).status
+    except ValueError:
+        return None
+
+
+async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: Catalog) -> Changed:
+    """Change a fleet's object.
+
+    Raises `NotFound`, `InvalidConfiguration` when the result would be invalid, `InvalidObject` for a fleet that is
+    being deleted, and what `edit` raises.
+    """
+    check_tenant(tenant)
+
+    def edited(before: dict[str, Any] | None, standing: Standing) -> dict[str, Any]:
+        if before is None:
+            raise NotFound(f"there is no fleet {tenant}")
+        spec = copy.deepcopy(_part(before, "spec"))
+        edit(spec, standing)
+        return {**before, "spec": spec}
+
+    return await _commit(store, _Draft(tenant, edited, by, catalog, await read_status(store, tenant)))
+
+
+async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
+    """Lay a manifest over a fleet's object, or create it. Raises as `change` does."""
+    return await _commit(store, _applied(tenant, manifest, by, catalog, await read_status(store, tenant)))
+
+
+async def change_here(connection: Connection, tenant: str, edit: Edit, reason: str) -> Changed:
+    """`change` for a command: with its connection, by its user."""
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        return await change(store, tenant, edit, author(reason), catalog=known_plugins())
+
+
+async def checked(store: Store, tenant: str, manifest: Mapping[str, Any], *, catalog: Catalog) -> None:
+    """Whether `apply` would be refused, as of now. Raises as it does."""
+    stored = (await store.get(keys.fleet(tenant))).kv
+    _applied(tenant, manifest, Author(""), catalog, None).over(stored)
+
+
+def _applied(tenant: str, manifest: Mapping[str, Any], by: Author, catalog: Catalog, status: Status | None) -> _Draft:
+    about, uid = Reference(FLEET, "", tenant), str(uuid4())
+    now = rfc3339(datetime.now(UTC))
+
+    def laid_over(before: dict[str, Any] | None, _: Standing) -> dict[str, Any]:
+        if before is None:
+            return merge.created(manifest, about, uid=uid, now=now)
+        return merge.updated(before, manifest, about)
+
+    annotations = _part(_part(manifest, "metadata"), "annotations")
+    why = by.why or str(annotations.get(CHANGE_CAUSE) or "")
+    return _Draft(tenant, laid_over, Author(by.who, why), catalog, status)
+
+
+async def _commit(store: Store, draft: _Draft) -> Changed:
+    revision = await commit(store, keys.fleet(draft.tenant), draft.over, f"fleet {draft.tenant}")
+    return Changed(draft.result, revision)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A change to be made to whatever is stored; remembers what became of it."""
+
+    tenant: str
+    make: Callable[[dict[str, Any] | None, Standing], dict[str, Any]]
+    by: Author
+    catalog: Catalog
+    status: Status | None
+    result: str = "unchanged"
+
+    def over(self, stored: KeyValue | None) -> bytes | None:
+        """The value to store, or None when nothing changes."""
+        before = readable(stored.value) if stored is not None else None
+        if stored is not None and before is None:
+            raise InvalidObject(f"what is stored as {stored.key} is no object: delete it first")
+        if is_deleting(before):
+            raise InvalidObject(f"fleet {self.tenant} is being deleted: it can be made again when that is done")
+        standing = Standing(self.status, stored.mod_revision if stored is not None else 0)
+        obj = self.make(before, standing)
+        if before is not None and same(_without_author(obj), _without_author(before)):
+            return None
+        if before is not None:
+            _drop_request(before, obj, standing)
+        sign(obj, self.by)
+        read_fleet(obj, self.catalog, name=self.tenant)
+        self.result = "created" if stored is None else "configured"
+        return documents.to_json(obj)
+
+
+def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: Standing) -> None:
+    old, new = _part(before, "spec"), _part(obj, "spec")
+    if new.get("rollout") == old.get("rollout") and (standing.seen or new.get("template") != old.get("template")):
+        new.pop("rollout", None)
+
+
+def sign(obj: dict[str, Any], by: Author) -> None:
+    """Note who wrote the object last, and why."""
+    metadata = obj["metadata"] = dict(_part(obj, "metadata"))
+    annotations = metadata["annotations"] = dict(_part(metadata, "annotations"))
+    annotations[CHANGED_BY] = by.who
+    annotations.pop(CHANGE_CAUSE, None)
+    if by.why:
+        annotations[CHANGE_CAUSE] = by.why
+
+
+def _without_author(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = dict(_part(obj, "metadata"))
+    annotations = {k: v for k, v in _part(metadata, "annotations").items() if k not in (CHANGED_BY, CHANGE_CAUSE)}
+    metadata.pop("annotations", None)
+    return {**obj, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _part(obj: Mapping[str, Any], key: str) -> Any:
+    """A nested mapping; an empty one for whatever else stands there, which `read_fleet` refuses."""
+    value = obj.get(key)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,112 @@
+"""What scripts wait for, and whether it is so yet: pure functions from what etcd shows.
+
+`complete` and `paused` are known to the fleet's actor alone, so they are believed only of a status that has seen the
+object as it is now; `ready` and `deleted` are read off the records themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wharfinger.cli.fleet_options import Goal
+from wharfinger.cli.fleet_pictures import Picture
+from wharfinger.cli.fleet_rows import ready_count, updated
+from wharfinger.model.rollout import Status
+
+Namer = Callable[[Mapping[str, Any]], str]
+"""From a template as written to a name that equal ones share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether it is so, with a sentence."""
+
+    kind: Literal["reached", "failed", "waiting"]
+    why: str
+
+
+def judge(picture: Picture, goal: Goal, name: Namer) -> Verdict:
+    """Whether the goal is reached, cannot be reached any more, or is to be waited for."""
+    if goal is Goal.DELETED:
+        return _deleted(picture)
+    if picture.deleting:
+        return Verdict("failed", "it is being deleted" if picture.exists else "it was deleted")
+    if goal is Goal.READY:
+        return _ready(picture)
+    if picture.status is None or not picture.observed:
+        return Verdict("waiting", "nobody has looked at the fleet's present object yet")
+    status = picture.status.status
+    if invalid := _holds(status, "SpecInvalid"):
+        return Verdict("failed", f"its spec is invalid: {invalid}")
+    return _paused(picture, status) if goal is Goal.PAUSED else _complete(picture, status, name)
+
+
+def _deleted(picture: Picture) -> Verdict:
+    if not picture.exists:
+        return Verdict("reached", "there is no such fleet")
+    if not picture.deleting:
+        return Verdict("waiting", "nobody has asked for it to be deleted")
+    count = len(picture.grants)
+    return Verdict("waiting", f"{count} instances are left" if count != 1 else "1 instance is left")
+
+
+def _ready(picture: Picture) -> Verdict:
+    ready = ready_count(picture)
+    words = f"{ready} of {picture.replicas} instances are ready"
+    return Verdict("reached" if ready == picture.replicas else "waiting", words)
+
+
+def _paused(picture: Picture, status: Status) -> Verdict:
+    for condition in ("Paused", "CanaryWaiting"):
+        if reason := _holds(status, condition):
+            return Verdict("reached", status.phase or reason)
+    if status.rollout == "paused":
+        return Verdict("reached", status.phase or "the rollout is paused")
+    ended = picture.outcomes.get(picture.target)
+    if ended is not None and status.rollout != "running" and not picture.spec.get("paused"):
+        return Verdict("failed", f"the rollout of revision {picture.target} is over: {ended.outcome}")
+    return Verdict("waiting", _progress(picture, status))
+
+
+def _complete(picture: Picture, status: Status, name: Namer) -> Verdict:
+    wanted = name(picture.template)
+    same = [number for number, record in picture.revisions.items() if name(record.template) == wanted]
+    if not same:
+        return Verdict("waiting", "the template's revision is not written yet")
+    revision = picture.target if picture.target in same else max(same)
+    ended = picture.outcomes.get(revision)
+    if ended is not None and ended.outcome in ("failed", "aborted"):
+        why = f": {ended.why}" if ended.why else ""
+        return Verdict("failed", f"the rollout of revision {revision} {_ENDS[ended.outcome]}{why}")
+    if status.rollout in ("failed", "aborted"):
+        return Verdict("failed", f"the rollout {_ENDS[status.rollout]}: {status.phase}".removesuffix(": "))
+    stuck = next((one for one in status.conditions if one.status and one.reason == _OVERDUE), None)
+    if stuck is not None:
+        return Verdict("failed", f"the rollout stands still: {stuck.message or stuck.reason}")
+    if revision == picture.target:
+        if message := _holds(status, "PartitionComplete"):
+            return Verdict("reached", f"revision {revision} runs as far as the partition allows: {message}")
+        counts = {picture.replicas, len(picture.grants), updated(picture), status.ready, status.updated}
+        if ended is not None and status.rollout == ended.outcome == "completed" and len(counts) == 1:
+            return Verdict(
+                "reached", f"{status.ready} of {picture.replicas} instances are ready on revision {revision}"
+            )
+    return Verdict("waiting", _progress(picture, status))
+
+
+_OVERDUE = "ProgressDeadlineExceeded"
+_ENDS = {"failed": "failed", "aborted": "was aborted"}
+
+
+def _holds(status: Status, kind: str) -> str:
+    """Why a condition holds; empty when it does not."""
+    for condition in status.conditions:
+        if condition.type == kind and condition.status:
+            return condition.message or condition.reason or kind
+    return ""
+
+
+def _progress(picture: Picture, status: Status) -> str:
+    return status.phase or f"{ready_count(picture)} of {picture.replicas} ready, {updated(picture)} updated"

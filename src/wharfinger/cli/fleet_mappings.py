@@ -1,0 +1,136 @@
+"""Fleets as plain mappings for programs (`-o json`): names as in the objects, camelCase."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from wharfinger.cli import fleet_rows
+from wharfinger.cli.fleet_pictures import Estate, Life, Picture
+from wharfinger.cli.fleet_sentences import hints, waiting
+
+
+def fleet_object(picture: Picture) -> dict[str, Any]:
+    """The object as it was written, with the etcd revision as `resourceVersion`, and a `status`."""
+    obj = dict(picture.written) or {"metadata": {"name": picture.tenant}}
+    metadata = obj.get("metadata")
+    if picture.kv is not None and isinstance(metadata, Mapping):
+        obj["metadata"] = {**metadata, "resourceVersion": str(picture.kv.mod_revision)}
+    return {**obj, "status": {**summary(picture), **_told(picture)}}
+
+
+def summary(picture: Picture) -> dict[str, Any]:
+    """The counts of one line of `fleet get`."""
+    return {
+        "replicas": picture.replicas,
+        "ready": fleet_rows.ready_count(picture),
+        "updated": fleet_rows.updated(picture),
+        "outdated": fleet_rows.outdated(picture),
+        "revision": picture.target,
+        "rollout": fleet_rows.rollout_word(picture),
+        "observed": picture.observed,
+    }
+
+
+def status_mapping(estate: Estate, picture: Picture, now: datetime) -> dict[str, Any]:
+    """All that `fleet status` tells."""
+    return {
+        "tenant": picture.tenant,
+        "generation": picture.generation,
+        **summary(picture),
+        **_told(picture),
+        "slots": [_life(picture, life) for life in picture.lives],
+        "waiting": waiting(picture, now),
+        "hints": hints(estate, picture, now),
+    }
+
+
+def _told(picture: Picture) -> dict[str, Any]:
+    """What the fleet's actor said, and when."""
+    if picture.status is None:
+        return {"conditions": []}
+    status = picture.status.status
+    times = picture.status.condition_times
+    conditions = [
+        {**camel(dataclasses.asdict(condition)), "since": times.get(condition.type)} for condition in status.conditions
+    ]
+    return {
+        "observedGeneration": status.observed_generation,
+        "completedRevision": status.completed,
+        "rolloutGeneration": status.generation,
+        "phase": status.phase,
+        "written": picture.status.time,
+        "conditions": conditions,
+    }
+
+
+def _life(picture: Picture, life: Life) -> dict[str, Any]:
+    slot, grant, instance = picture.slots.get(life.slot), picture.grants.get(life), picture.instances.get(life)
+    exited = picture.exits.get(life)
+    return {
+        "slot": life.slot,
+        "incarnation": life.incarnation,
+        "phase": fleet_rows.phase(picture, life),
+        "ready": picture.ready(life),
+        "revision": grant.revision if grant is not None else None,
+        "assignedRevision": slot.revision if slot is not None else None,
+        "host": grant.host if grant is not None else instance.host if instance is not None else None,
+        "crashes": slot.crashes if slot is not None else 0,
+        "pid": instance.pid if instance is not None else None,
+        "health": instance.health if instance is not None else None,
+        "waitingFor": instance.waiting_for if instance is not None else None,
+        "problems": picture.problems(life),
+        "exit": exited.model_dump(mode="json") if exited is not None else None,
+    }
+
+
+def history_list(picture: Picture) -> list[dict[str, Any]]:
+    """The revisions with their outcomes, the oldest first."""
+    found = []
+    for number, record in sorted(picture.revisions.items()):
+        outcome = picture.outcomes.get(number)
+        found.append(
+            {
+                "revision": number,
+                "wanted": number == picture.target,
+                "outcome": outcome.outcome if outcome is not None else None,
+                "outcomeWhy": outcome.why if outcome is not None else None,
+                "ended": outcome.time if outcome is not None else None,
+                "who": record.who,
+                "why": record.why,
+                "time": record.time,
+                "digest": record.digest,
+                "template": record.template,
+            }
+        )
+    return found
+
+
+def host_list(estate: Estate) -> list[dict[str, Any]]:
+    """Hosts with their agents and cordons."""
+    counts = fleet_rows.instances_by_host(estate.fleets.values())
+    found = []
+    for name in sorted({*estate.hosts, *estate.cordons, *counts}):
+        host, cordon = estate.hosts.get(name), estate.cordons.get(name)
+        found.append(
+            {
+                "name": name,
+                "status": fleet_rows.host_status(estate, name),
+                "instances": counts.get(name, 0),
+                "agent": camel(host.model_dump(mode="json")) if host is not None else None,
+                "cordon": camel(cordon.model_dump(mode="json")) if cordon is not None else None,
+            }
+        )
+    return found
+
+
+def camel(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The same mapping with names in camelCase; inner ones are left as they are."""
+    return {_camel(name): inner for name, inner in value.items()}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)

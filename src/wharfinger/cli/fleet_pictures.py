@@ -1,0 +1,167 @@
+"""What etcd has of a fleet, as commands look at it: every record of one revision, and what they say together. Pure.
+
+Neighbours: `fleet_reading` makes the pictures; `fleet_rows`, `fleet_sentences` and `fleet_mappings` tell them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wharfinger.contracts.config_records import ConfigStatusRecord
+from wharfinger.contracts.fleet_records import (
+    ActorRecord,
+    CordonRecord,
+    ExitRecord,
+    FleetStatusRecord,
+    GrantRecord,
+    HostRecord,
+    OutcomeRecord,
+    RevisionRecord,
+    SlotRecord,
+)
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.registry.store import KeyValue
+
+
+class Life(NamedTuple):
+    """One incarnation of a slot."""
+
+    slot: int
+    incarnation: int
+
+
+@dataclass(slots=True)
+class Picture:
+    """Everything that etcd has of one fleet."""
+
+    tenant: str
+    read_at: int = 0
+    """The store's revision."""
+    kv: KeyValue | None = None
+    """The object; None = there is none."""
+    written: dict[str, Any] = field(default_factory=dict)
+    """The object as it was written; empty when it is none."""
+    status: FleetStatusRecord | None = None
+    actor: ActorRecord | None = None
+    revisions: dict[int, RevisionRecord] = field(default_factory=dict)
+    outcomes: dict[int, OutcomeRecord] = field(default_factory=dict)
+    slots: dict[int, SlotRecord] = field(default_factory=dict)
+    grants: dict[Life, GrantRecord] = field(default_factory=dict)
+    instances: dict[Life, InstanceRecord] = field(default_factory=dict)
+    exits: dict[Life, ExitRecord] = field(default_factory=dict)
+    configs: dict[Life, ConfigStatusRecord] = field(default_factory=dict)
+    by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
+    """Workers without a slot's number: nobody manages them."""
+    unreadable: list[str] = field(default_factory=list)
+    """Keys, with the reason."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything of a fleet is there; workers started by hand are none."""
+        return bool(self.kv or self.status or self.actor or self.slots or self.grants or self.revisions)
+
+    @property
+    def generation(self) -> int:
+        """The object's mod revision; 0 without one."""
+        return self.kv.mod_revision if self.kv is not None else 0
+
+    @property
+    def observed(self) -> bool:
+        """Whether the status speaks of the object as it is now."""
+        return self.status is not None and self.status.status.observed_generation == self.generation
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the fleet is asked to end, or what is left of it has no object any more."""
+        return self.kv is None or bool(_mapping(self.written, "metadata").get("deletionTimestamp"))
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The object's spec as written; empty when it is no mapping."""
+        return _mapping(self.written, "spec")
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """The spec's template as written."""
+        return _mapping(self.spec, "template")
+
+    @property
+    def replicas(self) -> int:
+        """How many instances are wanted: by the object, else by the last valid spec."""
+        if self.deleting:
+            return 0
+        written = self.spec.get("replicas", 1 if self.written else None)
+        if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
+            return written
+        return self.status.status.replicas if self.status is not None else 0
+
+    @property
+    def target(self) -> int:
+        """The number of the revision that is wanted; 0 = none was taken yet."""
+        if self.actor is not None and self.actor.target:
+            return self.actor.target
+        return self.status.status.target if self.status is not None else 0
+
+    @property
+    def last_completed(self) -> int:
+        """The revision that a rollout brought to every slot last; 0 = none.
+
+        Not the highest number that was completed: going back to an earlier revision makes none.
+        """
+        done = [number for number, ended in self.outcomes.items() if ended.outcome == "completed"]
+        said = self.status.status.completed if self.status is not None else 0
+        return said if said in done else max(done, default=0)
+
+    @property
+    def lives(self) -> list[Life]:
+        """Incarnations that may live, that live, or whose end nobody has cleared away yet; in order."""
+        return sorted({*self.grants, *self.instances, *self.exits})
+
+    def problems(self, life: Life) -> dict[str, str]:
+        """What an incarnation says is wrong with its dynamic configuration, by kind."""
+        return self.configs[life].problems if life in self.configs else {}
+
+    def ready(self, life: Life) -> bool:
+        """Whether an incarnation serves: its own record says ready, nobody asked it to leave, it has not ended."""
+        record, grant = self.instances.get(life), self.grants.get(life)
+        identity = self.kv.create_revision if self.kv is not None else 0
+        return (
+            record is not None
+            and record.state == "ready"
+            and grant is not None
+            and grant.want == "run"
+            and grant.identity in (0, identity)
+            and life not in self.exits
+        )
+
+    @property
+    def ready_slots(self) -> dict[int, int]:
+        """Slot -> revision of its ready instance, the newest incarnation's where there are two."""
+        return {life.slot: self.grants[life].revision for life in sorted(self.grants) if self.ready(life)}
+
+
+@dataclass(slots=True)
+class Estate:
+    """Fleets and hosts, of one revision."""
+
+    read_at: int
+    fleets: dict[str, Picture]
+    hosts: dict[str, HostRecord] = field(default_factory=dict)
+    cordons: dict[str, CordonRecord] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+
+    def fleet(self, tenant: str) -> Picture:
+        """The picture of a tenant's fleet; an empty one when etcd has nothing of it."""
+        return self.fleets.get(tenant) or Picture(tenant, self.read_at)
+
+    @property
+    def controlled(self) -> bool:
+        """Whether any live agent looks after fleets at all."""
+        return any(host.control for host in self.hosts.values())
+
+
+def _mapping(outer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = outer.get(name)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,194 @@
+"""What etcd shows of fleets, for commands: every record of a fleet at one revision, or a wait for its next change.
+
+::
+
+    fleet get, status, history, wait, logs, host list
+          │
+      read()  ──► lists of every kind at one revision
+          │
+      estate_of() ──► Estate(fleets: Picture, hosts)   pure, `fleet_pictures`
+
+Reads etcd alone, so it tells all it can while Temporal is down. A record that cannot be read is named in
+`Picture.unreadable` and hides nothing else. Neighbours: `observe.fleets` reads the same for deciding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from wharfinger.cli.fleet_pictures import Estate, Life, Picture
+from wharfinger.contracts.config_records import ConfigStatusRecord
+from wharfinger.contracts.fleet_records import (
+    ActorRecord,
+    CordonRecord,
+    ExitRecord,
+    FleetStatusRecord,
+    GrantRecord,
+    HostRecord,
+    OutcomeRecord,
+    RevisionRecord,
+    SlotRecord,
+)
+from wharfinger.contracts.records import InstanceRecord, Record
+from wharfinger.errors import Compacted, InvalidObject, NotFound
+from wharfinger.manifests import documents
+from wharfinger.registry import keys
+from wharfinger.registry.key_watch import KeyWatch, watching
+from wharfinger.registry.store import KeyValue, Store
+
+_READS = 5
+"""Times that a read is begun again because etcd compacted what it was reading."""
+_MODELS: Mapping[str, type[Record]] = {
+    keys.REVISIONS: RevisionRecord,
+    keys.OUTCOMES: OutcomeRecord,
+    keys.ACTORS: ActorRecord,
+    keys.FLEET_STATUS: FleetStatusRecord,
+    keys.SLOTS: SlotRecord,
+    keys.GRANTS: GrantRecord,
+    keys.INSTANCES: InstanceRecord,
+    keys.CONFIG_STATUS: ConfigStatusRecord,
+    keys.EXITS: ExitRecord,
+    keys.HOSTS: HostRecord,
+    keys.CORDONS: CordonRecord,
+}
+_OF_ONE = (keys.FLEETS, keys.ACTORS, keys.FLEET_STATUS)
+"""Kinds with one key a tenant."""
+_OF_MANY = (keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS, keys.INSTANCES, keys.CONFIG_STATUS, keys.EXITS)
+"""Kinds with keys below the tenant's name."""
+_HOSTS = (keys.HOSTS, keys.CORDONS)
+
+
+async def read(store: Store, tenant: str = "", *, templates: bool = True) -> Estate:
+    """All fleets (or one), hosts and cordons, at one revision.
+
+    `templates=False` leaves the revisions out, which are by far the most bytes. Raises the store's errors.
+    """
+    kinds = [kind for kind in _OF_MANY if templates or kind != keys.REVISIONS]
+    prefixes = [*(f"{kind}{tenant}" for kind in _OF_ONE), *_HOSTS]
+    prefixes += [f"{kind}{tenant}/" if tenant else kind for kind in kinds]
+    for left in reversed(range(_READS)):
+        revision = (await store.get(keys.INSTALLATION)).revision
+        try:
+            found = await asyncio.gather(*(_list(store, prefix, revision) for prefix in prefixes))
+        except Compacted:
+            if not left:
+                raise
+            continue
+        estate = estate_of((kv for part in found for kv in part), revision)
+        if tenant:  # the prefix of one key is also that of longer names
+            estate.fleets = {tenant: estate.fleet(tenant)}
+        return estate
+    raise AssertionError("not reached")
+
+
+def existing(estate: Estate, tenant: str) -> Picture:
+    """The picture of a fleet that must be there; raises `NotFound`."""
+    picture = estate.fleet(tenant)
+    if not picture.exists:
+        raise NotFound(f"there is no fleet {tenant}")
+    return picture
+
+
+async def _list(store: Store, prefix: str, revision: int) -> list[KeyValue]:
+    return [kv async for page in store.list(prefix, revision=revision) for kv in page.items]
+
+
+def estate_of(stored: Iterable[KeyValue], read_at: int) -> Estate:
+    """Sort what was read by fleet."""
+    estate = Estate(read_at, {})
+    for kv in stored:
+        kind, parts = _taken_apart(kv.key)
+        if kind in _HOSTS:
+            _take_host(estate, kind, parts, kv)
+        elif parts:
+            picture = estate.fleets.setdefault(parts[0], Picture(parts[0], read_at))
+            if kind == keys.FLEETS:
+                _take_object(picture, kv)
+            else:
+                _take(picture, kind, parts[1:], kv)
+    estate.fleets = {name: picture for name, picture in sorted(estate.fleets.items()) if _worth(picture)}
+    return estate
+
+
+def _worth(picture: Picture) -> bool:
+    return picture.exists or bool(picture.by_hand or picture.unreadable or picture.instances)
+
+
+def _taken_apart(key: str) -> tuple[str, tuple[str, ...]]:
+    end = key.find("/", len(keys.OURS)) + 1
+    return key[:end], tuple(key[end:].split("/"))
+
+
+def _take_object(picture: Picture, kv: KeyValue) -> None:
+    picture.kv = kv
+    try:
+        obj = documents.parse(kv.value)
+    except InvalidObject as error:
+        picture.unreadable.append(f"{kv.key}: {error}")
+        return
+    if isinstance(obj, dict):
+        picture.written = obj
+    else:
+        picture.unreadable.append(f"{kv.key}: is no object")
+
+
+def _take(picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
+    """One record of a fleet into its place."""
+    if kind not in _MODELS:
+        return
+    try:
+        record = _MODELS[kind].model_validate_json(kv.value)
+        numbers = [int(part) for part in parts] if all(part.isdecimal() for part in parts) else []
+    except ValueError as error:
+        picture.unreadable.append(f"{kv.key}: {_first_line(error)}")
+        return
+    match record, numbers:
+        case ActorRecord(), []:
+            picture.actor = record
+        case FleetStatusRecord(), []:
+            picture.status = record
+        case RevisionRecord(), [number]:
+            picture.revisions[number] = record
+        case OutcomeRecord(), [number]:
+            picture.outcomes[number] = record
+        case SlotRecord(), [number]:
+            picture.slots[number] = record
+        case GrantRecord(), [slot, incarnation]:
+            picture.grants[Life(slot, incarnation)] = record
+        case InstanceRecord(), [slot, incarnation]:
+            picture.instances[Life(slot, incarnation)] = record
+        case InstanceRecord(), _:
+            picture.by_hand["/".join(parts)] = record
+        case ConfigStatusRecord(), [slot, incarnation]:
+            picture.configs[Life(slot, incarnation)] = record
+        case ConfigStatusRecord(), _:
+            pass  # of a worker that nobody manages
+        case ExitRecord(), [slot, incarnation]:
+            picture.exits[Life(slot, incarnation)] = record
+        case _:
+            picture.unreadable.append(f"{kv.key}: is no key of its kind")
+
+
+def _take_host(estate: Estate, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
+    try:
+        if kind == keys.HOSTS:
+            estate.hosts["/".join(parts)] = HostRecord.model_validate_json(kv.value)
+        else:
+            estate.cordons["/".join(parts)] = CordonRecord.model_validate_json(kv.value)
+    except ValueError as error:
+        estate.unreadable.append(f"{kv.key}: {_first_line(error)}")
+
+
+def _first_line(error: ValueError) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def changes(store: Store, tenant: str, revision: int) -> AbstractAsyncContextManager[KeyWatch]:
+    """Watch everything that `read` reads of one fleet, from behind that revision on.
+
+    A watch an own kind, not one over all: binds write beside them by the thousand.
+    """
+    wanted = [*(f"{kind}{tenant}" for kind in _OF_ONE), *(f"{kind}{tenant}/" for kind in _OF_MANY), *_HOSTS]
+    return watching(store, wanted, after=revision)

@@ -1,0 +1,146 @@
+"""`wharfinger fleet wait`: for scripts, until a fleet is as they need it.
+
+It reads everything again after every change that a watch shows; while etcd does not answer, it waits on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.fleet import READ
+from wharfinger.cli.fleet_options import FleetArgument, Goal
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import plain
+from wharfinger.errors import Unavailable
+
+if TYPE_CHECKING:
+    from wharfinger.cli.fleet_goals import Verdict
+    from wharfinger.cli.fleet_pictures import Estate
+    from wharfinger.registry.store import Store
+
+FAILED = 1
+TIMED_OUT = 3
+_READ_AGAIN = 10.0
+"""Seconds after which all is read again though no change was seen."""
+_TRY_AGAIN = 1.0
+"""Seconds between two tries to reach etcd at all."""
+_LAST_LOOK = 1.0
+"""Seconds that a look may take though the time is over."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("wait", rich_help_panel=READ)(wait)
+
+
+@connected
+def wait(
+    fleet: FleetArgument,
+    *,
+    goal: Annotated[
+        Goal, typer.Option("--for", help="complete, ready, paused or deleted.", metavar="GOAL")
+    ] = Goal.COMPLETE,
+    timeout: Annotated[str, typer.Option("--timeout", help="How long: 90s, 5m, 1h.", metavar="DURATION")] = "5m",
+    connection: Connection,
+) -> None:
+    """Wait until a fleet is as it should be.
+
+    - complete: the template as it is now runs in every slot (or as far as the partition allows).
+    - ready: every slot has an instance that serves, of whatever revision.
+    - paused: the rollout stands still: by `paused`, by its deadline, or because the canary waits for promote.
+    - deleted: nothing is left of the fleet, or there never was one.
+
+    Exit codes: 0 it is so; 1 it cannot be so any more (the rollout failed, was aborted or stands still beyond its
+    deadline, the spec is invalid, the fleet is deleted or there is none), or the command failed; 2 it was used wrongly;
+    3 the time is over, also where etcd could not be reached. What is waited for is told on standard error.
+    """
+    wait_for(connection, fleet, goal, timeout)
+
+
+def wait_for(connection: Connection, fleet: str, goal: Goal, timeout: str) -> None:
+    """Wait, and tell what came of it; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
+    from wharfinger.cli import connect
+
+    verdict = connect.run(_wait(connection, fleet, goal, seconds_of(timeout)))
+    if verdict.kind == "reached":
+        typer.echo(plain(f"fleet {fleet} is {goal.value}: {verdict.why}"))
+        return
+    if verdict.kind == "failed":
+        typer.echo(plain(f"error: fleet {fleet} will not be {goal.value}: {verdict.why}"), err=True)
+        raise typer.Exit(FAILED)
+    typer.echo(plain(f"error: fleet {fleet} is not {goal.value} after {timeout}: {verdict.why}"), err=True)
+    raise typer.Exit(TIMED_OUT)
+
+
+def seconds_of(timeout: str) -> float:
+    """A time to wait; raises `UsageError`, for a command to find before it changes anything."""
+    from wharfinger.dev import durations
+
+    return durations.parse(timeout).total_seconds()
+
+
+async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:
+    from wharfinger.cli.fleet_goals import Verdict, judge
+    from wharfinger.cli.fleet_reading import changes, existing, read
+    from wharfinger.cli.fleet_templates import Names, known_plugins
+
+    deadline = time.monotonic() + seconds
+    name = Names(known_plugins())
+    said = ""
+    async with AsyncExitStack() as opened:
+        try:
+            store, estate = await _reached(opened, connection, tenant, deadline)
+        except Unavailable as error:
+            return Verdict("waiting", str(error))
+        if goal is not Goal.DELETED:
+            existing(estate, tenant)
+        async with changes(store, tenant, estate.read_at) as seen:
+            verdict = judge(estate.fleet(tenant), goal, name)
+            while verdict.kind == "waiting" and (left := deadline - time.monotonic()) > 0:
+                if verdict.why != said:
+                    said = verdict.why
+                    _say(said)
+                await seen.changed(min(left, _READ_AGAIN))
+                try:
+                    async with asyncio.timeout(max(deadline - time.monotonic(), _LAST_LOOK)):
+                        verdict = judge((await read(store, tenant)).fleet(tenant), goal, name)
+                except (Unavailable, TimeoutError):
+                    verdict = Verdict("waiting", "etcd does not answer")
+            return verdict
+
+
+async def _reached(
+    opened: AsyncExitStack, connection: Connection, tenant: str, deadline: float
+) -> tuple[Store, Estate]:
+    """The store, and a first look, as soon as etcd answers; why it does not is said once.
+
+    Raises `Unavailable` when it has not until the deadline.
+    """
+    from wharfinger.cli.connect import FIRST_ANSWER, open_store
+    from wharfinger.cli.fleet_reading import read
+
+    said = False
+    while True:
+        within = min(max(deadline - time.monotonic(), _LAST_LOOK), FIRST_ANSWER)
+        try:
+            async with AsyncExitStack() as trying:
+                store = await trying.enter_async_context(open_store(connection, within=within))
+                estate = await read(store, tenant)
+                opened.push_async_exit(trying.pop_all())
+                return store, estate
+        except Unavailable as error:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise
+            if not said:
+                said = True
+                _say(str(error))
+            await asyncio.sleep(min(left, _TRY_AGAIN))
+
+
+def _say(what: str) -> None:
+    typer.echo(plain(f"waits: {what}"), err=True)

@@ -1,0 +1,76 @@
+"""Profiles in the making: plugins are made of what was completed, and put to their extension points.
+
+What is wrong with a configuration and shows only then is found here, not by `load.read`. Whoever needs profiles
+(`wharfinger.profiles`) and whoever only needs to know that they could be had (`config.fleet_template`) look
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from wharfinger.config.completion import CompletedProfile
+from wharfinger.config.errors import Problem, refuse
+from wharfinger.config.expansion import Order, expand, misplaced, sorted_otherwise, unusable
+from wharfinger.config.load import Configuration
+from wharfinger.errors import ConfigurationError
+from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.interface import Plugin
+from wharfinger.framework.profile import Enabled, Profile, points_of
+
+
+def drafted(
+    configuration: Configuration,
+    catalog: Catalog,
+    kept: Callable[[CompletedProfile], Mapping[str, Plugin]] = lambda _: {},
+) -> tuple[list[Draft], list[Problem]]:
+    """Every profile of a configuration, and what is wrong with making them, alone and together.
+
+    `kept`: plugins of a profile that need not be made anew.
+    """
+    drafts = [Draft(completed, catalog, kept(completed)) for completed in configuration.profiles]
+    problems = [problem for draft in drafts for problem in draft.problems]
+    problems += sorted_otherwise([(draft.completed, draft.at) for draft in drafts])
+    return drafts, problems
+
+
+class Draft:
+    """A completed profile with its plugins made, as far as they can be, and what is wrong with them."""
+
+    def __init__(self, completed: CompletedProfile, catalog: Catalog, kept: Mapping[str, Plugin] | None = None) -> None:
+        """`kept`: plugins that need not be made anew."""
+        self.completed = completed
+        self.problems: list[Problem] = []
+        self.plugins: dict[str, Plugin] = {}
+        for name in completed.names:
+            if kept is not None and name in kept:
+                self.plugins[name] = kept[name]
+            else:
+                self._make(name, catalog)
+        serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
+        self.at: Order = expand(completed, serves, {entry.name for entry in catalog if entry.essential})
+        self.problems += misplaced(completed, serves)
+        self.problems += unusable(completed, self.at, serves)
+
+    def _make(self, name: str, catalog: Catalog) -> None:
+        entry = catalog.get(name)
+        if entry is None:
+            return  # told when the configuration was read
+        try:
+            self.plugins[name] = entry.make(self.completed.args.get(name))
+        except ConfigurationError as error:
+            if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
+                self.problems.append((self.completed.path, str(error)))
+
+    def profile(self) -> Profile:
+        """What decides."""
+        try:
+            return Profile(
+                self.completed.scheduler_name,
+                Enabled(tuple(self.plugins.values()), self.at, self.completed.weights),
+                digest=self.completed.digest(),
+                configuration=self.completed.canonical(),
+                percentage=self.completed.percentage,
+            )
+        except ConfigurationError as error:
+            raise refuse([(self.completed.path, str(error))]) from error

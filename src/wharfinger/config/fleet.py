@@ -1,0 +1,147 @@
+"""A SchedulerFleet: from what users write to the desired state that a fleet's actor follows.
+
+::
+
+    written ── fleet_fields ──► well-formed ── fleet_template, fleet_budgets ──► FleetSpec, Template, its name
+
+All that is wrong is told at once, each problem with the path of its field, in the words of `config.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.config.errors import Problem, refuse, within
+from wharfinger.config.fleet_budgets import too_short
+from wharfinger.config.fleet_fields import (
+    API_VERSION,
+    CHANGE_CAUSE,
+    CHANGED_BY,
+    KIND,
+    FleetFields,
+    RollingUpdateFields,
+    SpecFields,
+)
+from wharfinger.config.fleet_template import completed, read_template
+from wharfinger.config.understanding import understood
+from wharfinger.framework.catalog import Catalog
+from wharfinger.model.fleet import FleetSpec, RolloutRequest, Share, Template
+from wharfinger.model.names import COMMON, RESERVED_TENANTS, is_dns_label
+
+__all__ = [
+    "API_VERSION",
+    "CHANGED_BY",
+    "CHANGE_CAUSE",
+    "KIND",
+    "FleetObject",
+    "is_deleting",
+    "read_fleet",
+    "read_template",
+]
+
+_EVERY = Share(100, percent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetObject:
+    """A fleet's object, valid and with nothing left to default."""
+
+    spec: FleetSpec
+    template: Template
+    template_name: str
+    """Of the completed template: equal templates have equal names, by the running code."""
+    written_template: dict[str, Any]
+    """As it stands in the object."""
+    deleting: bool
+    changed_by: str
+    change_cause: str
+
+
+def read_fleet(written: Mapping[str, Any], catalog: Catalog, *, name: str) -> FleetObject:
+    """Read the object of the fleet that is called `name` (a tenant, or `common`).
+
+    Raises InvalidConfiguration, which names all that is wrong.
+    """
+    fields, problems = understood(written, FleetFields)
+    malformed = [path for path, _ in problems]
+    problems += [
+        problem
+        for problem in (*_identity(written, fields, name), *_together(fields.spec))
+        if not any(within(problem[0], part) for part in malformed)
+    ]
+    prefix = "spec.template."
+    template, template_name, inside = completed(
+        fields.spec.template, catalog, [path.removeprefix(prefix) for path in malformed if path.startswith(prefix)]
+    )
+    problems += [(f"{prefix}{path}", why) for path, why in inside]
+    if not any(path.startswith("spec.") and path.endswith("Seconds") for path in malformed):
+        problems += [(f"spec.{path}", why) for path, why in too_short(fields.spec)]
+    if problems:
+        raise refuse(problems)
+    return FleetObject(
+        spec=_spec(fields.spec),
+        template=template,
+        template_name=template_name,
+        written_template=dict((written.get("spec") or {}).get("template") or {}),
+        deleting=bool(fields.metadata.deletion_timestamp),
+        changed_by=fields.metadata.annotations.get(CHANGED_BY, ""),
+        change_cause=fields.metadata.annotations.get(CHANGE_CAUSE, ""),
+    )
+
+
+def is_deleting(written: object) -> bool:
+    """Whether the object is marked as deleting, also when it is invalid otherwise."""
+    metadata = written.get("metadata") if isinstance(written, Mapping) else None
+    return isinstance(metadata, Mapping) and bool(metadata.get("deletionTimestamp"))
+
+
+def _identity(written: Mapping[str, Any], fields: FleetFields, name: str) -> Iterator[Problem]:
+    for field in ("apiVersion", "kind"):
+        if not written.get(field):
+            yield field, "is missing"
+    own = fields.metadata.name
+    if not own:
+        yield "metadata.name", "is missing"
+    elif own != name:
+        yield "metadata.name", f"is {own}, but the object is stored as {name}"
+    elif own != COMMON and (own in RESERVED_TENANTS or not is_dns_label(own)):
+        reserved = ", ".join(sorted(RESERVED_TENANTS - {COMMON}))
+        yield (
+            "metadata.name",
+            f"must be {COMMON} or the name of a tenant: a DNS label (lower case letters, digits, dashes), "
+            f"none of the reserved {reserved}",
+        )
+
+
+def _together(spec: SpecFields) -> Iterator[Problem]:
+    """What fields mean only together."""
+    if spec.strategy.type == "Recreate" and spec.strategy.rolling_update is not None:
+        yield "spec.strategy.rollingUpdate", "must be absent when the type is Recreate"
+    if spec.rollout is not None and not spec.rollout.generation:
+        yield "spec.rollout.generation", "is missing"
+    if spec.rollout is not None and spec.rollout.action is None:
+        yield "spec.rollout.action", "is missing"
+
+
+def _spec(fields: SpecFields) -> FleetSpec:
+    rolling = fields.strategy.rolling_update or RollingUpdateFields()
+    recreate = fields.strategy.type == "Recreate"
+    asked = fields.rollout
+    return FleetSpec(
+        replicas=fields.replicas,
+        max_surge=Share(0) if recreate else rolling.max_surge,
+        max_unavailable=_EVERY if recreate else rolling.max_unavailable,
+        partition=rolling.partition,
+        canary=rolling.canary,
+        min_ready=fields.min_ready_seconds,
+        instance_deadline=fields.instance_deadline_seconds,
+        progress_deadline=fields.progress_deadline_seconds,
+        on_deadline="pause" if fields.progress_deadline_action == "Pause" else "revert",
+        history_limit=fields.revision_history_limit,
+        drain_timeout=fields.drain_timeout_seconds,
+        kill_timeout=fields.kill_timeout_seconds,
+        paused=fields.paused,
+        request=RolloutRequest(asked.generation, asked.action) if asked is not None and asked.action else None,
+    )

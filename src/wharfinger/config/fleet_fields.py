@@ -1,0 +1,200 @@
+"""A SchedulerFleet as it is written: what may stand where.
+
+Every field has a default, so that what is malformed can be taken out and the rest looked at (`config.understanding`);
+what must be there, and what must fit together, is checked by `config.fleet` and `config.fleet_budgets`. The
+KubeSchedulerConfiguration stays a mapping here: `config.fleet_template` reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+
+from wharfinger.framework.args import Boolean, ConfigPart, Integer
+from wharfinger.model.fleet import RolloutAction, Share
+from wharfinger.model.names import is_dns_subdomain, is_label_value
+from wharfinger.model.quantities import NANO, NANO_PER_MILLI, parse_quantity, round_up
+
+API_VERSION = "wharfinger.dev/v1"
+KIND = "SchedulerFleet"
+CHANGED_BY = "wharfinger.dev/changed-by"
+CHANGE_CAUSE = "wharfinger.dev/change-cause"
+"""Annotations of the fleet's object: who wrote it last, and why."""
+
+MOST_REPLICAS = 100
+"""Instances of one fleet: each watches the whole cluster."""
+MOST_SECRETS = 32
+MOST_VARIABLES = 64
+LONGEST_VALUE = 4096
+"""Bytes of one variable's value."""
+LARGEST_ENVIRONMENT = 32 * 1024
+"""Bytes of all variables: what is written lies in every revision."""
+LARGEST_CONFIGURATION = 256 * 1024
+"""Bytes of a schedulerConfiguration as JSON."""
+LONGEST_TIME = 86_400
+"""Seconds that any time of a fleet may last: a day."""
+LONGEST_END = 3600
+"""Seconds that an instance may take to end: while one does, its actor's history grows and cannot be continued."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_PERCENT = re.compile(r"[0-9]{1,3}%", re.ASCII)
+_LEAST_MEMORY, _MOST_MEMORY = 64 * 2**20, 16 * 2**40
+_LEAST_CPU, _MOST_CPU = 10, 1024 * 1000
+
+
+def is_variable(name: str) -> bool:
+    """Whether an environment variable may be called so."""
+    return _VARIABLE.fullmatch(name) is not None
+
+
+def _share(written: object) -> Share:
+    if isinstance(written, int) and not isinstance(written, bool):
+        share = Share(written)
+    elif isinstance(written, str) and _PERCENT.fullmatch(written):
+        share = Share(int(written[:-1]), percent=True)
+    else:
+        raise ValueError("must be a number of instances, or a percentage such as 25%")
+    if not 0 <= share.amount <= MOST_REPLICAS:
+        raise ValueError("must be between 0 and 100" + (" %" if share.percent else ""))
+    return share
+
+
+def _nanos(written: object) -> int:
+    try:
+        return parse_quantity(written)
+    except ValueError as error:
+        raise ValueError(f"{error}: such as 500m or 2Gi") from None
+
+
+def _memory(written: object) -> int:
+    amount = round_up(_nanos(written), NANO)
+    if amount and not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
+        raise ValueError("must be 0 (no limit), or between 64Mi and 16Ti")
+    return amount
+
+
+def _cpu(written: object) -> int:
+    amount = round_up(_nanos(written), NANO_PER_MILLI)
+    if amount and not _LEAST_CPU <= amount <= _MOST_CPU:
+        raise ValueError("must be 0 (no limit), or between 10m and 1024")
+    return amount
+
+
+def _version(text: str) -> str:
+    if not is_label_value(text):
+        raise ValueError("must be a name of at most 63 letters, digits, dots, dashes and underscores")
+    return text
+
+
+def _secret(text: str) -> str:
+    if not is_dns_subdomain(text):
+        raise ValueError("must be a name of lower case letters, digits, dots and dashes")
+    return text
+
+
+def _moment(text: str) -> str:
+    try:
+        known = datetime.fromisoformat(text).tzinfo is not None if text else True
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError("must be a moment such as 2026-01-31T12:00:00Z")
+    return text
+
+
+Text = Annotated[str, Field(strict=True, max_length=1024)]
+Shares = Annotated[Share, PlainValidator(_share)]
+Number = Annotated[Integer, Field(ge=0, le=MOST_REPLICAS)]
+Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, le=LONGEST_TIME)]
+SomeSeconds = Annotated[Seconds, Field(gt=0)]
+EndSeconds = Annotated[Seconds, Field(gt=0, le=LONGEST_END)]
+
+
+class SecretFields(ConfigPart):
+    """A reference to a secret that the agent resolves."""
+
+    name: Annotated[Text, AfterValidator(_secret)] = ""
+    version: Annotated[Text, AfterValidator(_version)] = ""
+
+
+class ResourceFields(ConfigPart):
+    """What an instance may use; absent or 0 = no limit."""
+
+    memory: Annotated[int, BeforeValidator(_memory)] = 0
+    cpu: Annotated[int, BeforeValidator(_cpu)] = 0
+
+
+class TemplateFields(ConfigPart):
+    """What an instance is made from."""
+
+    scheduler_configuration: dict[str, Any] = Field(default_factory=dict)
+    version: Annotated[Text, AfterValidator(_version)] = ""
+    environment: dict[str, Annotated[str, Field(strict=True)]] = Field(default_factory=dict)
+    secrets: tuple[SecretFields, ...] = Field(default=(), max_length=MOST_SECRETS)
+    resources: ResourceFields = ResourceFields()
+    restarted_at: Annotated[Text, AfterValidator(_moment)] = ""
+
+
+class RollingUpdateFields(ConfigPart):
+    """How many instances change at a time, and which."""
+
+    max_surge: Shares = Share(1)
+    max_unavailable: Shares = Share(0)
+    partition: Number = 0
+    canary: Number = 0
+
+
+class StrategyFields(ConfigPart):
+    """How instances are replaced: a few at a time, or all at once."""
+
+    type: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
+    rolling_update: RollingUpdateFields | None = None
+
+
+class RolloutFields(ConfigPart):
+    """What is asked of one rollout."""
+
+    generation: Integer = Field(default=0, ge=1)
+    action: RolloutAction | None = None
+
+
+class SpecFields(ConfigPart):
+    """Desired state."""
+
+    replicas: Number = 1
+    template: TemplateFields = TemplateFields()
+    strategy: StrategyFields = StrategyFields()
+    min_ready_seconds: Annotated[Seconds, Field(ge=0)] = 10.0
+    instance_deadline_seconds: SomeSeconds = 300.0
+    progress_deadline_seconds: SomeSeconds = 600.0
+    progress_deadline_action: Literal["Pause", "Revert"] = "Pause"
+    revision_history_limit: Number = 10
+    drain_timeout_seconds: EndSeconds = 60.0
+    kill_timeout_seconds: EndSeconds = 10.0
+    paused: Boolean = False
+    rollout: RolloutFields | None = None
+
+
+class MetadataFields(ConfigPart):
+    """As of any object, which has a name and no namespace."""
+
+    name: Text = ""
+    labels: dict[str, Text] = Field(default_factory=dict)
+    annotations: dict[str, Text] = Field(default_factory=dict)
+    uid: Text = ""
+    creation_timestamp: Text = ""
+    deletion_timestamp: Text = ""
+    resource_version: Text = ""
+    generation: Integer = 0
+
+
+class FleetFields(ConfigPart):
+    """The whole object."""
+
+    api_version: Literal["wharfinger.dev/v1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["SchedulerFleet"] = KIND  # type: ignore[assignment]
+    metadata: MetadataFields = MetadataFields()
+    spec: SpecFields = SpecFields()

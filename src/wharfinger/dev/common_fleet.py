@@ -1,0 +1,55 @@
+"""The fleet that `wharfinger dev` runs: written once, then its user's; only a named number of workers changes it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from wharfinger.contracts.names import COMMON
+from wharfinger.errors import ServerError
+from wharfinger.manifests.times import rfc3339
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Put, Store
+
+MIN_READY = 1
+"""Seconds that an instance must have been ready: in dev the wait is watched by somebody."""
+TRIES = 5
+
+
+async def want(store: Store, workers: int | None) -> None:
+    """Put the fleet when there is none (one instance unless `workers` says otherwise); else set its replicas.
+
+    Without `workers`, a fleet that exists stays as it is.
+    """
+    key = keys.fleet(COMMON)
+    for _ in range(TRIES):
+        found = (await store.get(key)).kv
+        if found is None:
+            written, revision = _fleet(1 if workers is None else workers), 0
+        elif workers is None:
+            return
+        else:
+            written, revision = json.loads(found.value), found.mod_revision
+            if written.setdefault("spec", {}).get("replicas", 1) == workers:
+                return
+            written["spec"]["replicas"] = workers
+        put = Put(key, json.dumps(written, separators=(",", ":")).encode())
+        if (await store.txn([Compare(key, "mod", revision)], [put])).succeeded:
+            return
+    raise ServerError("the common fleet is being changed by somebody else: try again")
+
+
+def _fleet(replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "wharfinger.dev/v1",
+        "kind": "SchedulerFleet",
+        "metadata": {
+            "name": COMMON,
+            "uid": str(uuid4()),
+            "creationTimestamp": rfc3339(datetime.now(UTC)),
+            "annotations": {"wharfinger.dev/changed-by": "wharfinger dev"},
+        },
+        "spec": {"replicas": replicas, "minReadySeconds": MIN_READY},
+    }

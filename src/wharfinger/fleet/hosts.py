@@ -1,0 +1,94 @@
+"""Where an instance goes, and which hosts are lost.
+
+A host is chosen among the live, uncordoned ones that have the install and room, by the fewest instances, those that
+this very plan brings included. A host is lost when its record has been absent for `HOST_LOST` seen seconds *and* its
+queue was silent: either alone is a network's mood.
+"""
+
+from __future__ import annotations
+
+from wharfinger.fleet.lives import EPSILON
+from wharfinger.model.fleet import Host, Observed
+from wharfinger.model.rollout import HOST_LOST, Memory
+
+
+class Hosts:
+    """The hosts of one look; counts what the plan puts on them."""
+
+    def __init__(self, observed: Observed, memory: Memory) -> None:
+        self._hosts = sorted(observed.hosts, key=lambda host: host.name)
+        self._load = {host.name: host.instances for host in self._hosts}
+        self._avoided = {cordon.host for cordon in observed.cordons}
+        self._left = {cordon.host for cordon in observed.cordons if cordon.action == "drain"}
+        self._missing = {missing.host: missing.since for missing in memory.hosts}
+        self._silent = {silent.host for silent in memory.silent_hosts}
+        self._clock = memory.clock
+        self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}
+
+    def choose(self, version: str, *, shunned: str = "", leaving: str = "") -> str:
+        """The best host for a version, empty when there is none.
+
+        Args:
+            version: the install that it must have; empty = the agent's own, which all have.
+            shunned: a host that is taken only when there is no other (the last start failed there).
+            leaving: a host that will have one instance less by then.
+        """
+        return min(
+            (host.name for host in self._hosts if self._fits(host, version, leaving)),
+            key=lambda name: (name == shunned, name in self._silent, self._load[name], name),
+            default="",
+        )
+
+    def take(self, name: str) -> None:
+        """An instance goes there by this plan."""
+        if name in self._load:
+            self._load[name] += 1
+
+    def leave(self, name: str) -> None:
+        """An ended instance's grant there is cleared by this plan."""
+        if name in self._load:
+            self._load[name] = max(self._load[name] - 1, 0)
+
+    def why_none(self, version: str) -> str:
+        """Why there is no host for a version."""
+        having = [host for host in self._hosts if not version or version in host.installs]
+        if not self._hosts:
+            return "no host is there"
+        if not having:
+            return f"no host has version {version}"
+        if all(host.name in self._avoided for host in having):
+            return "every host that could take it is cordoned"
+        return "every host that could take it is full"
+
+    def crowded(self, name: str) -> bool:
+        """Whether more is granted there than it takes: fleets do not wait for each other's grants."""
+        return name in self._crowded
+
+    def being_left(self, name: str) -> bool:
+        """Whether its instances are to go elsewhere."""
+        return name in self._left
+
+    def lost(self, name: str) -> bool:
+        """Whether nothing of it will answer any more."""
+        return self.missing_long(name) and name in self._silent
+
+    def missing_long(self, name: str) -> bool:
+        """Whether its record is absent for so long that its queue is to be asked."""
+        since = self._missing.get(name)
+        return since is not None and self._clock - since >= HOST_LOST - EPSILON
+
+    def silent(self, name: str) -> bool:
+        """Whether its queue did not answer of late."""
+        return name in self._silent
+
+    def judged_at(self) -> list[float]:
+        """Moments of the clock at which a missing host will have been missing for long."""
+        return [since + HOST_LOST for since in self._missing.values()]
+
+    def _fits(self, host: Host, version: str, leaving: str) -> bool:
+        load = self._load[host.name] - (host.name == leaving)
+        return (
+            host.name not in self._avoided
+            and (not version or version in host.installs)
+            and (host.capacity == 0 or load < host.capacity)
+        )

@@ -1,0 +1,187 @@
+"""The incarnations of a fleet, and what each of them is at the moment: the planner's view of one look at etcd.
+
+::
+
+    grant run ── record starting ── ready ── counted (ready for min_ready)      withdrawn, unknown: ready once, not now
+    grant drain ── leaving          no grant, but a record ── revoked           exit, or gone for sure ── ended
+
+Every doubt goes against the incarnation's readiness and for its life: a busy retire is not counted, a busy up lives.
+Neighbours: `fleet.seeing` keeps the memory that says since when, `fleet.draft` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wharfinger.model.fleet import Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
+from wharfinger.model.rollout import Busy, Crashed, Memory
+
+if TYPE_CHECKING:
+    from wharfinger.fleet.hosts import Hosts
+
+EPSILON = 1e-6
+"""Seconds by which sums of the clock may be wrong."""
+LOOK_AGAIN = 10.0
+"""Seconds of unbroken view beyond a lease time after which what is seen is believed."""
+
+Phase = Literal["starting", "ready", "available", "withdrawn", "unknown", "draining", "revoked", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for a plan, and what it is doing."""
+
+    role: Role
+    tenant: str
+    generation: int
+    """Of the open rollout: the asker's own, or the one that Fleet started; 0 = none."""
+    busy: tuple[Busy, ...]
+    lease_ttl: float
+    """Seconds of an instance's lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One incarnation of one slot."""
+
+    slot: int
+    incarnation: int
+    grant: Grant | None = None
+    instance: Instance | None = None
+    exit: Exit | None = None
+    busy: Busy | None = None
+    counted: bool = False
+    ready_at: float = 0.0
+    """When an instance that is ready, and not counted yet, will be; 0 = it is not ready."""
+    newcomer: bool = False
+    """It has not been counted so far."""
+    since: float = 0.0
+    """When a newcomer was seen first."""
+    refused: str = ""
+    foreign: bool = False
+    """Granted for a fleet of the same name that is no more."""
+    gone: bool = False
+    """Its process has ended for sure."""
+
+    @property
+    def revision(self) -> int:
+        """Of its template."""
+        if self.grant is not None:
+            return self.grant.revision
+        if self.instance is not None:
+            return self.instance.revision
+        return self.busy.revision if self.busy is not None else 0
+
+    @property
+    def host(self) -> str:
+        """Where it is."""
+        if self.grant is not None:
+            return self.grant.host
+        if self.instance is not None:
+            return self.instance.host
+        return self.busy.host if self.busy is not None else ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.exit is not None or self.gone
+
+    @property
+    def living(self) -> bool:
+        """Whether it counts under the ceiling: its end is not confirmed."""
+        return self.busy is not None or (not self.ended and (self.grant is not None or self.instance is not None))
+
+    @property
+    def runs(self) -> bool:
+        """Whether it may live and nobody has asked it to leave."""
+        if self.ended or (self.busy is not None and self.busy.kind != "up"):
+            return False
+        return self.grant.want == "run" if self.grant is not None else self.busy is not None
+
+    @property
+    def ready(self) -> bool:
+        """Whether its record says so, counted or not."""
+        return self.instance is not None and self.instance.state == "ready" and not self.ended
+
+    @property
+    def phase(self) -> Phase:
+        """In one word, for readers."""
+        if self.ended:
+            return "ended"
+        if self.grant is None and self.busy is None:
+            return "revoked"
+        if not self.runs:
+            return "draining"
+        if self.counted:
+            return "available"
+        if self.instance is not None and self.instance.state in ("ready", "withdrawn", "draining"):
+            return self.instance.state
+        if self.newcomer or self.instance is not None or self.grant is None:
+            return "starting"
+        return "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look: what is seen, and what memory adds."""
+
+    observed: Observed
+    asked: Asked
+    spec: FleetSpec
+    memory: Memory
+    """Brought up to this look by `fleet.seeing`."""
+    lives: tuple[Life, ...]
+    """By slot and incarnation; ended ones too."""
+    places: Mapping[int, tuple[Life, ...]]
+    """The same by slot."""
+    counting: frozenset[int]
+    """Slots with a counted instance."""
+    records: Mapping[int, Slot]
+    hosts: Hosts
+
+    @property
+    def clock(self) -> float:
+        """Now, in seen seconds."""
+        return self.memory.clock
+
+    @property
+    def settled_at(self) -> float:
+        """When the unbroken view is long enough to act on what is granted."""
+        return self.memory.sight_since + self.asked.lease_ttl + LOOK_AGAIN
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is."""
+        return self.clock >= self.settled_at - EPSILON
+
+    def of(self, slot: int) -> tuple[Life, ...]:
+        """The incarnations of a slot, oldest first."""
+        return self.places.get(slot, ())
+
+    def living(self, slot: int) -> list[Life]:
+        """Those that count under the ceiling."""
+        return [life for life in self.places.get(slot, ()) if life.living]
+
+    def available(self, slot: int) -> bool:
+        """Whether an instance of it is counted."""
+        return slot in self.counting
+
+    def busy(self, slot: int) -> bool:
+        """Whether a step is being taken there."""
+        return any(step.slot == slot for step in self.asked.busy)
+
+    def assigned(self, slot: int) -> int:
+        """The revision that the slot returns on; 0 = it never had one."""
+        record = self.records.get(slot)
+        return record.revision if record is not None else 0
+
+    def crashed(self, slot: int) -> Crashed | None:
+        """What memory has of its crashes."""
+        return next((crash for crash in self.memory.crashed if crash.slot == slot), None)
+
+    def crashes(self, slot: int) -> int:
+        """How many in a row."""
+        record, crash = self.records.get(slot), self.crashed(slot)
+        return max(record.crashes if record is not None else 0, crash.times if crash is not None else 0)

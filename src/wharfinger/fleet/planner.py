@@ -1,0 +1,244 @@
+"""Desired x observed x memory -> plan: the one place where it is decided what happens to a fleet.
+
+The order of decisions: what ended is cleared; lost hosts; foreign grants; scaling down; filling what is empty;
+settling and updating what lives. `Fleet` does the same as `RollingUpdate` except bringing a new target, for which it
+starts one. Pure: the same arguments give the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from wharfinger.fleet.draft import Draft
+from wharfinger.fleet.filling import fill
+from wharfinger.fleet.history import forgotten
+from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
+from wharfinger.fleet.lives import EPSILON, Asked, View
+from wharfinger.fleet.progress import Progress, abort, answer, judge, measure
+from wharfinger.fleet.seeing import see
+from wharfinger.fleet.status import report
+from wharfinger.fleet.targets import Target, choose, unrecorded
+from wharfinger.fleet.updating import update, withdraw
+from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName
+from wharfinger.model.names import COMMON
+from wharfinger.model.rollout import IDLE, Memory, Plan, Waiting, Writes
+
+__all__ = ["Asked", "plan"]
+
+FALLBACK = 30.0
+"""Seconds between two looks while something is under way, in case nobody pokes."""
+SHORTEST = 0.1
+"""Seconds: moments of the clock are not hit more exactly than this."""
+
+
+def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
+    """What to do now.
+
+    Args:
+        observed: everything of the fleet at one revision of etcd.
+        memory: of the plan before, its clock advanced.
+        asked: who asks, and what it is doing already.
+    """
+    desired = observed.desired
+    if asked.role == "fleet" and asked.generation:
+        return Plan(memory=memory)
+    spec = desired.spec if desired is not None else None
+    spec = spec or memory.spec
+    known = frozenset(memory.gone)
+    target = choose(observed, memory, asked.role, spec or FleetSpec(replicas=0))
+    view = see(observed, target.memory, asked, target.spec)
+    if spec is None:
+        view = replace(view, memory=replace(view.memory, spec=None))
+    target = replace(target, memory=view.memory)
+    draft = Draft(view, {revision.number: revision.version for revision in target.revisions.values()})
+    clear(draft, known)
+    if target.deleting:
+        return _delete(draft, target)
+    if spec is None:
+        return _close(draft, target, measure(view, target))
+    if asked.role == "rollout":
+        return _roll(draft, target, memory)
+    return _keep(draft, target)
+
+
+def _keep(draft: Draft, target: Target) -> Plan:
+    """Fleet, with no rollout open: repair and scale, or start a rollout."""
+    view, desired = draft.view, draft.view.observed.desired
+    assert desired is not None
+    wanted = _rollout_wanted(view, target)
+    if target.memory.rollout:
+        if wanted and not target.chosen:
+            target, wanted = abort(target, "its workflow ended without a report"), False
+        target = replace(target, memory=replace(target.memory, rollout=0))
+    progress = measure(view, target)
+    if not wanted:
+        _repair(draft, target)
+        return _close(draft, target, progress)
+    for step in view.asked.busy:
+        if step.kind == "up":
+            draft.abandon(step.slot, "a rollout goes on with it")
+    if view.asked.busy:
+        return _close(draft, target, progress)
+    return _close(draft, target, progress, rollout=desired.generation)
+
+
+def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
+    """RollingUpdate: the same, and bring the target; done when it is everywhere, or given up."""
+    view = draft.view
+    target = answer(target, view.observed, view.asked)
+    progress = measure(view, target)
+    if not target.frozen:
+        target = judge(target, view, progress, scaled=before.replicas != view.spec.replicas)
+    if target.frozen:
+        lose_hosts(draft)
+        resume_drains(draft)
+        left = withdraw(draft)
+        for step in view.asked.busy:
+            if step.kind == "up":
+                draft.abandon(step.slot, "the rollout is aborted")
+        over = not view.asked.busy and not draft.steps and not left
+        return _close(draft, target, progress, done="aborted" if over else None)
+    _repair(draft, target)
+    done: OutcomeName | None = None
+    assigned = all(view.assigned(slot) == target.number for slot in range(view.spec.replicas))
+    if progress.everywhere and progress.alone and assigned and target.revision is not None and not draft.steps:
+        done = "failed" if target.reverting else "completed"
+        memory = replace(target.memory, stable=target.number, promoted=True)
+        target = replace(target, memory=memory).completed()
+    return _close(draft, target, progress, done=done)
+
+
+def _repair(draft: Draft, target: Target) -> None:
+    """Bring the slots to what is wanted of them, one step further."""
+    lose_hosts(draft)
+    resume_drains(draft)
+    foreign = [life for life in draft.view.lives if life.foreign and life.living]
+    if foreign:
+        leave_all(draft, foreign, "it belongs to a former fleet of this name")
+        return
+    scale_down(draft)
+    fill(draft, target)
+    update(draft, target)
+
+
+def _delete(draft: Draft, target: Target) -> Plan:
+    """The fleet goes: its rollout first, then all instances whatever the floor, then its keys."""
+    view = draft.view
+    progress = measure(view, target)
+    if view.asked.role == "rollout":
+        for step in view.asked.busy:
+            if step.kind == "up":
+                draft.abandon(step.slot, "the fleet is deleted")
+        target = abort(target, "the fleet is deleted") if target.outcome is None else target
+        return _close(draft, target, progress, done=None if view.asked.busy else "aborted")
+    lose_hosts(draft)
+    leave_all(draft, [life for life in view.lives if life.living], "the fleet is deleted")
+    observed = view.observed
+    if any(life.living for life in view.lives) or draft.clears:
+        return _close(draft, target, progress)
+    left = observed.desired is not None or observed.actor is not None or observed.tenant_present
+    left = left or bool(observed.revisions or observed.slots or observed.status)
+    writes = Writes(tenant=_tenant(view, target), end=True) if left else Writes()
+    return Plan(memory=Memory(clock=view.clock), writes=writes, ended=True)
+
+
+def _rollout_wanted(view: View, target: Target) -> bool:
+    """Whether the target is to be brought to slots that do not have it, or was never said to be everywhere."""
+    if target.revision is None or target.frozen:
+        return False
+    if target.revision.outcome is None:
+        return True
+    number = target.number
+    return any(
+        (life.runs and life.revision != number)
+        or (life.slot not in view.memory.fresh and view.assigned(life.slot) not in (0, number))
+        for life in view.lives
+        if life.slot < view.spec.replicas and not life.foreign
+    )
+
+
+def _close(
+    draft: Draft, target: Target, progress: Progress, *, rollout: int = 0, done: OutcomeName | None = None
+) -> Plan:
+    """Put the plan together: steps, writes, memory, and when to look again.
+
+    The status is always there; who writes leaves it out when it is written already.
+    """
+    view = draft.view
+    memory = _memory(draft, target, done)
+    decisions = unrecorded(target, view.observed.actor)
+    if decisions is not None:
+        memory = replace(memory, decisions=decisions.number)
+    steps = draft.finished()
+    return Plan(
+        memory=memory,
+        writes=Writes(
+            target=target.number if target.chosen else None,
+            new_revision=target.new,
+            decisions=decisions,
+            outcomes=target.outcomes,
+            clears=tuple(draft.clears),
+            assigns=tuple(draft.assigns),
+            tenant=_tenant(view, target),
+            forget_revisions=forgotten(view, target),
+            status=report(draft, target, progress, steps, rollout=rollout, done=done),
+        ),
+        steps=steps,
+        give_up=tuple(sorted(draft.give_up)),
+        wait=_wait(draft, target, progress, memory),
+        rollout=rollout,
+        done=done,
+    )
+
+
+def _tenant(view: View, target: Target) -> Literal["present", "absent", "as-is"]:
+    """Pods with the tenant's label come here from the first counted instance until deletion begins."""
+    present = view.observed.tenant_present
+    if target.deleting:
+        return "absent" if present else "as-is"
+    if present or view.asked.tenant == COMMON or not any(life.counted for life in view.lives):
+        return "as-is"
+    return "present"
+
+
+def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
+    memory = target.memory
+    waiting = memory.waiting
+    known = {(entry.slot, entry.incarnation) for entry in waiting}
+    waiting = (*waiting, *(Waiting(*key, memory.clock) for key in sorted(draft.probed) if key not in known))
+    crashed = tuple(draft.crashed[slot] for slot in sorted(draft.crashed))
+    ready = memory.ready
+    if draft.asked:
+        ready = tuple(
+            replace(entry, since=memory.clock) if (entry.slot, entry.incarnation) in draft.asked else entry
+            for entry in ready
+        )
+    kept = (memory.ready, memory.waiting, memory.crashed) == (ready, waiting, crashed)
+    if kept and not (done and memory.rollout):
+        return memory
+    return replace(memory, ready=ready, waiting=waiting, crashed=crashed, rollout=0 if done else memory.rollout)
+
+
+def _wait(draft: Draft, target: Target, progress: Progress, memory: Memory) -> float:
+    """Seconds until something is due by the clock; the long pause only when nothing is under way."""
+    view = draft.view
+    if target.deleting and draft.clears:
+        return SHORTEST  # nothing else may happen that would make the actor look again
+    moments = list(draft.moments)
+    if target.rolling and progress.left and not view.spec.paused and not memory.halted:
+        moments.append(memory.progress_at + view.spec.progress_deadline)
+    waits = [moment - view.clock for moment in moments if moment > view.clock + EPSILON]
+    replicas = view.spec.replicas
+    restless = (
+        draft.steps
+        or view.asked.busy
+        or draft.clears
+        or draft.assigns
+        or any(life.living and not life.counted for life in view.lives)
+        or any(not view.available(slot) for slot in range(replicas))
+        or any(life.slot >= replicas and life.living for life in view.lives)
+        or (target.rolling and progress.left)
+    )
+    waits.append(FALLBACK if restless else IDLE)
+    return max(min(waits), SHORTEST)

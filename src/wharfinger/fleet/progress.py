@@ -1,0 +1,127 @@
+"""How far a rollout is, what the user asks of it, and what happens when it gets no further."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wharfinger.fleet.lives import EPSILON, Asked, View
+from wharfinger.fleet.targets import Target, revert
+from wharfinger.model.fleet import Observed
+from wharfinger.model.rollout import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the target is, among the slots below the replicas."""
+
+    updated: frozenset[int]
+    """Slots with a counted instance of the target."""
+    outdated: int
+    """Living incarnations of other revisions."""
+    left: tuple[int, ...]
+    """Slots that are not updated, and that may be."""
+    kept: tuple[int, ...]
+    """Slots that are not updated and may not be: the partition, the canary, a pause."""
+    alone: bool
+    """Whether nothing lives beside the updated instances."""
+
+    everywhere: bool
+    """Whether every slot has an instance of the target."""
+    changing: bool
+    """Whether an updated slot still has its former instance too."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether all that may be updated is, and what it replaced is gone."""
+        return not self.left and bool(self.kept) and not self.changing
+
+
+def named(slots: Sequence[int]) -> str:
+    """`slot 2`, `slots 0, 1`."""
+    return f"slot{'s' if len(slots) > 1 else ''} {', '.join(str(slot) for slot in slots)}"
+
+
+def measure(view: View, target: Target) -> Progress:
+    """Count."""
+    number, replicas = target.number, view.spec.replicas
+    updated = frozenset(
+        life.slot for life in view.lives if number and life.counted and life.revision == number and life.slot < replicas
+    )
+    missing = [slot for slot in range(replicas) if slot not in updated]
+    own = (0, number) if target.first else (number,)  # what such a slot is filled with is the target all the same
+    left = tuple(slot for slot in missing if target.may_update(slot) or (target.rolling and view.assigned(slot) in own))
+    living = [life for life in view.lives if life.living]
+    return Progress(
+        updated=updated,
+        outdated=sum(life.revision != number for life in living if life.slot < replicas),
+        left=left,
+        kept=tuple(slot for slot in missing if slot not in left),
+        alone=len(living) == len(updated) and not view.asked.busy,
+        everywhere=not missing,
+        changing=any(len(view.living(slot)) > 1 for slot in updated),
+    )
+
+
+def answer(target: Target, observed: Observed, asked: Asked) -> Target:
+    """Follow the request of the spec once, if it names the open rollout. A write that brings a target asks nothing."""
+    desired, memory = observed.desired, target.memory
+    if asked.role != "rollout" or desired is None or desired.spec is None or desired.generation == memory.answered:
+        return target
+    request = desired.spec.request
+    if request is None or request.generation != asked.generation or target.revision is None:
+        return target
+    memory = replace(memory, answered=desired.generation)
+    if target.chosen:
+        return replace(target, memory=memory)
+    match request.action:
+        case "promote":
+            return replace(target, memory=replace(memory, promoted=True, progress_at=memory.clock))
+        case "resume":
+            return replace(target, memory=replace(memory, halted="", progress_at=memory.clock))
+        case "abort":
+            return abort(replace(target, memory=memory), "asked for")
+
+
+def abort(target: Target, why: str) -> Target:
+    """The target is not rolled out any more."""
+    revision, outcomes = target.revision, target.outcomes
+    if revision is None:
+        return target
+    if revision.outcome is None:
+        outcomes = (*outcomes, Outcome(revision.number, "aborted", why))
+        revision = replace(revision, outcome="aborted")
+    return replace(
+        target,
+        revision=revision,
+        revisions={**target.revisions, revision.number: revision},
+        outcomes=outcomes,
+        memory=replace(target.memory, frozen=revision.number, halted=""),
+    )
+
+
+def judge(target: Target, view: View, progress: Progress, *, scaled: bool) -> Target:
+    """Run the progress deadline: it stops while nothing can be expected, and ends in a pause or a revert.
+
+    Args:
+        target: what is rolled out.
+        view: the present look.
+        progress: counted in it.
+        scaled: whether the replicas are others than before: numbers cannot be compared then.
+    """
+    memory, spec = target.memory, view.spec
+    mark = len(progress.updated), progress.outdated
+    best = memory.progress_mark
+    fresh_start = best == (-1, -1) or scaled
+    standing = not target.rolling or spec.paused or bool(memory.halted) or not progress.left
+    if fresh_start or standing or mark[0] > best[0] or mark[1] < best[1]:
+        best = mark if fresh_start else (max(mark[0], best[0]), min(mark[1], best[1]))
+        if (memory.progress_at, memory.progress_mark) == (memory.clock, best):
+            return target
+        return replace(target, memory=replace(memory, progress_at=memory.clock, progress_mark=best))
+    if memory.clock - memory.progress_at < spec.progress_deadline - EPSILON:
+        return target
+    are = "is" if len(progress.left) == 1 else "are"
+    why = f"no progress for {spec.progress_deadline:.0f} s; {named(progress.left[:3])} {are} not updated"
+    reverted = revert(target, why) if spec.on_deadline == "revert" and not target.reverting else None
+    return reverted or replace(target, memory=replace(memory, halted=why))

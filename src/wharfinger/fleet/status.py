@@ -1,0 +1,183 @@
+"""The projection for readers: conditions, slots, running steps, and one sentence of what is done and waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from wharfinger.fleet.draft import Draft
+from wharfinger.fleet.lives import Life, View
+from wharfinger.fleet.progress import Progress, named
+from wharfinger.fleet.targets import Target
+from wharfinger.model.fleet import OutcomeName
+from wharfinger.model.rollout import Condition, Drop, Retire, Running, SlotStatus, Status, Up
+
+Rollout = Literal["none", "running", "paused", "failed", "completed", "aborted"]
+
+
+def report(
+    draft: Draft,
+    target: Target,
+    progress: Progress,
+    steps: Sequence[Up | Retire | Drop],
+    *,
+    rollout: int = 0,
+    done: OutcomeName | None = None,
+) -> Status:
+    """The status after this plan was begun."""
+    view, desired = draft.view, draft.view.observed.desired
+    running = (*_busy(draft), *(_begun(step) for step in steps))
+    state = _state(draft, target, rollout, done)
+    open_generation = rollout or (view.asked.generation if view.asked.role == "rollout" and done is None else 0)
+    return Status(
+        observed_generation=desired.generation if desired is not None else 0,
+        target=target.number,
+        completed=target.stable,
+        replicas=view.spec.replicas,
+        ready=_ready(draft),
+        updated=len(progress.updated),
+        generation=open_generation,
+        rollout=state,
+        phase=_phase(draft, target, progress, running, state),
+        conditions=_conditions(draft, target, progress, state),
+        slots=tuple(_slot(draft, slot) for slot in _slots(draft)),
+        running=running,
+    )
+
+
+def _ready(draft: Draft) -> int:
+    return sum(draft.view.available(slot) for slot in range(draft.view.spec.replicas))
+
+
+def _state(draft: Draft, target: Target, rollout: int, done: OutcomeName | None) -> Rollout:
+    if done == "failed" or (target.reverting and not target.rolling):
+        return "failed"
+    if target.frozen:
+        return "failed" if target.outcome == "failed" else "aborted"
+    if done is None and (rollout or target.rolling):
+        return "paused" if draft.view.spec.paused or target.memory.halted else "running"
+    return "completed" if target.outcome == "completed" else "none"
+
+
+def _conditions(draft: Draft, target: Target, progress: Progress, state: Rollout) -> tuple[Condition, ...]:
+    view, desired = draft.view, draft.view.observed.desired
+    ready = _ready(draft)
+    enough = ready >= draft.budget.floor
+    conditions = [
+        Condition(
+            "Available",
+            enough,
+            "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+            f"{ready} of {view.spec.replicas} slots are ready, {draft.budget.floor} are needed",
+        ),
+        Condition("Progressing", state == "running", f"Rollout{state.capitalize()}", target.memory.halted),
+    ]
+    if desired is not None and desired.spec is None:
+        conditions.append(Condition("SpecInvalid", True, "Invalid", "; ".join(desired.problems)))
+    if target.deleting:
+        conditions.append(Condition("Deleting", True, "Deleted"))
+    if view.spec.paused:
+        conditions.append(Condition("Paused", True, "Asked"))
+    elif target.memory.halted:
+        conditions.append(Condition("Paused", True, "ProgressDeadlineExceeded", target.memory.halted))
+    if target.rolling and progress.stands and not view.spec.paused and not target.memory.halted:
+        kept, one = named(progress.kept[:8]), len(progress.kept) == 1
+        if target.canary_only:
+            waits = "waits" if one else "wait"
+            conditions.append(Condition("CanaryWaiting", True, "Promote", f"{kept} {waits} for promote"))
+        else:
+            are = "is" if one else "are"
+            conditions.append(Condition("PartitionComplete", True, "Partition", f"{kept} {are} kept"))
+    if draft.no_host:
+        slot, why = min(draft.no_host.items())
+        conditions.append(Condition("NoHost", True, "NoHost", f"slot {slot}: {why}"))
+    return tuple(conditions)
+
+
+def _phase(draft: Draft, target: Target, progress: Progress, running: Sequence[Running], state: Rollout) -> str:
+    view, desired = draft.view, draft.view.observed.desired
+    ready = _ready(draft)
+    if target.deleting:
+        left = sum(life.living for life in view.lives)
+        return f"is deleted: {left} {'instance is' if left == 1 else 'instances are'} still there"
+    if desired is not None and desired.spec is None and view.memory.spec is None:
+        return "the spec is invalid: " + "; ".join(desired.problems)
+    if target.memory.halted:
+        return f"paused: {target.memory.halted}"
+    what = f"revision {target.number}: {len(progress.updated)} of {view.spec.replicas} slots updated"
+    if state not in ("running", "paused"):
+        what = f"{ready} of {view.spec.replicas} slots ready"
+    if view.memory.careful:
+        what += "; many slots vanished at once: one is repaired at a time"
+    if running:
+        more = f", and {len(running) - 1} more" if len(running) > 1 else ""
+        return f"{what}; {running[0].sentence}{more}"
+    if view.spec.paused:
+        return f"{what}; paused"
+    if draft.notes:
+        slot, note = min(draft.notes.items())
+        return f"{what}; slot {slot}: {note}"
+    if target.rolling and progress.stands:
+        return f"{what}; waits for " + ("promote" if target.canary_only else "a lower partition")
+    uncounted = [life for life in view.lives if life.ready_at]
+    if uncounted:
+        return f"{what}; slot {uncounted[0].slot} is ready, and counts after {view.spec.min_ready:.0f} s"
+    if not view.settled and (progress.left or ready < view.spec.replicas):
+        return f"{what}; the view of the fleet was interrupted: waits until it is trusted again"
+    return what
+
+
+def _slots(draft: Draft) -> list[int]:
+    occupied = {slot for slot in draft.view.places if draft.view.living(slot)}
+    return sorted(occupied | set(range(draft.view.spec.replicas)))
+
+
+def _slot(draft: Draft, slot: int) -> SlotStatus:
+    view = draft.view
+    return SlotStatus(
+        slot=slot,
+        assigned=view.assigned(slot),
+        ready=view.available(slot),
+        incarnations=tuple((life.incarnation, life.phase, life.revision, life.host) for life in view.of(slot)),
+        crashes=draft.crashed[slot].times if slot in draft.crashed else view.crashes(slot),
+        note=draft.notes.get(slot) or _missing(view.of(slot)) or _refused(view, slot),
+    )
+
+
+def _missing(lives: Sequence[Life]) -> str:
+    """What the readiness of a starting instance lacks."""
+    return next((life.instance.waiting_for for life in lives if life.instance and life.instance.waiting_for), "")
+
+
+def _refused(view: View, slot: int) -> str:
+    """That the host of an instance which has not come has too many."""
+    hosts = [life.host for life in view.of(slot) if life.busy is not None and life.instance is None and life.runs]
+    full = next((host for host in hosts if view.hosts.crowded(host)), "")
+    return f"host {full} has no room, and is asked again and again" if full else ""
+
+
+def _busy(draft: Draft) -> tuple[Running, ...]:
+    view = draft.view
+    found = []
+    for life in view.lives:
+        if life.busy is not None:
+            limit = view.spec.instance_deadline if life.busy.kind == "up" else 0.0
+            seen = view.clock - life.since if life.newcomer else 0.0
+            sentence = _sentence(life.busy.kind, life.slot, life.incarnation, life.host)
+            found.append(Running(life.busy.kind, life.slot, life.incarnation, sentence, seen, limit))
+    return tuple(found)
+
+
+def _begun(step: Up | Retire | Drop) -> Running:
+    return Running(step.kind, step.slot, step.incarnation, _sentence(step.kind, step.slot, step.incarnation, step.host))
+
+
+def _sentence(kind: Literal["up", "retire", "drop"], slot: int, incarnation: int, host: str) -> str:
+    which = f"incarnation {incarnation}" if incarnation else "its next incarnation"
+    match kind:
+        case "up":
+            return f"slot {slot}: waits for {which} on {host} to be ready"
+        case "retire":
+            return f"slot {slot}: {which} on {host} drains"
+        case "drop":
+            return f"slot {slot}: {which} on {host} is ended"

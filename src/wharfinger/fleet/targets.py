@@ -1,0 +1,226 @@
+"""Which revision is wanted, and which slots may get it.
+
+The target lies in the actor's record. It follows the spec's template, with three exceptions: an invalid spec changes
+nothing, a target that failed or was aborted is frozen, and a revert holds until the template changes once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role
+from wharfinger.model.rollout import Memory, Outcome
+
+OVER = ("failed", "aborted")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is wanted, and what has to be written to want it."""
+
+    role: Role
+    spec: FleetSpec
+    memory: Memory
+    revisions: dict[int, Revision]
+    """By number, a new one included."""
+    revision: Revision | None
+    chosen: bool = False
+    """Whether it is another one than the actor's record says."""
+    new: bool = False
+    """Whether it has to be written as a revision first."""
+    outcomes: tuple[Outcome, ...] = ()
+    deleting: bool = False
+
+    @property
+    def number(self) -> int:
+        """Of the target; 0 = there is none yet."""
+        return self.revision.number if self.revision is not None else 0
+
+    @property
+    def outcome(self) -> OutcomeName | None:
+        """Of the target; None also when there is no target."""
+        return self.revision.outcome if self.revision is not None else None
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is not rolled out (any more)."""
+        return self.revision is not None and (self.revision.outcome in OVER or self.memory.frozen == self.number)
+
+    @property
+    def reverting(self) -> bool:
+        """Whether it was chosen because another one failed."""
+        return self.memory.reverted_from != 0
+
+    @property
+    def rolling(self) -> bool:
+        """Whether a rollout brings it to the slots."""
+        return self.role == "rollout" and self.revision is not None and not self.frozen and not self.deleting
+
+    @property
+    def canary_only(self) -> bool:
+        """Whether the slots of the canary alone may be updated."""
+        return self.spec.canary > 0 and not self.memory.promoted
+
+    @property
+    def stable(self) -> int:
+        """What slots have that never had the target: the last revision that reached every slot; 0 = there is none."""
+        known = self.revisions.get(self.memory.stable)
+        if known is not None and known.outcome == "completed":
+            return known.number
+        return max((r.number for r in self.revisions.values() if r.outcome == "completed"), default=0)
+
+    @property
+    def first(self) -> bool:
+        """Whether nothing was ever completed: then neither partition nor canary have anything to keep."""
+        return self.stable == 0
+
+    def may_update(self, slot: int) -> bool:
+        """Whether a slot may get the target now."""
+        return self.in_reach(slot) and not self.spec.paused and not self.memory.halted
+
+    def in_reach(self, slot: int) -> bool:
+        """The same, when a pause is over."""
+        if not self.rolling or slot < self.spec.partition:
+            return False
+        return not self.canary_only or slot in self.memory.canary
+
+    def completed(self) -> Target:
+        """It is everywhere: said once, by the first rollout that brought it."""
+        if self.revision is None or self.revision.outcome is not None:
+            return self
+        revision = replace(self.revision, outcome="completed")
+        return replace(
+            self,
+            revision=revision,
+            revisions={**self.revisions, revision.number: revision},
+            outcomes=(*self.outcomes, Outcome(revision.number, "completed")),
+        )
+
+
+def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> Target:
+    """The target by the spec as it is now, with memory made ready for it."""
+    desired = observed.desired
+    memory = recalled(memory, observed.actor)
+    revisions = {revision.number: revision for revision in observed.revisions}
+    current = revisions.get(observed.actor.target) if observed.actor is not None else None
+    deleting = desired is None or desired.deleting
+    kept = Target(role, spec, memory, revisions, current, deleting=deleting)
+    if desired is None or desired.spec is None or deleting:
+        return _taken(kept)
+    if current is not None and current.template == desired.template:
+        return _taken(replace(kept, memory=replace(memory, reverted_from=0)))
+    reverted = revisions.get(memory.reverted_from or _reverted(kept, memory))
+    if current is not None and reverted is not None and reverted.template == desired.template:
+        return _taken(replace(kept, memory=replace(memory, reverted_from=reverted.number)))
+    outcomes: tuple[Outcome, ...] = ()
+    if current is not None and current.outcome is None:
+        outcomes = (Outcome(current.number, "superseded", "a newer template is wanted"),)
+        current = replace(current, outcome="superseded")
+        revisions[current.number] = current
+    memory = replace(memory, reverted_from=0, frozen=0)
+    completed = [r for r in revisions.values() if r.template == desired.template and r.outcome == "completed"]
+    if completed:
+        wanted = max(completed, key=lambda revision: revision.number)
+    else:
+        last = max((*revisions, *(slot.revision for slot in observed.slots), kept.number), default=0)
+        wanted = Revision(last + 1, desired.template, version=desired.version)
+        revisions[wanted.number] = wanted
+    return _taken(
+        replace(
+            kept,
+            memory=memory,
+            revision=wanted,
+            chosen=True,
+            new=wanted.outcome is None,
+            outcomes=outcomes,
+        )
+    )
+
+
+def recalled(memory: Memory, actor: Actor | None) -> Memory:
+    """Memory, with the recorded decisions where it knows others, or none: it was lost, or a backup was restored."""
+    said = actor.decisions if actor is not None else None
+    if actor is None or said is None or said.target != actor.target or said.number == memory.decisions:
+        return memory
+    if memory.target != actor.target:
+        memory = replace(memory, progress_at=memory.clock, progress_mark=(-1, -1))
+    return replace(
+        memory,
+        target=actor.target,
+        decisions=said.number,
+        canary=said.canary,
+        promoted=said.promoted,
+        halted=said.halted,
+        frozen=said.frozen,
+        reverted_from=said.reverted_from,
+        stable=said.stable,
+        answered=said.answered,
+    )
+
+
+def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
+    """The decisions that are to be recorded with the target; None where those that are say the same."""
+    memory = target.memory
+    said = actor.decisions if actor is not None else None
+    last = max(memory.decisions, said.number if said is not None else 0)
+    decisions = Decisions(
+        number=last,
+        target=target.number,
+        canary=memory.canary,
+        promoted=memory.promoted,
+        halted=memory.halted,
+        frozen=memory.frozen,
+        reverted_from=memory.reverted_from,
+        stable=memory.stable,
+        answered=memory.answered,
+    )
+    if said is None and not (target.chosen or target.rolling):
+        said = Decisions(last, target.number)
+    return replace(decisions, number=last + 1) if target.number and decisions != said else None
+
+
+def revert(target: Target, why: str) -> Target | None:
+    """Back to the last good revision; None when there is none."""
+    failed = target.revision
+    good = target.revisions.get(target.stable)
+    if failed is not None and good is not None and good.template == failed.template:
+        others = [r for r in target.revisions.values() if r.outcome == "completed" and r.template != failed.template]
+        good = max(others, key=lambda revision: revision.number, default=None)
+    if failed is None or good is None:
+        return None
+    outcomes = target.outcomes
+    if failed.outcome is None:
+        outcomes = (*outcomes, Outcome(failed.number, "failed", why))
+    revisions = {**target.revisions, failed.number: replace(failed, outcome=failed.outcome or "failed")}
+    memory = replace(target.memory, reverted_from=failed.number)
+    chosen = replace(target, memory=memory, revisions=revisions, revision=good, chosen=True, new=False)
+    return _taken(replace(chosen, outcomes=outcomes))
+
+
+def _reverted(target: Target, memory: Memory) -> int:
+    """An actor without memory: the newest revision failed, and an older one is wanted instead."""
+    newest = max(target.revisions, default=0)
+    if memory.spec is None and 0 < target.number < newest and target.revisions[newest].outcome == "failed":
+        return newest
+    return 0
+
+
+def _taken(target: Target) -> Target:
+    """What belongs to one target begins anew with it: the canary is fixed now."""
+    memory = target.memory
+    if memory.target == target.number:
+        return target
+    spec = target.spec
+    highest = range(spec.replicas - 1, max(spec.partition, 0) - 1, -1)
+    return replace(
+        target,
+        memory=replace(
+            memory,
+            target=target.number,
+            canary=tuple(highest[: spec.canary]),
+            promoted=memory.reverted_from != 0,
+            halted="",
+            progress_at=memory.clock,
+            progress_mark=(-1, -1),
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Slots that have an instance: which one is kept, which newcomer is waited for, and which slot is replaced next.
+
+A replacement stays inside its slot: the newcomer is the slot's next incarnation, and the former one goes when the
+newcomer is counted (surge), or before (unavailable). A slot is replaced because its revision is not the wanted one, or
+because its host is being drained; in that case by the same revision elsewhere.
+"""
+
+from __future__ import annotations
+
+from wharfinger.fleet.draft import Draft
+from wharfinger.fleet.leaving import end
+from wharfinger.fleet.lives import EPSILON, Life
+from wharfinger.fleet.targets import Target
+from wharfinger.model.rollout import UNKNOWN, Assign
+
+
+def update(draft: Draft, target: Target) -> None:
+    """Settle what lives in each slot; then replace the highest available ones that are not as wanted."""
+    view = draft.view
+    outdated = []
+    for slot in range(view.spec.replicas):
+        if any(life.living for life in view.of(slot)):
+            replaceable = _settle(draft, target, slot)
+            if replaceable is not None:
+                outdated.append(replaceable)
+    for life in sorted(outdated, key=lambda life: -life.slot):
+        _replace(draft, target, life)
+
+
+def withdraw(draft: Draft) -> bool:
+    """End the newcomers of a rollout that is given up, as far as nobody misses them; whether some are left."""
+    view, left = draft.view, False
+    for slot in range(view.spec.replicas):
+        running = [life for life in view.of(slot) if life.runs and not life.foreign]
+        former = [life for life in running if life.revision == view.assigned(slot)]
+        for life in running:
+            serves = life.counted or bool(life.ready_at)
+            if life in former or (serves and not any(other.counted for other in former)):
+                continue
+            left = True
+            end(draft, life, "the rollout is given up")
+    return left
+
+
+def wanted(draft: Draft, target: Target, slot: int) -> int:
+    """The revision that a slot should have now. A pause holds the next replacement, and ends none that has begun."""
+    if target.may_update(slot):
+        return target.number
+    begun = target.in_reach(slot) and any(
+        life.runs and life.revision == target.number and not life.foreign for life in draft.view.of(slot)
+    )
+    return target.number if begun else draft.view.assigned(slot)
+
+
+def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
+    """Bring a slot to one instance; the one that is to be replaced, if it is available and not as wanted."""
+    view = draft.view
+    revision = wanted(draft, target, slot)
+    running = [life for life in view.of(slot) if life.runs and not life.foreign]
+
+    def good(life: Life) -> bool:
+        return life.revision == revision and not view.hosts.being_left(life.host)
+
+    kept = next((life for life in reversed(running) if life.counted and good(life)), None)
+    if kept is not None:
+        others = [life for life in running if life is not kept]
+        assigned = view.assigned(slot) == revision
+        for life in others:
+            end(draft, life, f"incarnation {kept.incarnation} is ready", assign=0 if assigned else revision)
+        if not others and not assigned and not view.busy(slot):
+            draft.assigns.append(Assign(slot, revision))
+        return None
+    newcomer = next((life for life in reversed(running) if good(life)), None)
+    if newcomer is not None:
+        _await(draft, newcomer)
+    serving = next((life for life in reversed(running) if life.counted), None)
+    replaceable = target.may_update(slot)
+    for life in running:
+        if life is newcomer or life is serving:
+            continue
+        if life.ready_at:
+            draft.moments.append(life.ready_at)
+        elif life.newcomer or serving is not None or ((replaceable or view.hosts.being_left(life.host)) and draft.calm):
+            end(draft, life, "it is not ready, and another one is wanted")
+        else:
+            _ask(draft, life)
+    if serving is None or newcomer is not None:
+        return None
+    return serving if replaceable or view.hosts.being_left(serving.host) else None
+
+
+def _await(draft: Draft, life: Life) -> None:
+    """A newcomer: waited for as long as its deadline runs, then given up as if it had crashed."""
+    view = draft.view
+    if life.ready_at:
+        draft.moments.append(life.ready_at)
+        return
+    if life.grant is None:  # asked for, and not granted yet: its deadline runs from the grant
+        return
+    if not life.newcomer:
+        draft.note(life.slot, f"incarnation {life.incarnation} was ready, and is {life.phase}")
+        _ask(draft, life)
+        return
+    deadline = life.since + view.spec.instance_deadline
+    late = view.clock >= deadline - EPSILON
+    if not life.refused and not late:
+        draft.moments.append(deadline)
+        if life.busy is not None:
+            return
+        if view.settled:
+            draft.adopt(life, "is granted already")
+        else:
+            draft.moments.append(view.settled_at)
+        return
+    why = life.refused or f"not ready within {view.spec.instance_deadline:.0f} s"
+    if life.busy is None and view.settled and not draft.taken(life.slot):
+        draft.crash(life, why, host=life.host)
+    end(draft, life, why)
+
+
+def _ask(draft: Draft, life: Life) -> None:
+    """Its record has been missing for long, and nobody says that it ended: its host is asked whether it runs.
+
+    One that does is left alone. A host that lost its disk does not know that there ever was one, and starts it. Who
+    asked before, or still waits for it from before it vanished, will never hear of that: the host is asked anew.
+    """
+    view, key = draft.view, (life.slot, life.incarnation)
+    if life.instance is not None:
+        return
+    since = next((entry.since for entry in view.memory.ready if (entry.slot, entry.incarnation) == key), view.clock)
+    moment = max(since + UNKNOWN, view.settled_at)
+    if view.clock < moment - EPSILON:
+        draft.moments.append(moment)
+    elif life.busy is not None:
+        draft.abandon(life.slot, "its record is missing: its host is to be asked")
+    elif not draft.taken(life.slot):
+        draft.adopt(life, "its record is missing: asks whether it runs")
+        draft.asked.add(key)
+
+
+def _replace(draft: Draft, target: Target, life: Life) -> None:
+    """Bring up a successor beside it while the ceiling allows, else let it go first while the floor does."""
+    view, slot = draft.view, life.slot
+    if draft.taken(slot):
+        return
+    if len(view.living(slot)) > 1:  # a former one has not ended
+        return
+    if not view.settled:
+        draft.moments.append(view.settled_at)
+        return
+    revision = wanted(draft, target, slot)
+    if draft.backing_off(slot, revision):
+        draft.reserved += 1
+        return
+    why = "its host is being drained" if life.revision == revision else f"revision {revision} is wanted"
+    settle = draft.crashed.get(slot) is not None
+    if draft.room and draft.bring_up(slot, revision, assign=False, settle=settle, why=why):
+        return
+    version = draft.versions.get(revision, "")
+    if not draft.calm or not draft.may_lose_one:
+        return
+    if not view.hosts.choose(version, leaving=life.host):
+        draft.no_host[slot] = view.hosts.why_none(version)
+        draft.note(slot, draft.no_host[slot])
+        return
+    if draft.no_host.pop(slot, None):  # there is none beside it, but there is its own place
+        draft.notes.pop(slot, None)
+    draft.retire(life, why)

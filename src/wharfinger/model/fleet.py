@@ -1,0 +1,269 @@
+"""What a fleet of scheduler instances is, and what etcd shows of it: facts, before anybody decides anything.
+
+::
+
+    desired     FleetSpec (one SchedulerFleet, validated), the revisions of its template
+    counters    Slot (a place with a stable number), its incarnations
+    living      Grant (may live) ── the agent forks ──► Instance (registered) ──► Exit (how it ended)
+    where       Host (an agent's lease), Cordon (keep off)
+
+Numbers of slots, incarnations and revisions are integers; durations are seconds; etcd's counters are called mod
+revision and create revision, never just revision. Neighbours: `config.fleet` makes the desired part of what users
+write, `contracts.fleet_records` is how the rest lies in etcd, `fleet` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+InstanceState = Literal["starting", "ready", "draining", "withdrawn"]
+Want = Literal["run", "drain"]
+OutcomeName = Literal["completed", "failed", "superseded", "aborted"]
+RolloutAction = Literal["promote", "abort", "resume"]
+Role = Literal["fleet", "rollout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number of slots, or a percentage of the replicas."""
+
+    amount: int
+    percent: bool = False
+
+    def of(self, replicas: int, *, up: bool) -> int:
+        """How many slots that is; percentages are rounded up, or down."""
+        if not self.percent:
+            return self.amount
+        product = self.amount * replicas
+        return -(-product // 100) if up else product // 100
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A reference to a secret that the agent resolves; its value is nowhere but in the instance's files."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What an instance is made from. Two templates are equal when they are equal after completion."""
+
+    version: str = ""
+    """A name that agents map to an executable (`--install NAME=PATH`); empty = the agent's own."""
+    configuration: dict[str, Any] = field(default_factory=dict)
+    """A KubeSchedulerConfiguration, as written; empty = the agent's default."""
+    environment: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[Secret, ...] = ()
+    memory: int = 0
+    """Bytes that an instance may use; 0 = no limit."""
+    cpu: int = 0
+    """Thousandths of a core that an instance may use; 0 = no limit."""
+    restarted_at: str = ""
+    """Changed by `fleet restart`, so that nothing else differs and all are replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRequest:
+    """What the user asks of one rollout, by name of its generation."""
+
+    generation: int
+    action: RolloutAction
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSpec:
+    """Desired state of one fleet: valid, with nothing left to default."""
+
+    replicas: int = 1
+    max_surge: Share = Share(1)
+    max_unavailable: Share = Share(0)
+    """Recreate is max_surge 0 with 100 %."""
+    partition: int = 0
+    """Slots below are not updated."""
+    canary: int = 0
+    """So many of the highest slots are updated first; the others wait for promote."""
+    min_ready: float = 10.0
+    """Seconds that an instance must have been ready without a change to count."""
+    instance_deadline: float = 300.0
+    """Seen seconds from a grant until the instance must be ready."""
+    progress_deadline: float = 600.0
+    """Seen seconds without progress after which the rollout pauses or reverts."""
+    on_deadline: Literal["pause", "revert"] = "pause"
+    history_limit: int = 10
+    """Revisions kept beside those in use."""
+    drain_timeout: float = 60.0
+    kill_timeout: float = 10.0
+    paused: bool = False
+    request: RolloutRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The fleet's object as etcd shows it."""
+
+    identity: int
+    """Its create revision: a fleet deleted and made again is another one."""
+    generation: int
+    """Its mod revision."""
+    spec: FleetSpec | None
+    """None = cannot be read or is invalid; `problems` say why."""
+    template: str = ""
+    """The completed template's name: equal templates have equal names, by the running code."""
+    version: str = ""
+    """The template's `version`: which install a host must have."""
+    deleting: bool = False
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One template that was wanted at a time; never changed."""
+
+    number: int
+    template: str
+    """The completed template's name, computed by the running code, not the one that it was stored under."""
+    outcome: OutcomeName | None = None
+    version: str = ""
+    """The template's `version`: which install a host must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The stable name of an instance's place."""
+
+    number: int
+    incarnation: int
+    """The last one given; never reused, never lowered."""
+    revision: int
+    """Assigned: what a crashed instance returns on."""
+    mod_revision: int
+    crashes: int = 0
+    """In a row; decides the back-off. Reset when an instance lived for `STEADY` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission for one incarnation to live; deleting it is the fence."""
+
+    slot: int
+    incarnation: int
+    revision: int
+    host: str
+    want: Want
+    identity: int
+    """Of the fleet that gave it."""
+    mod_revision: int
+    settle: bool = False
+    """Whether its predecessor crashed: it stays `starting` for min_ready after it synced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A worker's registration under its lease."""
+
+    slot: int
+    incarnation: int
+    state: InstanceState
+    host: str
+    revision: int
+    mod_revision: int
+    waiting_for: str = ""
+    """What /readyz misses while it is not ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an incarnation ended, as its agent saw it."""
+
+    slot: int
+    incarnation: int
+    how: Literal["drained", "code", "signal", "probe", "never-started"]
+    detail: str = ""
+    lived: float = 0.0
+    """Seconds."""
+    planned: bool = False
+    """Whether it was asked to end: no crash then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A live agent."""
+
+    name: str
+    installs: tuple[str, ...] = ()
+    """Names of versions; the agent's own (the empty name) is always there."""
+    capacity: int = 0
+    """Instances that it takes; 0 = no bound."""
+    instances: int = 0
+    """Grants on it, of all fleets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Keep off a host; `drain`: also leave it."""
+
+    host: str
+    action: Literal["cordon", "drain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What was decided about the target and nothing else in etcd shows: kept beside it, for a memory that is lost.
+
+    Temporal's memory may be gone (a workflow deleted or terminated) or older than etcd (a restored backup). The fields
+    are those of `model.rollout.Memory`.
+    """
+
+    number: int = 0
+    """Counts the writes of a fleet: of two, the higher one is the later."""
+    target: int = 0
+    """What they are about."""
+    canary: tuple[int, ...] = ()
+    promoted: bool = False
+    halted: str = ""
+    frozen: int = 0
+    reverted_from: int = 0
+    stable: int = 0
+    answered: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who acts on the fleet's slots now."""
+
+    epoch: int
+    workflow_id: str
+    run_id: str
+    target: int
+    """Number of the revision that is wanted, once taken; 0 = none yet."""
+    mod_revision: int
+    decisions: Decisions | None = None
+    """About that target, unless they name another one; None = not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything of one fleet, of one linearizable read."""
+
+    read_at: int
+    """The store's revision."""
+    desired: Desired | None
+    actor: Actor | None = None
+    revisions: tuple[Revision, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    instances: tuple[Instance, ...] = ()
+    exits: tuple[Exit, ...] = ()
+    hosts: tuple[Host, ...] = ()
+    cordons: tuple[Cordon, ...] = ()
+    tenant_present: bool = False
+    """Whether `tenants/<tenant>` exists; always False for the common pool."""
+    status: str = ""
+    """The digest of the status as it is written, so that it is rewritten only when something changed."""
+    unreadable: tuple[str, ...] = ()
+    """Keys that hold what nobody can read, each with the reason: told, and never acted on."""
+    blind: bool = False
+    """Whether one of them says what may live, or on what revision: then nothing can be decided."""

@@ -1,0 +1,53 @@
+"""The fleet of a dev tree: written once, then its user's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wharfinger.config.fleet import read_fleet
+from wharfinger.dev import common_fleet
+from wharfinger.plugins import builtin
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+
+KEY = keys.fleet("common")
+
+
+async def written(store: MemoryStore) -> dict[str, Any]:
+    kv = (await store.get(KEY)).kv
+    assert kv is not None
+    found: dict[str, Any] = json.loads(kv.value)
+    return found
+
+
+async def test_it_is_a_valid_fleet_of_one_instance_unless_a_number_was_named() -> None:
+    for named, replicas in ((None, 1), (0, 0), (3, 3)):
+        store = MemoryStore()
+        await common_fleet.want(store, named)
+
+        assert read_fleet(await written(store), builtin.catalog(), name="common").spec.replicas == replicas
+
+
+async def test_a_fleet_that_is_there_stays_as_its_user_made_it() -> None:
+    store = MemoryStore()
+    await common_fleet.want(store, 2)
+    changed = await written(store)
+    changed["spec"]["paused"] = True
+    await store.put(KEY, json.dumps(changed).encode())
+
+    await common_fleet.want(store, None)
+    assert await written(store) == changed
+
+
+async def test_a_named_number_changes_the_replicas_and_nothing_else() -> None:
+    store = MemoryStore()
+    await common_fleet.want(store, 2)
+    before = await written(store)
+
+    await common_fleet.want(store, 5)
+
+    after = await written(store)
+    assert after["spec"].pop("replicas") == 5
+    assert before["spec"].pop("replicas") == 2
+    assert after == before

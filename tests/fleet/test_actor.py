@@ -1,0 +1,177 @@
+"""The loop's bookkeeping: seen time, gaps, open steps, and that nothing that happens during a plan is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fleet.builders import brief, keep, rolling, standing
+from wharfinger.fleet.actor import PAUSE, Actor, StepResult
+from wharfinger.model.fleet import FleetSpec
+from wharfinger.model.rollout import IDLE, SLICE, Drop, HostMissing, Memory, Plan, ReadySince, Retire, Up, Waiting
+
+UP = Up(1, 1, "a")
+
+
+def looked(actor: Actor, wait: float = IDLE, **memory: object) -> Plan:
+    """One plan that took no time."""
+    known, _ = actor.look()
+    return actor.looked(Plan(memory=replace(known, **memory), wait=wait), 0.0)  # type: ignore[arg-type]
+
+
+def test_it_plans_at_once_and_then_when_the_wait_is_over() -> None:
+    actor = Actor("fleet", Memory())
+    assert actor.due
+    looked(actor, wait=12.0)
+    assert not actor.due
+    assert actor.timeout == SLICE
+    actor.slept(5.0, 5.0)
+    actor.slept(5.0, 5.0)
+    assert actor.timeout == pytest.approx(2.0)
+    assert not actor.due
+    actor.slept(2.0, 2.0)
+    assert actor.due
+    assert actor.memory.clock == pytest.approx(12.0)
+
+
+def test_with_nothing_under_way_it_sleeps_long_and_that_counts_once() -> None:
+    actor = Actor("fleet", Memory())
+    looked(actor)
+    assert actor.timeout == IDLE
+    actor.slept(IDLE, IDLE)
+    assert actor.memory.clock == SLICE
+    assert actor.due
+
+
+def test_a_late_timer_counts_once_and_breaks_the_view() -> None:
+    actor = Actor("rollout", Memory(ready=(ReadySince(0, 1, 9, 0.0),), hosts=(HostMissing("a", 0.0),)))
+    looked(actor, wait=30.0)
+    actor.slept(5.0, 3600.0)
+    assert actor.memory.clock == SLICE
+    assert actor.memory.sight_since == SLICE
+    assert actor.memory.ready[0].since == SLICE
+    assert actor.memory.hosts[0].since == SLICE
+
+
+def test_a_plan_that_came_late_is_not_followed() -> None:
+    actor = Actor("rollout", Memory())
+    memory, _ = actor.look()
+    followed = actor.looked(Plan(memory=memory, steps=(UP,)), 6.0)
+    assert followed.steps == ()
+    assert actor.due
+    assert actor.memory.sight_since == actor.memory.clock > 0
+    memory, _ = actor.look()
+    assert actor.looked(Plan(memory=memory, steps=(UP,)), 0.1, retried=True).steps == ()
+    memory, _ = actor.look()
+    assert actor.looked(Plan(memory=memory, steps=(UP,)), 0.1).steps == (UP,)
+
+
+def test_what_happens_during_a_plan_is_not_lost() -> None:
+    actor = Actor("rollout", Memory(clock=50.0, spec=standing(1).spec))
+    key = actor.begun(UP)
+    memory, busy = actor.look()
+    assert [step.slot for step in busy] == [1]
+    actor.granted(key, 4)
+    actor.ended(key, StepResult("ready", mod_revision=77))
+    actor.poked()
+    actor.looked(Plan(memory=memory), 1.0)
+    assert actor.due
+    assert actor.idle
+    assert actor.memory.ready == (ReadySince(1, 4, 77, 40.0),)  # counted already: min_ready is 10 s
+    assert actor.memory.waiting == (Waiting(1, 4, 50.0),)
+    assert actor.memory.clock == pytest.approx(50.0)
+
+
+def test_a_step_that_met_something_moved_is_looked_at_again_after_a_pause() -> None:
+    actor = Actor("rollout", Memory())
+    key = actor.begun(Retire(0, 1, "a", 5))
+    looked(actor, wait=IDLE)
+    actor.ended(key, StepResult("moved"))
+    assert not actor.due
+    assert actor.timeout == PAUSE
+    actor.slept(PAUSE, PAUSE)
+    assert actor.due
+
+
+def test_a_silent_host_is_remembered_until_it_answers() -> None:
+    actor = Actor("fleet", Memory(clock=7.0))
+    actor.ended(actor.begun(UP), StepResult("silent", incarnation=1))
+    assert actor.memory.silent_hosts == (HostMissing("a", 7.0),)
+    actor.ended(actor.begun(UP), StepResult("ready", mod_revision=3, incarnation=2))
+    assert actor.memory.silent_hosts == ()
+
+
+def test_what_was_killed_is_gone_for_sure_and_what_was_only_fenced_off_is_not() -> None:
+    actor = Actor("fleet", Memory())
+    actor.ended(actor.begun(Drop(1, 3, "a")), StepResult("gone"))
+    actor.ended(actor.begun(Drop(2, 3, "lost", kill=False)), StepResult("gone"))
+    assert actor.memory.gone == ((1, 3),)
+
+
+def test_an_end_without_an_exit_record_is_no_reason_to_start_it_for_ever() -> None:
+    picture = standing(2).life(1, state=None)
+    actor = Actor("fleet", picture.memory())
+    actor.ended(actor.begun(Up(1, 1, "a", incarnation=1)), StepResult("ended", why="exit 3"))
+    decided = keep(picture, actor.memory)
+    assert brief(decided) == ["drop 1.1"]
+    assert decided.memory.crashed[0].why == "exit 3"
+    picture.died(1)
+    decided = keep(picture, actor.memory)
+    assert brief(decided) == []
+    assert decided.writes.clears[0].crashes == 1
+
+
+def test_who_was_waited_for_by_a_shorter_time_than_is_wanted_by_now_does_not_count_yet() -> None:
+    spec = FleetSpec(min_ready=60.0)
+    actor = Actor("fleet", Memory(clock=100.0, spec=spec))
+    actor.ended(actor.begun(UP), StepResult("ready", mod_revision=3, incarnation=2, waited=10.0))
+    assert [entry.since for entry in actor.memory.ready] == [90.0]
+
+
+def test_a_refusal_is_kept_with_the_newcomer() -> None:
+    actor = Actor("fleet", Memory(clock=3.0))
+    key = actor.begun(UP)
+    actor.granted(key, 2)
+    actor.slept(1.0, 1.0)
+    actor.ended(key, StepResult("refused", why="no secret tls/3"))
+    assert actor.memory.waiting == (Waiting(1, 2, 3.0, "no secret tls/3"),)
+    assert actor.due
+
+
+def test_the_time_of_a_look_does_not_count_because_what_it_saw_may_be_as_young_as_its_answer() -> None:
+    actor = Actor("rollout", Memory(clock=10.0))
+    memory, _ = actor.look()
+    seen = ReadySince(0, 1, 9, since=memory.clock)  # the read came 4 s after the question
+    actor.looked(Plan(memory=replace(memory, ready=(seen,))), 4.0)
+    assert actor.memory.clock - actor.memory.ready[0].since == 0.0
+
+
+def test_a_plan_that_could_not_be_written_is_forgotten_but_not_what_happened_meanwhile() -> None:
+    actor = Actor("fleet", Memory(clock=10.0, target=1))
+    key = actor.begun(UP)
+    memory, _ = actor.look()
+    actor.granted(key, 4)
+    actor.looked(Plan(memory=replace(memory, target=2, frozen=2)), 0.1)
+    actor.slept(0.0, 0.5)
+    actor.unwritten()
+    assert (actor.memory.target, actor.memory.frozen) == (1, 0)
+    assert [(waiting.slot, waiting.incarnation) for waiting in actor.memory.waiting] == [(1, 4)]
+    assert actor.memory.clock == 10.5
+    assert actor.timeout <= PAUSE
+
+
+def test_a_rollout_that_was_not_started_after_all_is_started_then_and_not_missed() -> None:
+    """What a plan wanted written took too long to be followed: nobody started what it wanted started."""
+    picture = rolling(2)
+    actor = Actor("fleet", picture.memory())
+    memory, _ = actor.look()
+    wanted = actor.looked(keep(picture, memory), 0.1)
+    assert wanted.rollout
+
+    actor.unstarted()
+
+    memory, _ = actor.look()
+    again = actor.looked(keep(picture, memory), 0.1)
+    assert again.rollout == wanted.rollout
+    assert again.writes.outcomes == ()

@@ -1,0 +1,320 @@
+"""Which revision is wanted: new, undone, superseded, frozen, reverted; and what the user asks of a rollout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
+from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, RolloutRequest
+from wharfinger.model.rollout import Busy, Memory, Plan
+
+
+def outcomes(decided: object) -> list[tuple[int, str]]:
+    """As written by a plan."""
+    return [(one.revision, one.outcome) for one in decided.writes.outcomes]  # type: ignore[attr-defined]
+
+
+def test_a_template_that_completes_to_the_same_is_no_newer_target() -> None:
+    decided = keep(standing(2).want(min_ready=20.0))
+    assert decided.writes.target is None
+    assert decided.rollout == 0
+
+
+def test_a_template_that_was_completed_before_is_that_revision() -> None:
+    picture = standing(2).revision(2, "t2", "completed").want("t2")
+    decided = keep(picture)
+    assert decided.writes.target == 2
+    assert not decided.writes.new_revision
+    assert decided.rollout == picture.generation
+
+
+def test_a_template_that_failed_before_is_a_new_revision() -> None:
+    picture = standing(2).revision(2, "t2", "failed").want("t2")
+    decided = keep(picture, picture.memory())
+    assert decided.writes.target == 3
+    assert decided.writes.new_revision
+
+
+def test_fleet_starts_no_rollout_while_a_step_of_its_own_is_open() -> None:
+    picture = standing(2).life(1, state="starting").want("t2")
+    busy = Busy("up", 1, 1, 1, "b")
+    first = keep(picture, None, busy)
+    assert first.rollout == 0
+    assert first.give_up == (1,)
+    assert keep(picture, first.memory).rollout == picture.generation
+
+
+def test_a_rollout_that_was_planned_and_never_started_is_planned_again() -> None:
+    picture = rolling(2)
+    first = keep(picture)
+    assert first.rollout == picture.generation
+    second = keep(picture, later(first, 5.0))  # what it wanted written took too long: it was not followed
+    assert second.rollout == picture.generation
+    assert outcomes(second) == []
+
+
+def test_a_rollout_that_closed_without_a_report_is_aborted_and_stays_so() -> None:
+    picture = rolling(2)
+    decided = keep(picture, replace(picture.memory(), rollout=100))
+    assert outcomes(decided) == [(2, "aborted")]
+    assert decided.rollout == 0
+    picture.revision(2, "t2", "aborted")
+    assert keep(picture, later(decided, 300)).rollout == 0
+    assert keep(picture.want(replicas=3), later(decided, 300)).rollout == 0
+    back = keep(picture.want("t1"), later(decided, 300))
+    assert (back.writes.target, back.rollout) == (1, 0)  # nothing had it: nothing is to be rolled
+
+
+def test_an_invalid_spec_changes_nothing_and_is_said() -> None:
+    picture = standing(2).died(1)
+    memory = picture.memory()
+    picture.problems = ("spec.replicas: must not be negative",)
+    decided = keep(picture, memory)
+    assert decided.writes.target is None
+    assert decided.writes.status is not None
+    assert "SpecInvalid" in [one.type for one in decided.writes.status.conditions]
+    assert brief(keep(picture.without(1), later(decided, 1.0))) == ["up 1 r1"]  # repairs go on
+
+
+def test_a_spec_that_was_never_valid_leads_to_nothing() -> None:
+    decided = keep(Picture(problems=("spec: is no object",)), Memory())
+    assert not decided.steps
+    assert decided.writes.target is None
+    assert decided.memory.spec is None
+
+
+def test_an_abort_freezes_the_target_drops_the_newcomers_and_is_done() -> None:
+    picture = rolling(3).life(2, 2, revision=2, state="starting")
+    memory = picture.memory()
+    picture.spec = replace(picture.spec, request=RolloutRequest(100, "abort"))
+    busy = Busy("up", 2, 2, 2, "a")
+    first = roll(picture, memory, busy)
+    assert outcomes(first) == [(2, "aborted")]
+    assert first.give_up == (2,)
+    picture.revision(2, "t2", "aborted")
+    second = roll(picture, later(first, 1.0))
+    assert brief(second) == ["drop 2.2"]
+    assert second.done is None
+    third = roll(picture.without(2, 2), later(second, 1.0))
+    assert third.done == "aborted"
+    assert keep(picture, later(third, 1.0)).rollout == 0
+
+
+def test_an_aborted_rollout_starts_nothing_new_not_even_for_a_draining_host() -> None:
+    picture = rolling(2).revision(2, "t2", "aborted")
+    picture.cordons = (Cordon("a", "drain"),)
+    assert roll(picture).done == "aborted"
+    assert brief(keep(picture)) == ["up 0 r1"]  # it is Fleet's
+
+
+def test_an_abort_keeps_a_newcomer_that_alone_serves_its_slot() -> None:
+    picture = rolling(2).life(1, 2, revision=2).without(1, 1).revision(2, "t2", "aborted")
+    assert roll(picture).done == "aborted"
+    picture.life(1, 1, revision=1, host="b")
+    decided = roll(picture)
+    assert brief(decided) == ["retire 1.2"]
+    assert decided.done is None
+
+
+def test_an_abort_of_a_revision_completed_before_freezes_it_all_the_same() -> None:
+    picture = standing(2).revision(2, "t2", "completed").want("t2")
+    picture.target = 2
+    memory = picture.memory()
+    picture.spec = replace(picture.spec, request=RolloutRequest(100, "abort"))
+    decided = roll(picture, memory)
+    assert decided.done == "aborted"
+    assert outcomes(decided) == []
+    assert keep(picture, later(decided, 1.0)).rollout == 0
+
+
+def test_a_request_for_another_rollout_is_ignored() -> None:
+    picture = rolling(3)
+    picture.spec = replace(picture.spec, request=RolloutRequest(99, "abort"))
+    assert outcomes(roll(picture)) == []
+
+
+def test_a_request_is_followed_once_for_each_write_of_the_spec() -> None:
+    picture = rolling(3)
+    memory = replace(picture.memory(), halted="no progress")
+    picture.spec = replace(picture.spec, request=RolloutRequest(100, "resume"))
+    first = roll(picture, memory)
+    assert first.memory.halted == ""
+    assert brief(first) == ["up 2 r2"]
+    halted_again = replace(first.memory, halted="no progress")
+    assert roll(picture, halted_again).memory.halted
+    picture.want()
+    assert roll(picture, halted_again).memory.halted == ""
+
+
+def test_a_write_that_brings_a_new_target_promotes_nothing() -> None:
+    picture = rolling(4, canary=1)
+    memory = replace(picture.memory(), canary=(3,), promoted=False)
+    picture.want("t3", request=RolloutRequest(100, "promote"))
+    decided = roll(picture, memory)
+    assert not decided.memory.promoted
+    assert decided.memory.canary == (3,)
+
+
+def test_without_progress_a_rollout_halts_by_itself_and_repairs_go_on() -> None:
+    picture = rolling(3, progress_deadline=600.0)
+    memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 600.0)
+    decided = roll(picture, memory)
+    assert "no progress for 600 s" in decided.memory.halted
+    assert decided.done is None
+    assert brief(decided) == []
+    assert brief(roll(picture.without(0), later(decided, 1.0))) == ["up 0 r1"]
+
+
+def test_progress_starts_the_deadline_anew_and_going_back_and_forth_does_not() -> None:
+    picture = rolling(3)
+    memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 599.0)
+    picture.without(2).life(2, 2, revision=2, assign=True)
+    memory = replace(memory, ready=picture.memory().ready)
+    first = roll(picture, memory)
+    assert first.memory.progress_at == CLOCK
+    assert first.memory.progress_mark == (1, 2)
+    picture.without(2, 2)
+    second = roll(picture, later(first, 100.0))
+    assert second.memory.progress_at == CLOCK
+
+
+def test_a_failed_rollout_reverts_to_the_last_good_revision_and_is_not_tried_again() -> None:
+    picture = rolling(3, on_deadline="revert").life(2, 2, revision=2, state="starting")
+    memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 600.0)
+    busy = Busy("up", 2, 2, 2, "a")
+    first = roll(picture, memory, busy)
+    assert outcomes(first) == [(2, "failed")]
+    assert first.writes.target == 1
+    assert first.give_up == (2,)
+    picture.revision(2, "t2", "failed").target = 1
+    second = roll(picture, later(first, 1.0))
+    assert brief(second) == ["drop 2.2"]
+    third = roll(picture.without(2, 2), later(second, 1.0))
+    assert third.done == "failed"
+    fleet = keep(picture, later(third, 1.0))
+    assert fleet.rollout == 0
+    assert fleet.writes.target is None
+    assert fleet.writes.status is not None
+    assert fleet.writes.status.rollout == "failed"
+    again = keep(picture.want("t3"), later(fleet, 1.0))
+    assert again.writes.target == 3
+
+
+def test_an_actor_without_memory_does_not_try_a_reverted_revision_again() -> None:
+    picture = standing(2).revision(2, "t2", "failed").want("t2")
+    decided = keep(picture, Memory())
+    assert decided.writes.target is None
+    assert decided.memory.reverted_from == 2
+
+
+def test_a_revert_goes_to_what_was_everywhere_last_not_to_the_highest_number() -> None:
+    picture = standing(2, on_deadline="revert").revision(2, "t2", "completed").revision(3, "t3").want("t3")
+    picture.target = 3
+    memory = replace(picture.memory(), stable=1, progress_mark=(0, 2), progress_at=CLOCK - 600.0)
+    assert roll(picture, memory).writes.target == 1
+
+
+def test_without_anything_to_revert_to_it_halts() -> None:
+    picture = Picture(FleetSpec(replicas=1, on_deadline="revert"), target=1).revision(1, "t1")
+    memory = replace(picture.memory(), progress_mark=(0, 0), progress_at=CLOCK - 600.0)
+    decided = roll(picture, memory)
+    assert decided.memory.halted
+    assert outcomes(decided) == []
+
+
+# --- what a memory does not know, the record does ----------------------------------------------
+
+
+def recorded(picture: Picture, decided: Plan) -> Picture:
+    """Etcd after that plan: the decisions lie beside the target."""
+    picture.decisions = decided.writes.decisions or picture.decisions
+    return picture
+
+
+def test_what_is_decided_about_a_target_is_recorded_once() -> None:
+    picture = rolling(4, canary=1)
+    first = roll(picture, Memory())
+    assert first.writes.decisions == Decisions(number=1, target=2, canary=(3,))
+    assert roll(recorded(picture, first), later(first, 1.0)).writes.decisions is None
+    assert roll(picture, Memory()).writes.decisions is None
+
+
+def test_a_lost_memory_keeps_the_canary_where_it_is() -> None:
+    picture = rolling(3, canary=1)
+    recorded(picture, roll(picture, Memory()))
+    picture.want(replicas=5)
+    decided = roll(picture, Memory())
+    assert decided.memory.canary == (2,)
+    assert not decided.memory.promoted
+
+
+def test_a_lost_memory_knows_that_the_canary_was_promoted() -> None:
+    picture = rolling(3, canary=1)
+    recorded(picture, roll(picture, Memory()))
+    picture.want(request=RolloutRequest(100, "promote"))
+    recorded(picture, roll(picture, Memory()))
+    picture.want(request=None)
+    assert roll(picture, Memory()).memory.promoted
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_rollout_that_stands_still_does_so_for_a_memory_that_is_lost_or_older(older: bool) -> None:
+    picture = rolling(3, progress_deadline=600.0)
+    before = roll(picture)
+    recorded(picture, before)
+    memory = replace(later(before, 600.0), progress_mark=(0, 3), progress_at=CLOCK)
+    recorded(picture, roll(picture, memory))
+    decided = roll(picture, memory if older else Memory())
+    assert "no progress for 600 s" in decided.memory.halted
+    assert brief(decided) == []
+    picture.want(request=RolloutRequest(100, "resume"))
+    resumed = roll(picture, memory if older else Memory())
+    assert resumed.memory.halted == ""
+    assert resumed.writes.decisions is not None
+
+
+def test_a_lost_memory_does_not_roll_an_aborted_revision_that_was_complete_before() -> None:
+    picture = standing(2).revision(2, "t2", "completed").want("t2")
+    picture.target = 2
+    memory = picture.memory()
+    picture.spec = replace(picture.spec, request=RolloutRequest(100, "abort"))
+    recorded(picture, roll(picture, memory))
+    assert keep(picture, Memory()).rollout == 0
+
+
+def test_decisions_about_another_target_count_for_nothing() -> None:
+    picture = rolling(3, canary=1)
+    picture.decisions = Decisions(number=7, target=1, canary=(0,), promoted=True, halted="no progress")
+    decided = roll(picture, Memory())
+    assert (decided.memory.canary, decided.memory.promoted, decided.memory.halted) == ((2,), False, "")
+    assert decided.writes.decisions is not None
+    assert (decided.writes.decisions.number, decided.writes.decisions.target) == (8, 2)
+
+
+def test_what_the_memory_learned_elsewhere_is_recorded_and_not_forgotten() -> None:
+    """A rollout that was cancelled from outside tells Fleet alone that its target is frozen."""
+    picture = rolling(2)
+    first = roll(picture)
+    recorded(picture, first)
+    decided = keep(picture, replace(later(first, 1.0), frozen=2))
+    assert decided.rollout == 0
+    assert decided.writes.decisions is not None
+    assert decided.writes.decisions.frozen == 2
+
+
+def test_revisions_beyond_the_limit_are_forgotten_and_those_in_use_are_not() -> None:
+    picture = Picture(FleetSpec(replicas=1, history_limit=1), template="t5", target=5)
+    for number in range(1, 6):
+        picture.revision(number, f"t{number}", "completed")
+    picture.life(0, revision=5)
+    assert keep(picture).writes.forget_revisions == (1, 2, 3)
+    picture.life(1, revision=1, want=None)
+    assert keep(picture).writes.forget_revisions == (2, 3)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_same_plan_twice(number: int) -> None:
+    picture = rolling(number + 1).died(0)
+    assert roll(picture) == roll(picture)

@@ -1,0 +1,288 @@
+"""A rollout, slot by slot: who is next, what stays inside the slot, and what the floor and the ceiling allow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fleet.builders import brief, later, roll, rolling, standing
+from wharfinger.fleet.draft import Budget
+from wharfinger.model.fleet import FleetSpec, Host, Share
+from wharfinger.model.rollout import Busy, Counted, Retire
+
+
+@pytest.mark.parametrize(
+    ("surge", "unavailable", "replicas", "floor", "ceiling"),
+    [
+        (Share(1), Share(0), 3, 3, 4),
+        (Share(0), Share(0), 3, 3, 4),
+        (Share(0), Share(1), 3, 2, 3),
+        (Share(25, percent=True), Share(25, percent=True), 10, 8, 13),
+        (Share(10, percent=True), Share(10, percent=True), 3, 3, 4),
+        (Share(0), Share(100, percent=True), 4, 0, 4),
+        (Share(1), Share(5), 2, 0, 3),
+        (Share(1), Share(0), 0, 0, 1),
+    ],
+)
+def test_surge_rounds_up_unavailable_down_and_both_nought_surge_one(
+    surge: Share, unavailable: Share, replicas: int, floor: int, ceiling: int
+) -> None:
+    spec = FleetSpec(replicas=replicas, max_surge=surge, max_unavailable=unavailable)
+    assert Budget.of(spec) == Budget(floor, ceiling)
+
+
+def test_the_highest_slot_gets_a_newcomer_first_and_no_more_than_surge_allows() -> None:
+    decided = roll(rolling(3))
+    assert brief(decided) == ["up 2 r2"]
+    assert not decided.steps[0].assign  # type: ignore[union-attr]
+    assert brief(roll(rolling(3, max_surge=Share(2)))) == ["up 2 r2", "up 1 r2"]
+
+
+def test_the_former_instance_goes_when_the_newcomer_is_counted_and_counts_on_it_alone() -> None:
+    picture = rolling(3).life(2, 2, revision=2)
+    decided = roll(picture)
+    assert brief(decided) == ["retire 2.1"]
+    step = decided.steps[0]
+    assert isinstance(step, Retire)
+    assert step.counted == (Counted(2, 2, picture.instances[2, 2].mod_revision),)
+    assert step.assign == 2
+
+
+def test_a_newcomer_that_is_asked_for_and_not_granted_yet_was_never_ready() -> None:
+    decided = roll(rolling(3), None, Busy("up", 2, 0, 2, "a"))
+    assert brief(decided) == []
+    assert decided.writes.status is not None
+    assert "unknown" not in str(decided.writes.status)
+
+
+def test_a_newcomer_that_is_ready_is_not_counted_before_min_ready() -> None:
+    picture = rolling(3, min_ready=10.0)
+    memory = picture.memory()
+    picture.life(2, 2, revision=2)
+    first = roll(picture, memory)
+    assert brief(first) == []
+    assert first.wait == pytest.approx(10.0)
+    assert brief(roll(picture, later(first, 9.9))) == []
+    assert brief(roll(picture, later(first, 10.0))) == ["retire 2.1"]
+
+
+def test_a_ready_record_that_was_rewritten_begins_anew() -> None:
+    picture = rolling(3)
+    memory = picture.memory()
+    picture.life(2, 2, revision=2)
+    first = roll(picture, memory)
+    picture.life(2, 2, revision=2)  # another mod revision
+    assert brief(roll(picture, later(first, 10.0))) == []
+
+
+def test_without_surge_the_former_one_goes_first_and_the_drain_counts_on_the_floor() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    decided = roll(picture)
+    assert brief(decided) == ["retire 2.1"]
+    step = decided.steps[0]
+    assert isinstance(step, Retire)
+    assert [counted.slot for counted in step.counted] == [0, 1]
+    assert step.assign == 0
+
+
+def test_where_every_host_is_full_the_former_one_goes_first_though_one_may_surge() -> None:
+    picture = rolling(3, max_surge=Share(1), max_unavailable=Share(1))
+    for slot in range(3):
+        picture.life(slot, host="a")
+    picture.hosts = {"a": Host("a", capacity=3)}
+    decided = roll(picture)
+    assert brief(decided) == ["retire 2.1"]
+    status = decided.writes.status
+    assert status is not None
+    assert not status.slots[2].note  # it has a place: its own
+
+    picture.spec = replace(picture.spec, max_unavailable=Share(0))
+    assert brief(roll(picture)) == []
+
+
+def test_two_drains_of_one_plan_never_count_on_each_other() -> None:
+    decided = roll(rolling(4, max_surge=Share(0), max_unavailable=Share(2)))
+    assert brief(decided) == ["retire 3.1", "retire 2.1"]
+    for step in decided.steps:
+        assert isinstance(step, Retire)
+        assert [counted.slot for counted in step.counted] == [0, 1]
+
+
+def test_while_a_drain_is_not_committed_nothing_that_it_may_count_on_is_drained() -> None:
+    picture = rolling(4, max_surge=Share(0), max_unavailable=Share(2))
+    busy = Busy("retire", 3, 1, host="b")
+    assert brief(roll(picture, None, busy)) == []
+    picture.life(3, 1, host="b", want="drain", state="draining")
+    assert brief(roll(picture, None, busy)) == ["retire 2.1"]
+
+
+def test_recreate_lets_all_go_at_once() -> None:
+    decided = roll(rolling(3, max_surge=Share(0), max_unavailable=Share(100, percent=True)))
+    assert brief(decided) == ["retire 2.1", "retire 1.1", "retire 0.1"]
+    assert all(step.counted == () for step in decided.steps if isinstance(step, Retire))
+
+
+def test_what_is_not_ready_and_outdated_is_replaced_at_once() -> None:
+    picture = rolling(3)
+    memory = picture.memory()
+    decided = roll(picture.life(0, state="withdrawn"), memory)
+    assert brief(decided) == ["retire 0.1", "up 2 r2"]
+    withdrawn = picture.instances[0, 1].mod_revision
+    retired = [step for step in decided.steps if isinstance(step, Retire)]
+    assert [step.counted for step in retired] == [(Counted(0, 1, withdrawn),)]  # nothing is lost by it while it is so
+
+
+def test_after_many_vanished_at_once_even_outdated_ones_are_replaced_one_at_a_time() -> None:
+    picture = rolling(5)
+    memory = picture.memory()
+    for slot in (1, 2, 3):
+        picture.life(slot, state="withdrawn", host="ab"[slot % 2])
+    decided = roll(picture, memory)
+    assert decided.memory.careful
+    assert brief(decided) == ["retire 1.1"]
+    picture.life(1, want="drain", state="draining")
+    assert brief(roll(picture, later(decided, 1.0), Busy("retire", 1, 1, host="b"))) == []
+
+
+def test_a_starting_outdated_instance_is_dropped() -> None:
+    picture = rolling(3).life(0, state="starting")
+    memory = replace(picture.memory(), ready=())
+    assert "drop 0.1" in brief(roll(picture, memory))
+
+
+def test_an_outdated_instance_that_is_ready_but_not_counted_is_not_unhealthy() -> None:
+    picture = rolling(1)
+    memory = replace(picture.memory(), ready=())  # as after a gap
+    decided = roll(picture, memory)
+    assert brief(decided) == []
+    assert decided.wait <= picture.spec.min_ready
+
+
+def test_the_partition_is_kept_and_said() -> None:
+    picture = rolling(3, partition=2).life(2, 2, revision=2).without(2, 1)
+    picture.slots[2] = replace(picture.slots[2], revision=2)
+    decided = roll(picture)
+    assert brief(decided) == []
+    assert decided.done is None
+    assert decided.writes.status is not None
+    assert "PartitionComplete" in [condition.type for condition in decided.writes.status.conditions]
+    assert later(decided, 10_000).clock > picture.spec.progress_deadline
+    assert roll(picture, later(decided, 10_000)).memory.halted == ""  # no deadline runs
+    picture.want(partition=0)
+    assert brief(roll(picture, later(decided, 1))) == ["up 1 r2"]
+
+
+def test_the_canary_is_fixed_when_the_target_is_taken_and_the_others_wait_for_promote() -> None:
+    picture = standing(4, canary=1).want("t2")
+    taken = roll(picture)
+    assert taken.writes.target == 2
+    assert taken.writes.new_revision
+    assert taken.memory.canary == (3,)
+    assert brief(taken) == ["up 3 r2"]
+    picture.revision(2, "t2").life(3, 2, revision=2, assign=True).without(3, 1).target = 2
+    memory = replace(picture.memory(), canary=(3,), promoted=False)
+    waiting = roll(picture, memory)
+    assert brief(waiting) == []
+    assert waiting.writes.status is not None
+    assert "CanaryWaiting" in [condition.type for condition in waiting.writes.status.conditions]
+    assert brief(roll(picture, replace(memory, promoted=True))) == ["up 2 r2"]
+
+
+def test_neither_canary_nor_partition_are_said_to_stand_before_what_they_replaced_is_gone() -> None:
+    for spec in ({"canary": 1}, {"partition": 1}):
+        picture = rolling(2, **spec).life(1, 2, revision=2).life(1, 1, want="drain", state="draining", assign=False)
+        picture.slots[1] = replace(picture.slots[1], revision=2)
+        memory = replace(picture.memory(), canary=(1,), promoted=False)
+        leaving = roll(picture, memory, Busy("retire", 1, 1))
+        assert leaving.writes.status is not None
+        said = {condition.type for condition in leaving.writes.status.conditions}
+        assert not said & {"CanaryWaiting", "PartitionComplete"}
+
+
+@pytest.mark.parametrize(("replicas", "said"), [(2, "slot 0 waits for promote"), (3, "slots 0, 1 wait for promote")])
+def test_one_slot_that_waits_for_promote_is_said_to_be_one(replicas: int, said: str) -> None:
+    picture = rolling(replicas, canary=1).without(replicas - 1).life(replicas - 1, 2, revision=2)
+    decided = roll(picture, picture.memory(canary=(replicas - 1,)))
+    status = decided.writes.status
+    assert status is not None
+    assert [one.message for one in status.conditions if one.type == "CanaryWaiting"] == [said]
+
+
+def test_the_canary_is_waited_for_though_nothing_was_ever_completed() -> None:
+    picture = rolling(3, canary=1).revision(1, "t1", "superseded")
+    picture.without(2).life(2, 2, revision=2, assign=True)
+    memory = picture.memory(canary=(2,), progress_mark=(1, 2))
+    decided = roll(picture, replace(memory, clock=memory.clock + 10_000))
+    assert decided.memory.halted == ""
+    assert decided.writes.status is not None
+    assert "CanaryWaiting" in [condition.type for condition in decided.writes.status.conditions]
+
+
+def test_a_pause_takes_away_nothing_that_has_begun() -> None:
+    for held in ({"paused": True}, {}):
+        picture = rolling(2, **held).life(1, 2, revision=2, state="starting", assign=False)
+        memory = picture.memory() if held else picture.memory(halted="no progress")
+        assert brief(roll(picture, memory, Busy("up", 1, 2, 2, "a"))) == []  # it is still waited for
+        picture.life(1, 2, revision=2, assign=False)
+        assert brief(roll(picture, memory)) == []  # ready, and not counted yet
+        counted = picture.memory() if held else picture.memory(halted="no progress")
+        assert brief(roll(picture, counted)) == ["retire 1.1"]  # that slot is finished, and slot 0 is not begun
+
+
+def test_paused_nothing_is_updated_but_what_is_broken_is_repaired_on_its_own_revision() -> None:
+    picture = rolling(3, paused=True).died(1)
+    first = roll(picture)
+    assert first.writes.clears
+    picture.without(1)
+    assert brief(roll(picture, later(first, 5))) == ["up 1 r1"]
+
+
+def test_a_done_rollout_completes_its_revision_once() -> None:
+    picture = rolling(2)
+    for slot in (0, 1):
+        picture.without(slot).life(slot, 2, revision=2, assign=True)
+    decided = roll(picture)
+    assert decided.done == "completed"
+    assert [(outcome.revision, outcome.outcome) for outcome in decided.writes.outcomes] == [(2, "completed")]
+    assert decided.memory.stable == 2
+    assert not decided.steps
+
+
+def test_a_rollout_is_not_done_while_a_former_instance_is_still_there() -> None:
+    picture = rolling(1).life(0, 2, revision=2, assign=True)
+    busy = Busy("retire", 0, 1, host="a")
+    assert roll(picture, None, busy).done is None
+    picture.life(0, 1, want=None, assign=False)  # revoked, its lease runs
+    assert roll(picture).done is None
+
+
+def test_the_slot_is_assigned_the_target_when_its_former_instance_ended_by_itself() -> None:
+    picture = rolling(1).without(0, 1).life(0, 2, revision=2, assign=False)
+    picture.slots[0] = replace(picture.slots[0], revision=1)
+    decided = roll(picture)
+    assert [(one.slot, one.revision) for one in decided.writes.assigns] == [(0, 2)]
+    assert decided.done is None
+    picture.slots[0] = replace(picture.slots[0], revision=2)
+    assert roll(picture, later(decided, 0)).done == "completed"
+
+
+def test_a_newer_target_ends_the_wait_for_the_newcomer_at_once() -> None:
+    picture = rolling(3).life(2, 2, revision=2, state="starting")
+    memory = picture.memory()
+    picture.want("t3")
+    busy = Busy("up", 2, 2, 2, "a")
+    decided = roll(picture, memory, busy)
+    assert decided.give_up == (2,)
+    assert [(outcome.revision, outcome.outcome) for outcome in decided.writes.outcomes] == [(2, "superseded")]
+    picture.revision(3, "t3").target = 3
+    assert "drop 2.2" in brief(roll(picture, later(decided, 1)))
+
+
+def test_nothing_granted_is_touched_before_the_view_was_unbroken_long_enough() -> None:
+    picture = rolling(3).died(0, planned=True)
+    memory = replace(picture.memory(), sight_since=990.0)
+    decided = roll(picture, memory)
+    assert brief(decided) == ["up 0 r2"]  # its end is known
+    assert decided.wait <= 15.0 + 10.0
+    assert brief(roll(picture, replace(memory, sight_since=975.0))) == ["up 0 r2", "up 2 r2"]

@@ -1,0 +1,120 @@
+"""A fleet on real agents: it comes up, survives its agents, follows a change, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from tests.conftest import start_etcd, start_temporal
+from tests.integration.agent_process import Site
+from wharfinger.client import temporal_configuration
+from wharfinger.contracts.conversion import data_converter
+from wharfinger.contracts.fleet_records import FleetStatusRecord
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.rollout import Status
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings, TemporalSettings
+
+pytestmark = pytest.mark.timeout(400)
+
+TENANT = "common"
+
+
+@pytest.fixture
+def addresses(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Of an etcd and a Temporal of the test's own."""
+    with start_etcd(tmp_path) as etcd, start_temporal(tmp_path) as temporal:
+        yield etcd.url, temporal.address
+
+
+@pytest.fixture
+async def site(addresses: tuple[str, str], tmp_path: Path) -> AsyncIterator[Site]:
+    etcd, temporal = addresses
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd,)))
+    configuration = temporal_configuration(TemporalSettings(address=temporal))
+    client = await Client.connect(**configuration, data_converter=data_converter)
+    options = (f"--etcd={etcd}", f"--temporal={temporal}")
+    site = Site(store, client, options, tmp_path, f"host-{uuid.uuid4().hex[:8]}", [])
+    try:
+        yield site
+    finally:
+        site.end()
+        await store.close()
+
+
+def fleet(deleting: bool = False, **spec: Any) -> bytes:
+    metadata = {"name": TENANT} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
+    written = {"replicas": 2, "minReadySeconds": 1, **spec}
+    return json.dumps(
+        {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": metadata, "spec": written}
+    ).encode()
+
+
+async def status(site: Site) -> Status | None:
+    kv = (await site.store.get(keys.fleet_status(TENANT))).kv
+    return FleetStatusRecord.model_validate_json(kv.value).status if kv is not None else None
+
+
+async def instances(site: Site) -> dict[str, InstanceRecord]:
+    found = {}
+    async for page in site.store.list(f"{keys.INSTANCES}{TENANT}/"):
+        found |= {kv.key: InstanceRecord.model_validate_json(kv.value) for kv in page.items}
+    return found
+
+
+async def serves(site: Site, revision: int) -> bool:
+    """Two ready instances of the revision, which are all that live, and the rollout over."""
+    now, registered = await status(site), await instances(site)
+    return (
+        now is not None
+        and (now.completed, now.ready, now.updated) == (revision, 2, 2)
+        and [record.state for record in registered.values()] == ["ready", "ready"]
+        and sorted(site.alive()) == sorted(record.pid for record in registered.values())
+    )
+
+
+async def test_a_fleet_survives_its_agents_and_follows_a_change(site: Site) -> None:
+    agent = site.start()
+    await site.until(agent.ready)
+    await site.store.put(keys.fleet(TENANT), fleet())
+    await site.until(lambda: serves(site, 1), 60)
+    first = set(site.alive())
+
+    os.kill(min(first), signal.SIGKILL)
+    agent.kill()  # nobody sees the end
+    agent = site.start()
+    await site.until(agent.ready)
+    await site.until(lambda: serves(site, 1), 90)
+    assert max(first) in site.alive()
+
+    await site.store.put(keys.fleet(TENANT), fleet(template={"restartedAt": "2026-01-01T00:00:00Z"}))
+    await site.until(lambda: len(site.alive()) > 2, 60)  # the first newcomer
+    agent.kill()
+    agent = site.start()
+    await site.until(agent.ready)
+    await site.until(lambda: serves(site, 2), 120)
+    assert not set(site.alive()) & first
+
+    await site.store.put(keys.fleet(TENANT), fleet(deleting=True))
+    await site.until(lambda: not site.alive(), 60)
+    await site.until(lambda: _forgotten(site), 60)
+    assert agent.stop() == 0
+
+
+async def _forgotten(site: Site) -> bool:
+    if list(site.data.glob("instances/*/*/*.lock")):
+        return False
+    for prefix in (keys.FLEETS, keys.GRANTS, keys.EXITS, keys.SLOTS, keys.FLEET_STATUS):
+        async for page in site.store.list(prefix):
+            if page.items:
+                return False
+    return True

@@ -1,0 +1,68 @@
+"""Twelve instances are replaced while a thousand pods come: nobody notices.
+
+Judged from etcd's own revision history, through a client that is none of ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.fleet_handle import FleetHandle, instances_of
+from tests.integration.gateway import NODES, audit, node
+from tests.integration.steady_pods import SteadyPods, ready_slots
+
+pytestmark = pytest.mark.timeout(900)
+
+REPLICAS, SURGE, PODS = 12, 3, 1000
+RATE = 15.0
+LONGEST_DELAY = 5.0
+"""Seconds that a rollout may add to what a pod waits on this machine anyway; on a slow one a part of what the
+replacement of as many as may be replaced together takes, for who waited for one of them would wait as long as that."""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[FleetHandle]:
+    tree = DevTree(tmp_path, workers=REPLICAS, cohorts="auto")
+    tree.start()
+    yield FleetHandle(tree)
+    assert tree.stop() == 0
+    assert instances_of(tmp_path) == {}
+
+
+def test_a_rollout_of_twelve_is_not_noticed_by_a_thousand_pods(fleet: FleetHandle, tmp_path: Path) -> None:
+    etcd, url = fleet.tree.etcd, fleet.tree.ready["etcd"]
+    fleet.apply(strategy={"rollingUpdate": {"maxSurge": SURGE, "maxUnavailable": 0}})
+    fleet.complete(120)
+    assert fleet.revisions == 1
+    first = etcd.revision() + 1
+    for number in range(30):
+        etcd.put(f"{NODES}n{number:02}", node(f"n{number:02}", cpu="32", pods=320))  # more than can come
+    pods = SteadyPods(url, "steady", RATE)
+
+    with ready_slots(url, "common") as seen, pods.coming():
+        wait_until(lambda: len(pods.bound) > 3 * RATE, 60, "pods come")
+        usual = pods.slowest[1]
+        began = time.monotonic()
+        fleet.restart()
+        fleet.complete(400)
+        together = (time.monotonic() - began) * SURGE / REPLICAS
+        wait_until(lambda: pods.count >= PODS, 300, "a thousand pods came")
+
+    bound, verdict = audit(etcd, first), fleet.verdict()
+    assert len(bound.bound) == pods.count
+    assert (bound.pending, bound.doubled, bound.overcommitted) == (set(), [], [])
+    allowed = max(LONGEST_DELAY, together / 4)
+    assert pods.slowest[1] <= usual + allowed, (usual, allowed, pods.slowest)
+    assert verdict.wrong == []
+    assert min(seen) == REPLICAS
+    assert verdict.least_ready(first) == verdict.least_left(first) == REPLICAS
+    assert verdict.most_living(first) == REPLICAS + SURGE
+    assert verdict.made(first) == {slot: [2] for slot in range(REPLICAS)}
+    assert {how for _, how in verdict.ended} == {"drained"}
+    assert verdict.dropped == []
+    assert sorted(instances_of(tmp_path).values()) == sorted(f"common/{slot}/2" for slot in range(REPLICAS))

@@ -1,0 +1,65 @@
+"""What decides about fleets is broken on purpose, a rule at a time, and the simulated world notices within some cases.
+
+Only here is our own code replaced: a judge that lets a broken planner pass proves nothing of the whole one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.properties.fleet_world.run import play
+from wharfinger.fleet import hosts, seeing
+from wharfinger.fleet.actor import Actor
+from wharfinger.fleet.draft import Draft
+from wharfinger.fleet.lives import View
+from wharfinger.fleet.targets import Target
+
+ENOUGH = 4_000
+"""Cases within which each of them is seen; most of them in the first few."""
+
+ALWAYS, NEVER = property(lambda _: True), property(lambda _: False)
+
+
+def _looked_without_doubt(actor: Actor, plan: Any, took: float, retried: bool = False) -> Any:
+    followed = LOOKED(actor, plan, took, retried)
+    actor._advance(took)
+    return followed
+
+
+def _found_without_doubt(*arguments: Any) -> Any:
+    """Whatever has no record is gone."""
+    return [
+        replace(life, gone=life.instance is None and life.grant is not None and life.busy is None)
+        for life in FOUND(*arguments)
+    ]
+
+
+LOOKED, FOUND = Actor.looked, seeing._found
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "instead", "rules"),
+    [
+        (View, "settled", ALWAYS, {"sight"}),
+        (Actor, "_gap", lambda _: None, {"sight"}),
+        (Actor, "looked", _looked_without_doubt, {"sight", "floor"}),
+        (Draft, "may_lose_one", ALWAYS, {"floor"}),
+        (Draft, "room", ALWAYS, {"ceiling"}),
+        (Target, "canary_only", NEVER, {"canary"}),
+        (Target, "frozen", NEVER, {"rolled-again", "matching"}),
+        (hosts, "HOST_LOST", 0.0, {"host-lost"}),
+        (seeing, "_found", _found_without_doubt, {"cleared"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", ""),
+)
+def test_a_planner_without_a_rule_is_caught(
+    monkeypatch: pytest.MonkeyPatch, where: Any, what: str, instead: Any, rules: set[str]
+) -> None:
+    monkeypatch.setattr(where, what, instead)
+    for seed in range(ENOUGH):
+        if rules & {violation.split(":")[0] for violation in play(seed).violations}:
+            return
+    pytest.fail(f"{ENOUGH} cases, and nobody noticed that {what} is broken")

@@ -1,0 +1,90 @@
+"""Pokes at the edge of a run, its end or the next one's beginning: whoever poked was told that it was taken."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Worker
+
+from tests.conftest import TemporalServer
+from tests.workflows.conftest import sandbox
+from wharfinger.contracts.actors import FleetInput
+from wharfinger.contracts.fleets import PlanInput, Planned, RecordedFleet, RecordInput
+from wharfinger.contracts.names import FLEET, control_queue, fleet_workflow_id
+from wharfinger.model.rollout import Memory, Plan, Writes
+from wharfinger.workflows.fleet import Fleet
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+async def test_a_poke_that_comes_while_the_last_keys_are_removed_is_looked_after(
+    temporal_server: TemporalServer,
+) -> None:
+    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
+    cluster = f"test-{uuid.uuid4().hex[:8]}"
+    fleet_id = fleet_workflow_id(cluster, "blue")
+    looks: list[PlanInput] = []
+
+    @activity.defn(name="plan")
+    async def plan(request: PlanInput) -> Planned:
+        looks.append(request)
+        writes = Writes(end=True) if len(looks) == 1 else Writes()
+        return Planned(plan=Plan(memory=Memory(), writes=writes, ended=True), read_at=1)
+
+    @activity.defn(name="record_fleet")
+    async def record_fleet(request: RecordInput) -> RecordedFleet:
+        await client.get_workflow_handle(fleet_id).signal("poke")
+        return RecordedFleet(epoch=1, ended=True)
+
+    async with Worker(
+        client,
+        task_queue=control_queue(cluster),
+        workflows=[Fleet],
+        activities=[plan, record_fleet],
+        workflow_runner=sandbox(),
+    ):
+        await client.execute_workflow(FLEET, FleetInput(tenant="blue"), id=fleet_id, task_queue=control_queue(cluster))
+
+    assert len(looks) == 2
+    assert looks[1].epoch == 0
+
+
+async def test_a_poke_that_was_not_passed_on_before_the_history_was_continued_is_passed_on_by_the_next_run(
+    temporal_server: TemporalServer,
+) -> None:
+    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
+    cluster = f"test-{uuid.uuid4().hex[:8]}"
+    looks: list[PlanInput] = []
+
+    @activity.defn(name="plan")
+    async def plan(request: PlanInput) -> Planned:
+        looks.append(request)
+        return Planned(plan=Plan(memory=Memory(), ended=True), read_at=1)
+
+    async with Worker(
+        client,
+        task_queue=control_queue(cluster),
+        workflows=[Fleet],
+        activities=[plan],
+        workflow_runner=sandbox(),
+    ):
+        async with asyncio.timeout(60):  # without a poke it looks after 5 minutes
+            await client.execute_workflow(
+                FLEET,
+                FleetInput(tenant="blue", rollout=5, poked=True),
+                id=fleet_workflow_id(cluster, "blue"),
+                task_queue=control_queue(cluster),
+            )
+
+    assert looks[0].generation == 5

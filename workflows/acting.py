@@ -1,0 +1,301 @@
+"""The loop of whoever acts on a fleet's slots, `Fleet` or `RollingUpdate`, around the pure `fleet.actor.Actor`.
+
+::
+
+    look (plan) ─► record what was decided ─► give up ─► start steps ─► wait: poked | a step's end | a slice of time ─┐
+      ▲                                                                                                               │
+      └───────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+
+Level-triggered: each round decides anew on what etcd shows, and nothing but `Memory` is carried on. The first act takes
+the actor's epoch over; who finds another's there is `Fenced`, and stops without another word. Steps run as tasks of
+`fleet_steps`. Whatever an activity fails with otherwise, the round is tried again after a pause: an actor outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+from wharfinger.workflows import fleet_sentences as sentences
+from wharfinger.workflows.fleet_steps import FINISHED, Fenced, Steps, is_fenced
+
+with workflow.unsafe.imports_passed_through():
+    from temporalio.common import SearchAttributeKey
+
+    from wharfinger.contracts.actors import ActorStatus
+    from wharfinger.contracts.attempts import FailureType
+    from wharfinger.contracts.fleets import (
+        CONTROL_RETRY,
+        PLAN_TIMEOUT,
+        WRITE_TIMEOUT,
+        FleetControl,
+        PlanInput,
+        Planned,
+        RecordedFleet,
+        RecordInput,
+    )
+    from wharfinger.contracts.names import SEARCH_TENANT
+    from wharfinger.fleet.actor import Actor
+    from wharfinger.model.fleet import Role
+    from wharfinger.model.rollout import LATE, Memory, Writes
+
+TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
+
+MOST_STEPS = 32
+"""Steps that are open at a time, at most: each holds a place in an agent that waits for it. The rest come later."""
+TROUBLE = 10.0
+"""Seconds before the next look when an activity failed as it should not."""
+LONG = 3000
+"""Events of a history after which no new step is started, so that the run can be continued."""
+
+T = TypeVar("T")
+
+
+class Acting:
+    """One actor of one fleet, for the time of one run."""
+
+    def __init__(
+        self, role: Role, tenant: str, cluster: str, memory: Memory, *, generation: int = 0, epoch: int = 0
+    ) -> None:
+        """`generation`: of the rollout that is its own; `epoch`: under which it acts already, 0 = it must take over."""
+        self.actor = Actor(role, memory)
+        self.steps = Steps(self.actor, tenant, cluster, epoch)
+        self._role: Role = role
+        self._tenant = tenant
+        self._generation = generation
+        self._why = "begins"
+        self._phase = ""
+
+    @property
+    def memory(self) -> Memory:
+        """To carry on with."""
+        return self.actor.memory
+
+    @property
+    def epoch(self) -> int:
+        """Under which it acts; 0 = it does not yet."""
+        return self.steps.epoch
+
+    @property
+    def complete(self) -> bool:
+        """Whether a change is complete, and nothing is in the way of a fresh history before the next look."""
+        return self._may_continue(self.steps.left > 0)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether steps ended and none follows, or the history is long, and nothing is in the way of a fresh one."""
+        return self._may_continue(self.steps.ended > 0 or grown())
+
+    def _may_continue(self, wanted: bool) -> bool:
+        return wanted and self.actor.idle and not self.steps.fenced and workflow.all_handlers_finished()
+
+    def poked(self) -> None:
+        """Something happened out there."""
+        self._why = "poked"
+        self.actor.poked()
+
+    def blinked(self, seconds: float) -> None:
+        """Nobody looked for so many seconds."""
+        self.actor.slept(0.0, seconds)
+
+    def status(self) -> ActorStatus:
+        """What it is doing, for the query."""
+        return ActorStatus(
+            tenant=self._tenant,
+            role=self._role,
+            generation=self._generation,
+            epoch=self.epoch,
+            doing=self._phase or sentences.doing(self.actor.busy),
+            busy=self.actor.busy,
+            memory=self.actor.memory,
+        )
+
+    async def wait(self) -> None:
+        """Wait until a look is due. Raises `Fenced`, and `CancelledError` when the run is to end."""
+        self.check()
+        while not self.actor.due:
+            self._publish()
+            await self._pause(self.actor.timeout)
+            self.check()
+
+    async def look(self) -> Planned | None:
+        """Have the fleet planned; None where that led to nothing that could be followed. Raises as `wait` does."""
+        self.check()
+        return await self._tried(self._plan())
+
+    async def follow(self, planned: Planned) -> bool:
+        """Write what was decided, give up, start steps; whether the plan was followed. Raises as `wait` does."""
+        self.check()
+        if not await self._tried(self._record_plan(planned)):
+            if planned.plan.rollout:
+                self.actor.unstarted()
+            return False
+        self.check()
+        for slot in planned.plan.give_up:
+            self.steps.give_up(slot)
+        room = max(0, MOST_STEPS - len(self.steps))
+        if grown():  # what is granted stays so, and is waited for by the next run; drains and kills end by themselves
+            room = 0
+            self.steps.give_up()
+        for step in planned.plan.steps[:room]:
+            self.steps.start(step, planned)
+        self._publish()
+        return True
+
+    def check(self) -> None:
+        """Raise what is to end the run, also where a cancellation came with an answer and was swallowed."""
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError
+        if self.steps.fenced:
+            raise Fenced(self.steps.fenced)
+
+    async def record(self, writes: Writes, planned: Planned | None = None) -> RecordedFleet:
+        """Write, and become the actor with it where it is not yet (then with the plan that was just made)."""
+        take = self.epoch == 0
+        recorded = await workflow.execute_activity_method(
+            FleetControl.record_fleet,
+            RecordInput(
+                tenant=self._tenant,
+                role=self._role,
+                generation=self._generation,
+                epoch=planned.actor_epoch if take and planned is not None else self.epoch,
+                take=take,
+                desired=planned.desired if planned is not None else 0,
+                writes=writes,
+            ),
+            start_to_close_timeout=WRITE_TIMEOUT,
+            retry_policy=CONTROL_RETRY,
+            cancellation_type=FINISHED,
+            summary=sentences.recording(writes, take=take),
+        )
+        self.steps.epoch = recorded.epoch
+        return recorded
+
+    # --- one round ----------------------------------------------------------------------------
+
+    async def _tried(self, work: Awaitable[T | None]) -> T | None:
+        """What came of it; None where an activity failed as it should not, after a pause."""
+        try:
+            return await work
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise asyncio.CancelledError from error
+            if is_fenced(error):
+                raise Fenced(str(error.cause or error)) from error
+            workflow.logger.warning("an activity of a fleet failed: %s", error)
+        self.check()
+        await workflow.sleep(TROUBLE, summary="an activity failed: looks again")
+        self.actor.slept(TROUBLE, TROUBLE)
+        self._why = "an activity failed"
+        self.actor.poked()
+        return None
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for an event, or so many seconds; the actor's clock is told how long it was."""
+        began, ended = workflow.time(), self.steps.ended
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self.actor.due or self.steps.ended != ended or bool(self.steps.fenced),
+                timeout=timedelta(seconds=max(seconds, 0.001)),
+                timeout_summary=sentences.waiting(seconds, self.actor.busy),
+            )
+        self.actor.slept(seconds, workflow.time() - began)
+        if self.steps.ended != ended:
+            self._why = "a step ended"
+
+    async def _plan(self) -> Planned | None:
+        """One plan; None where it came too late to be believed."""
+        memory, busy = self.actor.look()
+        why, self._why = self._why, "it is time"
+        began = workflow.time()
+        planned = await workflow.execute_activity_method(
+            FleetControl.plan,
+            PlanInput(
+                tenant=self._tenant,
+                role=self._role,
+                generation=self._generation,
+                epoch=self.epoch,
+                memory=memory,
+                busy=busy,
+            ),
+            start_to_close_timeout=PLAN_TIMEOUT,
+            retry_policy=CONTROL_RETRY,
+            summary=sentences.looking(why, busy),
+        )
+        took = workflow.time() - began
+        self.actor.looked(planned.plan, took, planned.attempt > 1)
+        if took > LATE or planned.attempt > 1:
+            self._why = "the last look came too late"
+            return None
+        if planned.plan.writes.status is not None:
+            self._phase = planned.plan.writes.status.phase
+        return planned
+
+    async def _record_plan(self, planned: Planned) -> bool:
+        """Write what was decided; whether the rest of the plan still holds then."""
+        plan = planned.plan
+        acts = bool(plan.steps) or self._role == "rollout"
+        if plan.writes.empty and not (acts and self.epoch == 0):
+            return True
+        began = workflow.time()
+        try:
+            recorded = await self.record(plan.writes, planned)
+        except FailureError:
+            self.actor.unwritten()
+            raise
+        took = workflow.time() - began
+        self.actor.slept(0.0, took)
+        if plan.writes.target is not None and recorded.target != plan.writes.target:
+            # Not at once: where the agent that writes holds the object for invalid, and the one that plans does not,
+            # this would go round and round.
+            self.actor.unwritten()
+            self._why = "the object changed meanwhile"
+            return False
+        if plan.writes.end and not recorded.ended:
+            self._why = "the end is off"
+        elif took > LATE:
+            self._why = "writing took long"
+        else:
+            return True
+        self.actor.poked()
+        return False
+
+    def _publish(self) -> None:
+        workflow.set_current_details(sentences.details(self._phase, self.epoch, self.actor.busy))
+
+
+def grown() -> bool:
+    """Whether the history is long enough to begin another one."""
+    info = workflow.info()
+    return info.is_continue_as_new_suggested() or info.get_current_history_length() > LONG
+
+
+def begin(tenant: str, kind: str, wanted: str) -> tuple[str, float]:
+    """At the start of a run: the cluster that its id names, and how late it starts.
+
+    `kind`: how ids go on behind the cluster's name, `wanted` is the whole without it. Fails for good under another id:
+    then two runs could look after one fleet.
+    """
+    info = workflow.info()
+    cluster = info.workflow_id.removesuffix(wanted)
+    if not info.workflow_id.endswith(wanted) or not cluster or "/" in cluster:
+        raise ApplicationError(
+            f"the {kind} of {tenant} runs under the workflow id <cluster>{wanted}, not {info.workflow_id!r}",
+            type=FailureType.WRONG_ID,
+            non_retryable=True,
+        )
+    if info.typed_search_attributes.get(TENANT_KEY) is None:
+        workflow.upsert_search_attributes([TENANT_KEY.value_set(tenant)])
+    return cluster, workflow.time() - info.workflow_start_time.timestamp()
+
+
+def closed(memory: Memory) -> Memory:
+    """What is remembered when a rollout is over."""
+    return replace(memory, rollout=0)
