@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
 
@@ -43,7 +44,7 @@ _HEAVIEST = "test_fleet_rolling.py"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order files as they are handed out; within one the order stays."""
+    """Order files as they are handed out, within one the order stays; and give each test its share's time."""
     sizes = Counter(item.path for item in items)
     folder = Path(__file__).parent
 
@@ -52,6 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not heavy, item.path.name == _HEAVIEST, -sizes[item.path]
 
     items.sort(key=turn)
+    for item in items:
+        if marker := item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(patient(marker.args[0])), append=False)
 
 
 @dataclass(frozen=True)

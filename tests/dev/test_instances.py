@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from tests.patience import patient
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.dev import common_fleet
 from wharfinger.dev.instances import Instances
@@ -27,7 +28,7 @@ class Watched:
         self.task = asyncio.create_task(self.seen.follow(store))
 
     async def until(self, complete: bool, slots: list[int]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(5)):
             while (self.seen.complete, [one.slot for one in self.seen.ready]) != (complete, slots):
                 self.news.clear()
                 await self.news.wait()
@@ -60,7 +61,7 @@ async def test_a_slot_is_its_highest_ready_incarnation_and_slots_are_ordered_as_
     await store.put(keys.instance("common", "10", 2), record("starting", 200))
     await store.put(keys.instance("common", "9", 2), record("ready", 201))
     await store.put(keys.instance("common", "hand-here-1f", 1), record("ready", 300))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         while watched.seen.ready[9].pid != 201:
             watched.news.clear()
             await watched.news.wait()

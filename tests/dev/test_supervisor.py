@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from wharfinger.dev import processes
 from wharfinger.dev.supervisor import BackOff, ChildSpec, Supervisor, clean_environment
 from wharfinger.errors import ServerError
@@ -40,7 +41,7 @@ def supervisor(lines: list[str], changed: Callable[[], None] = lambda: None) -> 
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         while not condition():
             await asyncio.sleep(0.01)
 

@@ -23,6 +23,7 @@ from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.conftest import free_port
+from tests.patience import patient
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.names import host_queue
 from wharfinger.contracts.records import InstanceRecord
@@ -151,7 +152,7 @@ class Site:
 
     async def until(self, true: Callable[[], Any], seconds: float = 60.0) -> None:
         """Wait for what must come."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while True:
                 answer = true()
                 if asyncio.iscoroutine(answer):

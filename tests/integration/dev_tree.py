@@ -14,16 +14,18 @@ from typing import Any
 
 from tests.conftest import free_port
 from tests.integration.gateway import NODES, PODS, TENANTS, Gateway, new_age
+from tests.patience import patient
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str, every: float = 0.1) -> float:
-    """Poll until the condition holds; answers how long it took, fails after `seconds`."""
+    """Poll until the condition holds; answers how long it took, fails after `seconds` of this machine's share."""
     start = time.monotonic()
-    while time.monotonic() - start < seconds:
+    limit = patient(seconds)
+    while time.monotonic() - start < limit:
         if condition():
             return time.monotonic() - start
         time.sleep(every)
-    raise AssertionError(f"not within {seconds:.0f} s: {what}")
+    raise AssertionError(f"not within {limit:.0f} s: {what}")
 
 
 LEASE_TTL = 4
@@ -74,7 +76,7 @@ class DevTree:
         """SIGTERM, and the exit code; fails when it takes more than 20 s."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(patient(20))
 
     def end(self) -> None:
         """After a test that failed: SIGKILL if it still runs, and all of it dies with it."""
@@ -126,7 +128,7 @@ class DevTree:
         """Run the console command against this tree, for at most `seconds`."""
         done = subprocess.run(
             [sys.executable, "-m", "wharfinger", *arguments],
-            input=stdin, capture_output=True, text=True, timeout=seconds,
+            input=stdin, capture_output=True, text=True, timeout=patient(seconds),
             env={**self.environment, **(env or {})}, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import EtcdServer, TemporalServer
 from tests.integration.worker_process import WorkerProcess
+from tests.patience import patient
 from wharfinger.cli.main import run
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.config_records import ConfigStatusRecord
@@ -54,7 +55,7 @@ class Slot:
 
     async def says(self, incarnation: int, **expected: Any) -> dict[str, Any]:
         """Its registration and what it says of its configuration, once they say that."""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(patient(90)):
             while True:
                 said = await self._said(incarnation)
                 if expected.items() <= said.items():
@@ -71,7 +72,7 @@ class Slot:
         return {"registered_at": registration.mod_revision, **record, **config}
 
     async def proven(self, process: WorkerProcess) -> None:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(patient(90)):
             while process.metrics().get('wharfinger_config_updates_total{kind="log",result="proven"}') != 1:
                 await asyncio.sleep(0.2)
 

@@ -30,6 +30,7 @@ from temporalio.common import RawValue
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, bound_pods, node, pod, uid_of
 from tests.integration.worker_process import scrape
+from tests.patience import patient
 from tests.properties import hostile
 from wharfinger.registry import keys
 
@@ -269,7 +270,7 @@ async def test_inputs_that_mean_nothing_fail_the_run_with_a_line_and_hold_no_tas
 
 
 async def ended(client: Client, workflow_id: str) -> tuple[WorkflowExecutionStatus, list[str], str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while True:
             found = await looked_at(client, workflow_id)
             if found[0] not in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW):

@@ -12,6 +12,7 @@ from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
 from tests.integration.histories import kinds, late_tasks, length
 from tests.integration.worker_process import total
+from tests.patience import patient
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -41,7 +42,7 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
         query = "WharfingerPod STARTS_WITH 'many/' AND WharfingerOutcome = 'bound' AND ExecutionStatus = 'Completed'"
         return (await client.count_workflows(query)).count
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while await completed() < 300:
             await asyncio.sleep(0.2)
     names = [f"p{number:03}" for number in range(0, 300, 13)]

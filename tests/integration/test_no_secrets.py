@@ -23,6 +23,7 @@ from tests.conftest import TemporalServer, free_port, start_temporal
 from tests.integration import told
 from tests.integration.gateway import node, pod
 from tests.integration.test_secured_etcd import SecuredEtcd
+from tests.patience import patient
 from wharfinger.client import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.runtime import locks
@@ -126,7 +127,7 @@ class Host:
         return {lock.stem for lock in self.folder.glob("data/instances/common/0/*.lock") if locks.locked(lock)}
 
     async def until(self, true: Callable[[], Any], seconds: float = 90.0) -> None:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not true():
                 assert self.agent.poll() is None, (self.folder / "agent.log").read_text()[-2000:]
                 await asyncio.sleep(0.2)

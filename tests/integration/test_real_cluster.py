@@ -23,6 +23,7 @@ from tests.integration.dev_tree import wait_until
 from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
 from tests.integration.temporal_cluster import TemporalCluster
 from tests.integration.worker_process import WorkerProcess
+from tests.patience import patient
 from tests.registry.certificates import Authority
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 
@@ -149,7 +150,8 @@ async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_a_part_
             "WharfingerPod STARTS_WITH 'default/p' AND WharfingerOutcome = 'bound' AND ExecutionStatus = 'Completed'"
         )
         singly = 120 if cohorts == "off" else 0  # of a cohort's pods, the histories are found by their annotations
-        async with asyncio.timeout(60):  # a run that bound just before the kill ends when it is told that it did
+        # A run that bound just before the kill ends when it is told that it did.
+        async with asyncio.timeout(patient(60)):
             while await count("ExecutionStatus = 'Running'") or await count(found) < singly:
                 await asyncio.sleep(0.2)
         for value in etcd.objects(PODS).values():

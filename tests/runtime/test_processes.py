@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from tests.runtime.conftest import SCRIPT, instance_command, runtime_on
 from wharfinger.errors import ServerError
 from wharfinger.runtime import locks
@@ -22,13 +23,13 @@ FIRST = InstanceId("common", 0, 1)
 
 
 async def until(true: Callable[[], bool], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(patient(seconds)):
         while not true():
             await asyncio.sleep(0.01)
 
 
 async def next_ending(runtime: Processes) -> Ending:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         return await anext(runtime.endings())
 
 

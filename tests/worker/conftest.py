@@ -16,6 +16,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.conftest import EtcdServer, TemporalServer
+from tests.patience import patient
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
@@ -100,7 +101,7 @@ class Site:
 
     async def all_bound(self, names: list[str], seconds: float = 30.0) -> dict[str, str]:
         """Where each pod is, as etcd says it, once all are bound."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while True:
                 found = {name: await self.node_of(name) for name in names}
                 if all(found.values()):
@@ -108,7 +109,7 @@ class Site:
                 await asyncio.sleep(0.1)
 
     async def until(self, holds: Callable[[], Any], seconds: float = 15.0) -> None:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not holds():
                 await asyncio.sleep(0.01)
 

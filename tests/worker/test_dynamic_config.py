@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.config_records import ConfigStatusRecord
@@ -74,7 +75,7 @@ class Case:
 
     async def registration(self) -> KeyValue:
         """The worker's own, once it says ready."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(patient(10)):
             while True:
                 kv = (await self.site.store.get(keys.instance("common", self.worker.loops.membership.slot, 1))).kv
                 if kv is not None and InstanceRecord.model_validate_json(kv.value).state == "ready":
@@ -115,7 +116,7 @@ async def test_what_is_in_force_and_what_is_refused_is_told_beside_the_registrat
     before = await case.registration()
     await case.set("profile", ROOM)
     await case.set("queue", {"podInitialBackoffSeconds": 60, "podMaxBackoffSeconds": 1})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         while not (said := await case.told()).problems:
             await asyncio.sleep(0.02)
 
@@ -130,6 +131,7 @@ async def test_decisions_while_weights_change_all_the_time_can_each_be_made_agai
     for number, name in enumerate(names):
         await site.pod(name)
         if number % 4 == 3:
+            await site.all_bound([names[number - 3]])  # by these weights; others may be on their way
             await case.set("profile", ROOM if number % 8 == 3 else None)
     await site.all_bound(names)
     decided = [await case.decided(name) for name in names]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import EtcdServer, TemporalServer, free_port
 from tests.integration.gateway import Gateway, audit
+from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
@@ -37,7 +38,7 @@ class Instance:
         return self.log.read_text(errors="replace")
 
     async def code(self, seconds: float = 20.0) -> int:
-        return await asyncio.wait_for(self.process.wait(), seconds)
+        return await asyncio.wait_for(self.process.wait(), patient(seconds))
 
 
 class Hand:
@@ -87,7 +88,7 @@ class Hand:
 
     async def until(self, incarnation: int, state: str | None, seconds: float = 30.0) -> None:
         """Until the registration is in this state; None = gone."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while True:
                 found = await self.record(incarnation)
                 if (found.state if found is not None else None) == state:
@@ -173,7 +174,7 @@ async def test_a_lost_lease_is_followed_by_another_registration_under_the_grant(
     before = await hand.kv(1)
     assert before is not None
     hand.end_lease(before)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while (now := await hand.kv(1)) is None or now.lease == before.lease:
             await asyncio.sleep(0.05)
     await hand.until(1, "ready")
@@ -236,7 +237,7 @@ async def test_a_surge_hands_the_slot_over_while_pods_flow(hand: Hand) -> None:
                         bound.setdefault(event.kv.key.rpartition("/")[2], loop.time())
 
     async def until(holds: Callable[[], object], seconds: float) -> None:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not holds():
                 await asyncio.sleep(0.05)
 

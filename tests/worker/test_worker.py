@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
+from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.client import start_attempt
 from wharfinger.errors import InstallationMismatch
@@ -93,7 +94,7 @@ async def test_a_worker_that_does_not_dispatch_runs_only_what_others_start(site:
     handle = await start_attempt(
         site.client, cluster="wharfinger", namespace=site.namespace, name="started", uid=uid, eager=False
     )
-    result = await asyncio.wait_for(handle.result(), 15)
+    result = await asyncio.wait_for(handle.result(), patient(15))
 
     assert (result.outcome, result.node) == ("bound", "node")
     assert await site.node_of("left-alone") == ""
@@ -140,7 +141,7 @@ async def test_a_deleted_waiting_pod_completes_its_chain_as_gone(site: Site) -> 
     await site.until(lambda: len(worker.queue.waiting) == 1)
     record = worker.loops.view.records[PodKey(site.namespace, "p")]
     await site.store.delete(keys.pod(site.namespace, "p"))
-    result = await asyncio.wait_for(site.client.get_workflow_handle(record.workflow_id).result(), 15)
+    result = await asyncio.wait_for(site.client.get_workflow_handle(record.workflow_id).result(), patient(15))
 
     assert result["outcome"] == "gone"
     await site.until(lambda: not worker.loops.view.records)

@@ -21,6 +21,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
+from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.activities.fleet_control import ControlActivities
 from wharfinger.contracts.fleet_records import (
@@ -220,7 +221,7 @@ class FleetWorld:
 
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 30) -> None:
         """Wait until something holds, looking whenever the store changes or a moment has passed."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not await condition():
                 await asyncio.sleep(0.05)
 

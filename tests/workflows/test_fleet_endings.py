@@ -14,6 +14,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
 from tests.conftest import TemporalServer
+from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.contracts.actors import FleetInput
 from wharfinger.contracts.fleets import PlanInput, Planned, RecordedFleet, RecordInput
@@ -79,7 +80,7 @@ async def test_a_poke_that_was_not_passed_on_before_the_history_was_continued_is
         activities=[plan],
         workflow_runner=sandbox(),
     ):
-        async with asyncio.timeout(60):  # without a poke it looks after 5 minutes
+        async with asyncio.timeout(patient(60)):  # without a poke it looks after 5 minutes
             await client.execute_workflow(
                 FLEET,
                 FleetInput(tenant="blue", rollout=5, poked=True),

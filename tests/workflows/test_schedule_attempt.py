@@ -11,6 +11,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from tests.patience import patient
 from tests.workflows.conftest import QUICK, Stage, gone, placed, refused
 from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Permission, Wake
 from wharfinger.contracts.scheduling import (
@@ -161,7 +162,7 @@ async def test_a_back_off_longer_than_the_longest_wedges_no_run(stage: Stage) ->
         task_queue=stage.queue,
     )
 
-    assert (await asyncio.wait_for(handle.result(), 10))["outcome"] == "bound"
+    assert (await asyncio.wait_for(handle.result(), patient(10)))["outcome"] == "bound"
 
 
 @pytest.mark.parametrize(
@@ -520,7 +521,7 @@ async def test_a_run_cancelled_while_its_bind_is_out_and_fails_is_not_tried_agai
     handle = await stage.start(name="web-1")
 
     with pytest.raises(WorkflowFailureError) as raised:
-        await asyncio.wait_for(handle.result(), 10)
+        await asyncio.wait_for(handle.result(), patient(10))
     assert isinstance(raised.value.cause, CancelledError)
     assert len(await stage.runs(handle.id)) == 1
     assert stage.activities.requests(RefusalInput) == []
