@@ -17,6 +17,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from tests.conftest import free_port
 from wharfinger.activities.hosting import HostActivities
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
@@ -506,7 +507,7 @@ async def test_limits_of_the_template_are_the_processs(host: Host) -> None:
 
 
 async def test_a_slots_own_port_is_told_once(host: Host) -> None:
-    host.settings = replace(host.settings, instance_health_port=39_000)
+    host.settings = replace(host.settings, instance_health_port=(port := free_port()))
     other = InstanceId("other", 0, 1)
     await host.grant()
     await host.grant(other)
@@ -517,7 +518,7 @@ async def test_a_slots_own_port_is_told_once(host: Host) -> None:
     await activities.create_instance(CreateInput(tenant="other", slot=0, incarnation=1))
 
     ports = [said for _, command in host.runtime.started for said in command.arguments if "health-port" in said]
-    assert ports == ["--health-port=39000", "--health-port=0"]
+    assert ports == [f"--health-port={port}", "--health-port=0"]
 
 
 async def test_a_revision_that_is_not_there_is_tried_again(host: Host) -> None:
