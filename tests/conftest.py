@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -41,6 +42,12 @@ _HEAVY = ("integration", "faults", "dev", "demo")
 """Whose files are few and long: they go first, so that no process is left with one of them when the other is done."""
 _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
+
+
+def pytest_configure() -> None:
+    """What a shell starts in the background is deaf to Ctrl-C, and so would be the commands that tests interrupt."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
