@@ -108,7 +108,9 @@ def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> T
     if desired is None or desired.spec is None or deleting:
         return _taken(kept)
     if current is not None and current.template == desired.template:
-        return _taken(replace(kept, memory=replace(memory, reverted_from=0)))
+        if memory.reverted_from:
+            kept = replace(kept, memory=replace(memory, reverted_from=0))
+        return _taken(kept)
     reverted = revisions.get(memory.reverted_from or _reverted(kept, memory))
     if current is not None and reverted is not None and reverted.template == desired.template:
         return _taken(replace(kept, memory=replace(memory, reverted_from=reverted.number)))
