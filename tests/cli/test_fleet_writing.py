@@ -347,9 +347,10 @@ class TestDelete:
         assert (answer.code, kv is not None and kv.mod_revision) == (2, before)
         assert answer.err.startswith("error: 'soon' is no duration")
 
-    def test_waiting_ends_with_the_last_key(self, shell: Shell, fleet: Records, url: str) -> None:
+    @pytest.mark.parametrize("second", ["1s", "1"])
+    def test_waiting_ends_with_the_last_key(self, shell: Shell, fleet: Records, url: str, second: str) -> None:
         fleet.fleet().actor().write(url)
-        answer = shell("fleet", "delete", fleet.tenant, "--wait", "--timeout", "1s")
+        answer = shell("fleet", "delete", fleet.tenant, "--wait", "--timeout", second)
         assert (answer.code, "is not deleted after 1s" in answer.err) == (3, True)
 
         fleet.fleet().grant(0).write(url)

@@ -73,7 +73,7 @@ def wait_for(connection: Connection, fleet: str, goal: Goal, timeout: str) -> No
     if verdict.kind == "failed":
         typer.echo(plain(f"error: fleet {fleet} will not be {goal.value}: {verdict.why}"), err=True)
         raise typer.Exit(FAILED)
-    typer.echo(plain(f"error: fleet {fleet} is not {goal.value} after {timeout}: {verdict.why}"), err=True)
+    typer.echo(plain(f"error: fleet {fleet} is not {goal.value} after {_with_unit(timeout)}: {verdict.why}"), err=True)
     raise typer.Exit(TIMED_OUT)
 
 
@@ -81,7 +81,12 @@ def seconds_of(timeout: str) -> float:
     """A time to wait; raises `UsageError`, for a command to find before it changes anything."""
     from wharfinger.dev import durations
 
-    return durations.parse(timeout).total_seconds()
+    return durations.parse(_with_unit(timeout)).total_seconds()
+
+
+def _with_unit(timeout: str) -> str:
+    """A bare number is one of seconds."""
+    return f"{timeout}s" if timeout.isdecimal() else timeout
 
 
 async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:

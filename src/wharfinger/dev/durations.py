@@ -14,7 +14,7 @@ _PART = r"(\d+)([dhms])"
 def parse(text: str) -> timedelta:
     """The duration; raises `UsageError` when the text is none, or is zero."""
     if not re.fullmatch(f"(?:{_PART})+", text):
-        raise UsageError(f"{text!r} is no duration, such as 30d, 12h, 45m or 1d12h")
+        raise UsageError(f"{text!r} is no duration, such as 90s, 45m, 12h or 1d12h")
     parts = re.findall(_PART, text)
     duration = sum((timedelta(**{_UNITS[unit]: int(count)}) for count, unit in parts), timedelta())
     if not duration:
