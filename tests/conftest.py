@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.patience import patient
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
@@ -25,6 +26,10 @@ from wharfinger.dev.supervisor import clean_environment
 
 __all__ = ["EtcdServer", "TemporalServer", "free_port", "start_etcd", "start_temporal"]
 
+
+# How long an example takes says more about the machine, and who shares it, than about what it tests.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 _PORTS = range(12_000, 32_000)
 """Below those that the system gives to outgoing connections: one of these would be taken before somebody listens."""

@@ -173,7 +173,7 @@ def otherwise_spelled(template: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEMPLATES, st.sampled_from([reordered, spelled_out, otherwise_spelled]))
 def test_a_template_that_is_written_another_way_keeps_its_name(
     template: dict[str, Any], rewrite: Callable[[dict[str, Any]], dict[str, Any]]
@@ -181,7 +181,7 @@ def test_a_template_that_is_written_another_way_keeps_its_name(
     assert name(rewrite(template)) == name(template)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEMPLATES, TEMPLATES)
 def test_names_are_equal_only_when_what_is_meant_is(one: dict[str, Any], other: dict[str, Any]) -> None:
     def meant(template: dict[str, Any]) -> object:

@@ -95,7 +95,7 @@ def reading(subject: Pod, snapshot: Snapshot) -> list[int]:
 
 
 @given(st.lists(IMAGES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=2), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scores_are_those_of_a_plain_reading_whatever_was_asked_before(
     held: list[dict[str, int]], subjects: list[Pod], data: st.DataObject
 ) -> None:

@@ -246,5 +246,5 @@ class CacheEqualsRebuilt(RuleBasedStateMachine):
             self.a_snapshot_equals_one_made_from_nothing()
 
 
-CacheEqualsRebuilt.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+CacheEqualsRebuilt.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestCacheEqualsRebuilt = CacheEqualsRebuilt.TestCase

@@ -42,7 +42,7 @@ def possible(pod: Pod, infos: Sequence[NodeInfo]) -> list[NodeInfo]:
 
 
 @given(clusters(), pods())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_filters_refuse_the_same_nodes_first_by_the_same_plugin_for_the_same_reasons(
     infos: list[NodeInfo], pod: Pod
 ) -> None:
@@ -68,7 +68,7 @@ def test_filters_refuse_the_same_nodes_first_by_the_same_plugin_for_the_same_rea
 
 
 @given(clusters(), pods())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_refusal_of_every_filter_is_told_node_by_node(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)
@@ -83,7 +83,7 @@ def test_every_refusal_of_every_filter_is_told_node_by_node(infos: list[NodeInfo
 
 
 @given(clusters(), pods(), SHAPES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_scores_are_those_of_the_formulas(infos: list[NodeInfo], pod: Pod, shape: list[tuple[int, int]]) -> None:
     points = [{"utilization": utilization, "score": score} for utilization, score in shape]
     profiles = {

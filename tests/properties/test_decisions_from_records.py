@@ -131,7 +131,7 @@ def assert_same(record: Placed | Refused, again: Recomputation) -> None:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_decision_computed_again_from_its_record_is_the_same_decision(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]],
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_decision_computed_again_from_its_record_is_the_same_decision(
 
 
 @given(clusters(), st.integers(1, 5), st.sampled_from([1, 30, 1000]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_so_is_the_decision_of_one_of_several_workers(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]], members: int, margin: int
 ) -> None:

@@ -17,14 +17,14 @@ DEFAULT = load_profiles()["default-scheduler"]
 
 
 @given(clusters(), pods())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_deciding_twice_is_deciding_once(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     assert DEFAULT.evaluate(pod, snapshot).decide() == DEFAULT.evaluate(pod, snapshot).decide()
 
 
 @given(clusters(), pods(), st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_order_in_which_nodes_appeared_decides_nothing(
     infos: list[NodeInfo], pod: Pod, shuffler: random.Random
 ) -> None:
@@ -34,7 +34,7 @@ def test_the_order_in_which_nodes_appeared_decides_nothing(
 
 
 @given(clusters(), pods())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_pod_is_only_placed_where_it_may_be_verified(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)

@@ -67,7 +67,7 @@ def most(around: Snapshot, wanted: Wanted, *, evicting: bool) -> int:
     return max(held.values(), default=0)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(clusters(), gangs())
 def test_it_is_placed_whole_where_it_fits_and_only_there(around: Snapshot, wanted: Wanted) -> None:
     placement = place(DEFAULT, wanted, around)

@@ -68,7 +68,7 @@ def test_every_key_space_is_tried() -> None:
     assert set(hostile.COMPLETE) == {*keys._PREFIXES, keys.INSTALLATION}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(sorted(hostile.COMPLETE)), VALUES)
 def test_any_field_of_any_kind_may_hold_anything(data: st.DataObject, prefix: str, new: Any) -> None:
     complete = hostile.named(hostile.COMPLETE[prefix], prefix, 1)

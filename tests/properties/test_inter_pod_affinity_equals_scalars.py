@@ -52,7 +52,7 @@ def scores(plugin: InterPodAffinity, pod: Pod, snapshot: Snapshot, rows: Any) ->
 
 
 @given(neighbours.clusters(), neighbours.pods(), neighbours.surroundings, ARGS, st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_refusals_and_scores_are_those_of_a_plain_reading(
     infos: list[NodeInfo], pod: Pod, around: Surroundings, args: InterPodAffinityArgs, data: st.DataObject
 ) -> None:
@@ -97,7 +97,7 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
 
 
 @given(histories(), st.lists(neighbours.pods(), min_size=1, max_size=3), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_was_counted_before_changes_nothing(
     history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:
@@ -132,7 +132,7 @@ def big_cluster() -> Snapshot:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_sums_moved_by_the_difference_equal_those_made_anew(random: Random) -> None:
     kept = InterPodAffinity(InterPodAffinityArgs())
     known = [big_cluster()]

@@ -49,7 +49,7 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
 
 
 @given(histories(), st.lists(pods(), min_size=1, max_size=2), st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_what_is_kept_between_decisions_changes_none(
     history: list[Snapshot], subjects: list[Pod], data: st.DataObject
 ) -> None:
@@ -65,7 +65,7 @@ def test_what_is_kept_between_decisions_changes_none(
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nor_with_everything_at_play(seed: int) -> None:
     """Terms, spread, preemption, nominations, budgets, sampling; snapshots in any order, one node alone among them."""
     world = World(seed)
@@ -115,7 +115,7 @@ def expected_status(evaluation: object, name: str, pod: Pod) -> Status:
 
 
 @given(clusters(), pods())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_both_forms_of_a_plugin_say_the_same(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     for plugin in fresh().plugins:

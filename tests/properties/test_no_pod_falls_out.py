@@ -279,5 +279,5 @@ class ClusterMachine(RuleBasedStateMachine):
                     assert record.create_revision == entry.pod.create_revision
 
 
-ClusterMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+ClusterMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40)
 TestNoPodFallsOut = ClusterMachine.TestCase

@@ -141,7 +141,7 @@ def check(plugin: PodTopologySpread, args: PodTopologySpreadArgs, snapshot: Snap
 
 
 @given(clusters(), surroundings(), subjects(), st.sampled_from([SYSTEM, LIST]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_refusals_and_scores_are_those_of_the_plain_reading(
     infos: list[NodeInfo], around: Surroundings, pod: Pod, args: PodTopologySpreadArgs
 ) -> None:
@@ -149,7 +149,7 @@ def test_refusals_and_scores_are_those_of_the_plain_reading(
 
 
 @given(clusters(), clusters(), surroundings(), st.lists(subjects(), min_size=1, max_size=3), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_snapshots_may_be_asked_for_in_any_order(
     infos: list[NodeInfo], others: list[NodeInfo], around: Surroundings, pods: list[Pod], data: st.DataObject
 ) -> None:

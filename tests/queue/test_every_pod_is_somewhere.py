@@ -213,5 +213,5 @@ class QueueMachine(RuleBasedStateMachine):
         assert all(entry.refusal == self.records[entry.pod.name] for entry in self.queue.waiting)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestEveryPodIsSomewhere = QueueMachine.TestCase
