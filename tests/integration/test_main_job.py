@@ -9,12 +9,15 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
+from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, node, pod
 from tests.integration.histories import kinds, late_tasks, length
 from tests.integration.worker_process import total
 from tests.patience import patient
 
 pytestmark = pytest.mark.timeout(240)
+
+ROUNDS = 8
+"""Tries for two workers to want the same node in the same moment; one is nearly always enough."""
 
 
 async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
@@ -67,21 +70,30 @@ async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_hi
 
 
 def test_two_workers_fill_a_few_nodes_to_the_last_place_and_never_beyond(cluster: DevTree) -> None:
-    etcd, health = cluster.etcd, cluster.ready["health"]
+    health = cluster.ready["health"]
     moved = total(health, "wharfinger_bind_conflicts_total")
+    for _ in range(ROUNDS):
+        fill(cluster.etcd)
+        if total(health, "wharfinger_bind_conflicts_total") > moved:
+            return
+        cluster.clear()
+    raise AssertionError("two workers never wanted the same node at once")
+
+
+def fill(etcd: Gateway) -> None:
+    """More pods than places, all at once, so that both workers decide at the same time."""
     first = etcd.revision() + 1
     for number in range(3):
         etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="100", pods=40))
-    for number in range(140):
-        etcd.put(f"{PODS}default/p{number:03}", pod(f"p{number:03}", cpu="10m"))
+    etcd.put_all({f"{PODS}default/p{number:03}": pod(f"p{number:03}", cpu="10m") for number in range(120)})
+    etcd.put_all({f"{PODS}default/p{number:03}": pod(f"p{number:03}", cpu="10m") for number in range(120, 140)})
 
-    wait_until(lambda: len(bound_pods(cluster.etcd)) == 120, 60, "every place filled")
+    wait_until(lambda: len(bound_pods(etcd)) == 120, 60, "every place filled")
 
     verdict = audit(etcd, first)
     assert verdict.overcommitted == []
     assert verdict.doubled == []
     assert len(verdict.pending) == 20
-    assert total(health, "wharfinger_bind_conflicts_total") > moved
 
 
 def test_bad_input_is_reported_and_everything_else_goes_on(cluster: DevTree) -> None:
