@@ -73,7 +73,7 @@ class DevTree:
         return self.ready_file.exists()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code; fails when it takes more than 20 s."""
+        """SIGTERM, and the exit code; fails when it takes more than 20 s of this machine's share."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(patient(20))

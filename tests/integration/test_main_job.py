@@ -85,8 +85,7 @@ def fill(etcd: Gateway) -> None:
     first = etcd.revision() + 1
     for number in range(3):
         etcd.put(f"{NODES}n{number}", node(f"n{number}", cpu="100", pods=40))
-    etcd.put_all({f"{PODS}default/p{number:03}": pod(f"p{number:03}", cpu="10m") for number in range(120)})
-    etcd.put_all({f"{PODS}default/p{number:03}": pod(f"p{number:03}", cpu="10m") for number in range(120, 140)})
+    etcd.put_all({f"{PODS}default/p{number:03}": pod(f"p{number:03}", cpu="10m") for number in range(140)})
 
     wait_until(lambda: len(bound_pods(etcd)) == 120, 60, "every place filled")
 
