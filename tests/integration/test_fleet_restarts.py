@@ -84,6 +84,7 @@ def test_killed_in_the_middle_of_a_rollout_it_goes_on_and_nothing_of_its_former_
     first = etcd.revision()
     for number in range(5):
         etcd.put(f"{NODES}n{number}", node(f"n{number}"))
+    fleet.complete(SECONDS)  # the first rollout; all being ready is not yet its end
     fleet.restart()
     wait_until(lambda: fleet.grants.keys() >= {(2, 2)} and (2, 1) not in fleet.grants, SECONDS, "one slot is done")
     known = processes_of(data)
