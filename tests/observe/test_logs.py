@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 import sys
 
 from wharfinger.observe.logs import OneLine
@@ -38,3 +40,30 @@ def test_tracebacks_are_shown_when_asked_for() -> None:
         text = OneLine(tracebacks=True).format(record("failed", exc_info=sys.exc_info()))
 
     assert "Traceback" in text
+
+
+COLOURFUL = """
+import asyncio
+from temporalio.client import Client
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+from wharfinger.observe.logs import write_lines
+
+write_lines("info")
+everything = LoggingConfig(TelemetryFilter(core_level="TRACE", other_level="TRACE"))
+runtime = Runtime(telemetry=TelemetryConfig(logging=everything))
+try:
+    asyncio.run(Client.connect("127.0.0.1:9", runtime=runtime))
+except RuntimeError:
+    pass
+"""
+
+
+def test_a_file_gets_no_colours_of_the_sdk() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+
+    said = subprocess.run(
+        [sys.executable, "-c", COLOURFUL], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, check=True
+    ).stdout
+
+    assert b"127.0.0.1:9" in said
+    assert b"\x1b" not in said

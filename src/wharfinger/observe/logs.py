@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from types import TracebackType
 from typing import Any
 
@@ -49,6 +51,8 @@ def _attempt(record: logging.LogRecord) -> str:
 
 def write_lines(level: str) -> None:
     """Write the process's log to standard error from now on; at `debug` with tracebacks."""
+    if not sys.stderr.isatty():  # the SDK's own lines are coloured otherwise, in a file too
+        os.environ.setdefault("NO_COLOR", "1")
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine(tracebacks=level.lower() == "debug"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
