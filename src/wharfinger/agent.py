@@ -174,24 +174,26 @@ class Agent:
         await unless_stopped(stop, self._registration.claim())
         if stop.is_set():
             return
+        named = asyncio.create_task(self._registration.run())
         loops = asyncio.create_task(self._loops())
         stopped = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({loops, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if loops.done():
-                await loops
+            await asyncio.wait({named, loops, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            for ended in (named, loops):
+                if ended.done():
+                    await ended
         finally:
             stopped.cancel()
             await asyncio.gather(*(polling.stop() for polling in self._pollings))
             if self._settings.stop_instances is not None:
                 await end_instances(self._runtime, self._exits, self._settings.stop_instances)
+            named.cancel()
             loops.cancel()
-            await asyncio.gather(loops, return_exceptions=True)
+            await asyncio.gather(named, loops, return_exceptions=True)
             await self._registration.leave()
 
     async def _loops(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._registration.run())
             group.create_task(self._exits.run())
             group.create_task(self._grants.run())
             group.create_task(self._probes.run())

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import EtcdServer
 from tests.control.hosts import running, until
 from wharfinger.contracts.fleet_records import HostRecord
-from wharfinger.control.host_registration import HostRegistration
+from wharfinger.control.host_registration import SLACK, HostRegistration
 from wharfinger.errors import UsageError
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
@@ -116,6 +116,23 @@ async def test_while_another_has_the_name_it_is_not_registered(store: EtcdStore,
 
         await until(lambda: not registration.registered)
         assert await holder(store, register) == 2
+
+
+async def test_who_lost_its_name_to_another_for_good_ends(store: EtcdStore, register: Register) -> None:
+    now = [100.0]
+    registration = register(1, clock=lambda: now[0])
+    await registration.claim()
+    kept = asyncio.create_task(registration.run())
+    other = HostRecord(boot_id="elsewhere", pid=2, time="later")
+    await store.put(register.key, other.to_bytes())  # type: ignore[attr-defined]
+    await until(lambda: not registration.registered)
+    assert not kept.done()
+
+    now[0] += 2 + SLACK
+
+    with pytest.raises(UsageError, match=r"has an agent already \(pid 2 since later\): choose another --host"):
+        await asyncio.wait_for(kept, 10)
+    assert await holder(store, register) == 2
 
 
 async def _held_by(store: EtcdStore, register: Register, pid: int) -> bool:

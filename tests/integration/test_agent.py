@@ -18,9 +18,11 @@ from temporalio.service import RPCError
 
 from tests.conftest import EtcdServer, TemporalServer, start_etcd, start_temporal
 from tests.integration.agent_process import FIRST, Site
+from tests.patience import patient
 from wharfinger.agent import Agent
 from wharfinger.client import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
+from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id
 from wharfinger.control.host_probes import asking
 from wharfinger.registry import keys
@@ -217,6 +219,21 @@ async def test_a_second_agent_of_the_name_does_not_start(site: Site) -> None:
     (line,) = [line for line in same_name.said.splitlines() if line.startswith("error:")]
     assert f"host {site.host} has an agent already" in line
     await site.until(agent.ready)
+
+
+async def test_an_agent_whose_name_another_has_taken_ends_and_leaves_its_instances(site: Site) -> None:
+    agent = site.start()
+    await site.until(agent.ready)
+    await site.grant()
+    created = await site.create()
+
+    other = HostRecord(boot_id="elsewhere", pid=7, time="later")  # as after a lease that was lost
+    await site.store.put(keys.host(site.host), other.to_bytes())
+
+    assert await asyncio.to_thread(agent.process.wait, patient(60)) == 2
+    line = agent.said.splitlines()[-1]
+    assert f"host {site.host} has an agent already (pid 7 since later)" in line
+    assert Path(f"/proc/{created['pid']}").exists()
 
 
 async def test_an_agent_may_take_its_instances_along(site: Site) -> None:

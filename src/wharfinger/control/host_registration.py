@@ -1,8 +1,9 @@
 """A host's name among the hosts: `hosts/<host>` under a lease, put only where nobody has it.
 
 Two agents of one name would share a queue and start each other's instances, so the second one does not start. A
-record that is lost (its lease, or the key) is written again; the lease's thread stops renewing when the event loop
-hangs, as for workers.
+record that is lost (its lease, or the key) is written again, unless another agent came for the name meanwhile: then
+the former one ends, for it is the second now. The lease's thread stops renewing when the event loop hangs, as for
+workers.
 """
 
 from __future__ import annotations
@@ -54,31 +55,28 @@ class HostRegistration:
         self._chance = chance
         self._lease: Lease | None = None
         self._ticked = clock()
+        self._taken: float | None = None
+        """Since when another agent has the name."""
         self.registered = False
         """Whether the record is there, as far as we know."""
 
     async def claim(self) -> None:
         """Register for the first time. Raises `UsageError` when another agent keeps the name."""
-        deadline: float | None = None
         for delay in delays(0.2, 1.0, self._chance):
-            other = await self._try()
+            self._refuse_in_time(await self._try())
             if self.registered:
                 return
-            if other is not None:
-                if deadline is None:
-                    deadline = self._clock() + self._settings.ttl + SLACK
-                    log.warning("the name is taken, waiting host=%s by=%s", self._host, _who(other))
-                elif self._clock() >= deadline:
-                    raise UsageError(
-                        f"host {self._host} has an agent already ({_who(other)}): choose another --host, or stop it"
-                    )
             await asyncio.sleep(delay)
 
     async def run(self) -> None:
-        """Keep the record until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._tick())
-            group.create_task(self._keep())
+        """Keep the record until cancelled. Raises `UsageError` when another agent came for the name, and stays."""
+        ticking = asyncio.create_task(self._tick())
+        try:
+            while True:
+                self._refuse_in_time(await self._try())
+                await asyncio.sleep(LOOK_EVERY if self.registered else 0.5)
+        finally:
+            ticking.cancel()
 
     async def leave(self) -> None:
         """Give the name back."""
@@ -87,14 +85,18 @@ class HostRegistration:
         if lease is not None:
             await lease.revoke()
 
-    async def _keep(self) -> None:
-        said = False
-        while True:
-            other = await self._try()
-            if other is not None and not said:
-                log.error("another agent has our name: stop one of both host=%s by=%s", self._host, _who(other))
-            said = other is not None
-            await asyncio.sleep(LOOK_EVERY if self.registered else 0.5)
+    def _refuse_in_time(self, other: KeyValue | None) -> None:
+        """Raises `UsageError` when another agent has had the name for longer than one that is gone could."""
+        if other is None:
+            if self.registered:
+                self._taken = None
+        elif self._taken is None:
+            self._taken = self._clock()
+            log.warning("the name is taken, waiting host=%s by=%s", self._host, _who(other))
+        elif self._clock() >= self._taken + self._settings.ttl + SLACK:
+            raise UsageError(
+                f"host {self._host} has an agent already ({_who(other)}): choose another --host, or stop it"
+            )
 
     async def _try(self) -> KeyValue | None:
         """Write the record if it is not there; another agent's record where that has the name."""
