@@ -127,6 +127,8 @@ def unrest(world: World, tenant: str) -> str:
             return f"{life} is {shelf.instances[life].state}"
         if world.process(tenant, life) is None:
             return f"{life} is registered, and dead"
+        if shelf.grants[life].identity != fleet.create_revision:
+            return f"{life} is of a former fleet of the name"
         wanted = target if shelf.outcomes[target] == "completed" else shelf.slots[life[0]].revision
         if shelf.grants[life].revision != wanted:
             return f"{life} is of revision {shelf.grants[life].revision}, wanted is {wanted}"
