@@ -17,10 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.patience import patient
+
 PODS = "/registry/pods/"
 NODES = "/registry/nodes/"
 TENANTS = "/registry/wharfinger.dev/tenants/"
 ATTEMPTS = "/registry/wharfinger.dev/attempts/"
+SECONDS = patient(30)
+"""For an answer: an etcd that stands still for a while is not one that is gone."""
 
 
 _ages = itertools.count()
@@ -57,16 +61,17 @@ class Gateway:
     def call(self, path: str, body: Mapping[str, Any]) -> Any:
         payload = json.dumps(body)
         for attempt in (1, 2):
-            connection = self._connection or http.client.HTTPConnection(self.host, timeout=10)
+            connection = self._connection or http.client.HTTPConnection(self.host, timeout=SECONDS)
             self._connection = connection
             try:
                 connection.request("POST", "/v3" + path, payload)
                 answer = connection.getresponse()
                 text = answer.read()
-            except (OSError, http.client.HTTPException):
+            except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 self._connection = None
-                if attempt == 2:
+                # What is only late may have been done, and done once more it would unbind a pod.
+                if attempt == 2 or isinstance(error, TimeoutError):
                     raise
                 continue
             if answer.status != 200:
@@ -113,7 +118,7 @@ class Gateway:
 
     def history(self, prefix: str, first: int, last: int) -> Iterable[tuple[int, str, bytes | None]]:
         """Every change under the prefix from revision `first` to `last`: (revision, key, value or None)."""
-        connection = http.client.HTTPConnection(self.host, timeout=30)
+        connection = http.client.HTTPConnection(self.host, timeout=SECONDS)
         request = {
             "create_request": {
                 "key": _b64(prefix),
@@ -239,6 +244,12 @@ def bound_pods(gateway: Gateway, namespace: str = "default") -> dict[str, str]:
         if name:
             found[key.rsplit("/", 1)[1]] = name
     return found
+
+
+def refusal(gateway: Gateway, name: str, namespace: str = "default") -> dict[str, Any]:
+    """The record of the attempt that found no node for a pod; empty without one, or when it failed otherwise."""
+    record: dict[str, Any] = gateway.get(f"{ATTEMPTS}{namespace}/{name}") or {}
+    return record if record.get("reason") == "Unschedulable" else {}
 
 
 def condition(pod_object: dict[str, Any] | None) -> dict[str, Any]:

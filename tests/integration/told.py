@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,11 +42,12 @@ async def histories(client: Client) -> dict[str, bytes]:
 def files(folder: Path, but: Iterable[Path] = ()) -> dict[str, bytes]:
     """Every file below a folder, but for the places where secrets are kept."""
     kept = tuple(but)
-    return {
-        f"file {path}": path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and not any(path.is_relative_to(place) for place in kept)
-    }
+    told: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(path.is_relative_to(place) for place in kept):
+            with suppress(FileNotFoundError):  # a file that was on its way into another's place
+                told[f"file {path}"] = path.read_bytes()
+    return told
 
 
 def processes() -> dict[str, bytes]:

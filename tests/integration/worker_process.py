@@ -15,9 +15,13 @@ from pathlib import Path
 
 from tests.conftest import free_port
 from tests.integration.dev_tree import LEASE_TTL, wait_until
+from tests.integration.histories import DEADLOCK
+from tests.patience import patient
 
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$")
 WORKER = (sys.executable, "-m", "wharfinger", "worker")
+ANSWER = patient(30)
+"""Seconds for an endpoint to answer: a worker that stands still for a while is late, and not gone."""
 
 
 class WorkerProcess:
@@ -44,7 +48,7 @@ class WorkerProcess:
     def get(self, path: str) -> tuple[int, str]:
         """Status and text of an endpoint; status 0 while nobody answers."""
         try:
-            with urllib.request.urlopen(self.health + path, timeout=5) as answer:
+            with urllib.request.urlopen(self.health + path, timeout=ANSWER) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -67,7 +71,8 @@ class WorkerProcess:
         return scrape(self.health)
 
     def wait_exit(self, seconds: float) -> int:
-        return self.process.wait(seconds)
+        """The exit code; fails when it takes longer on this machine's share."""
+        return self.process.wait(patient(seconds))
 
     def stop(self, seconds: float = 20) -> int:
         """SIGTERM, and the exit code."""
@@ -88,7 +93,7 @@ class WorkerProcess:
 
 def scrape(health_url: str) -> dict[str, float]:
     """`/metrics`: `name{labels}` to value."""
-    with urllib.request.urlopen(health_url + "/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(health_url + "/metrics", timeout=ANSWER) as answer:
         text = answer.read().decode()
     found = {}
     for line in text.splitlines():
@@ -107,6 +112,12 @@ def total(health_urls: Iterable[str], name: str, label: str = "") -> float:
         for sample, value in scrape(url).items()
         if sample.split("{")[0] == name and label in sample
     )
+
+
+def mistakes(log: str) -> list[str]:
+    """The tracebacks in a worker's log, but for the SDK's own of a process that stood still."""
+    found = [part.strip()[:1000] for part in log.split("Traceback (most recent call last):")[1:]]
+    return [each for each in found if DEADLOCK not in each]
 
 
 def cpu_seconds(pid: int) -> float:
