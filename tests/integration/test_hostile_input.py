@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from temporalio.common import RawValue
 
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, bound_pods, node, pod, uid_of
-from tests.integration.worker_process import scrape
+from tests.integration.histories import deadlocked
+from tests.integration.worker_process import cpu_seconds, mistakes, scrape
 from tests.patience import patient
 from tests.properties import hostile
 from wharfinger.registry import keys
@@ -41,6 +42,8 @@ GOOD = 300
 HIGHEST = 1_000_000_000
 """Priority of the good pods: a hostile pod that can be read is a pod like others, and may even preempt."""
 STALL = 2.0
+"""Seconds for which a worker may work at something and answer nobody."""
+TICK = 0.05
 MEMORY = 400
 """MiB of the worker at the most, at its worst moment."""
 
@@ -55,12 +58,17 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
 
 
 class Probes:
-    """How long the health endpoints took at the worst, and whatever they said besides that all is well."""
+    """How long the health endpoints took at the worst, and whatever they said besides that all is well.
 
-    def __init__(self, url: str) -> None:
+    What counts is the time in which the worker worked at something else: the whole machine may stand still, the worker
+    alone, who uses no processor then, or this process, which counts the moments that it waited.
+    """
+
+    def __init__(self, url: str, pid: int) -> None:
         self.longest = 0.0
         self.bad: set[tuple[str, int]] = set()
         self._url = url
+        self._pid = pid
         self._over = threading.Event()
 
     @contextmanager
@@ -74,17 +82,23 @@ class Probes:
             done.result()
 
     def _probe(self) -> None:
-        while not self._over.wait(0.05):
-            for path in ("/livez", "/readyz"):
-                began = time.monotonic()
-                try:
-                    with urllib.request.urlopen(self._url + path, timeout=30) as answer:
-                        status = answer.status
-                except urllib.error.HTTPError as error:
-                    status = error.code
-                self.longest = max(self.longest, time.monotonic() - began)
-                if status != 200:
-                    self.bad.add((path, status))
+        with ThreadPoolExecutor(1) as pool:
+            while not self._over.wait(TICK):
+                for path in ("/livez", "/readyz"):
+                    used, waited = cpu_seconds(self._pid), 0.0
+                    asking = pool.submit(self._ask, path)
+                    while wait([asking], TICK).not_done:
+                        waited += TICK
+                    self.longest = max(self.longest, min(waited, cpu_seconds(self._pid) - used))
+                    if asking.result() != 200:
+                        self.bad.add((path, asking.result()))
+
+    def _ask(self, path: str) -> int:
+        try:
+            with urllib.request.urlopen(self._url + path, timeout=patient(30)) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
 
 
 def hostile_writes(url: str, seed: int) -> dict[str, bytes]:
@@ -138,20 +152,20 @@ def test_good_pods_are_bound_while_thousands_of_hostile_objects_come_in(tree: De
     etcd, (health,), pids = tree.etcd, tree.ready["health"], tree.ready["pids"]
     for number in range(40):
         etcd.put(f"{NODES}good{number:02}", node(f"good{number:02}", cpu="64", memory="256Gi"))
-    probes = Probes(health)
+    probes = Probes(health, pids["workers"][0])
     with probes.watching(), ThreadPoolExecutor(1) as pool:
         writing = pool.submit(hostile_writes, tree.ready["etcd"], 1)
         for number in range(GOOD):
             etcd.put(f"{PODS}good/p{number:03}", pod(f"p{number:03}", namespace="good", priority=HIGHEST))
             time.sleep(0.02)
-        stored = writing.result(120)
+        stored = writing.result(patient(120))
         wait_until(lambda: len(bound_pods(etcd, "good")) == GOOD, 30, "all good pods bound")
         revision = etcd.revision()
         wait_until(lambda: scrape(health)["wharfinger_watch_revision"] >= revision, 10, "caught up")
 
     assert tree.ready["pids"] == pids
     assert probes.bad == set()
-    assert probes.longest < STALL
+    assert probes.longest < patient(STALL)
     assert peak_memory(pids["workers"][0]) < MEMORY
     metrics = scrape(health)
     for kind, prefix, parts in (("pods", PODS, 2), ("nodes", NODES, 1)):
@@ -171,7 +185,7 @@ def test_good_pods_are_bound_while_thousands_of_hostile_objects_come_in(tree: De
     lines = [line for line in lines if "hostile" in line]  # keys without a name were written more than once
     assert [line for line, times in Counter(lines).items() if times > 1] == []
     assert max(map(len, log.splitlines())) < 4000
-    assert "Traceback" not in log
+    assert mistakes(log) == []
 
 
 # --- Temporal -------------------------------------------------------------------------------------
@@ -232,8 +246,12 @@ SIGNALS: dict[str, Any] = {
 
 
 def failed_tasks(events: Iterable[HistoryEvent]) -> list[str]:
-    """Why workflow tasks failed, but for those that signals came in between, which the server repeats."""
-    causes = [each.workflow_task_failed_event_attributes.cause for each in events if each.event_type == FAILED_TASK]
+    """Why workflow tasks failed, but for what is only repeated: a signal came in between, or the worker stood still.
+
+    A task that really takes too long does so every time, and its run never comes to what is waited for.
+    """
+    failed = [each for each in events if each.event_type == FAILED_TASK and not deadlocked(each)]
+    causes = [each.workflow_task_failed_event_attributes.cause for each in failed]
     return [WorkflowTaskFailedCause.Name(cause) for cause in causes if cause not in BETWEEN]
 
 
