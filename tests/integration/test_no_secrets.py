@@ -35,7 +35,9 @@ OWN = "own-secret/of the fleet+7d41"
 AGENTS = f"agents-environment-{uuid.uuid4().hex}"
 """No other process of this machine has it, whatever else is tested there."""
 MISTAKEN = "mistaken-password-51f0ab"
-TTL = 2
+TTL = 30
+"""Nothing waits for a lease to end here, and one that ended while the machine stood still would change the fleet."""
+COMPLETE = f"{patient(50):.0f}s"
 COPIES = "data/instances/*/*/*/secrets"
 SPEC = "/registry/wharfinger.dev/"
 
@@ -91,7 +93,7 @@ class Host:
         done = subprocess.run(
             [sys.executable, "-m", "wharfinger", *words],
             capture_output=True,
-            timeout=60,
+            timeout=patient(60),
             env={**self.variables, **variables},
             check=False,
         )
@@ -172,8 +174,8 @@ async def test_a_fleet_tells_its_secrets_nowhere(host: Host, temporal: TemporalS
     host.apply(secrets=[*kept[:1], {"name": "own", "version": "missing"}])
     await host.until(lambda: b"own of version missing" in host.etcd.everything().encode())
     host.apply(secrets=kept)
-    host.cli("fleet", "wait", "common", "--timeout", "50s")  # nobody is begun any more while all is looked through
-    assert b"fleet common is complete" in host.said["command fleet wait common --timeout 50s"]
+    host.cli("fleet", "wait", "common", "--timeout", COMPLETE)  # nobody is begun any more while all is looked through
+    assert b"fleet common is complete" in host.said[f"command fleet wait common --timeout {COMPLETE}"]
     await host.until(lambda: {copies.parent.name for copies in host.folder.glob(COPIES)} == host.living())
     looks = (
         ("fleet", "status", "common"),
@@ -215,12 +217,14 @@ async def test_whoever_tells_is_found(etcd: SecuredEtcd, temporal: TemporalServe
     )
     secret = "told-by-way-of-trial-0b7e"
     await client.start_workflow("Nobody", {"deep": [f"x{secret}"]}, id="teller", task_queue="nobody")
+    async with asyncio.timeout(patient(30)):
+        while not (await client.count_workflows("WorkflowId = 'teller'")).count:  # visibility is a little late
+            await asyncio.sleep(0.05)
     etcd.put("/registry/pods/default/teller", {"metadata": {"annotations": {"a": secret}}})
     (tmp_path / "teller.log").write_bytes(b"..." + base64.b64encode(b"me:" + secret.encode()) + b"...")
-    by_argument = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", f"--password={secret}"])
-    by_environment = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, "PASSWORD": secret}
-    )
+    asleep = (sys.executable, "-c", "import time; time.sleep(3600)")
+    by_argument = subprocess.Popen([*asleep, f"--password={secret}"])
+    by_environment = subprocess.Popen(asleep, env={**os.environ, "PASSWORD": secret})
     try:
         all_told = {
             **await told.histories(client),
@@ -246,5 +250,5 @@ def _b64(text: str) -> str:
 
 
 def _read(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=patient(30)) as answer:
         return bytes(answer.read())
