@@ -8,13 +8,14 @@ import pytest
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, condition, node, pod, refusal
 
 pytestmark = pytest.mark.timeout(120)
 
 
 def refused(etcd: Gateway, *names: str) -> Callable[[], bool]:
-    return lambda: all(etcd.get(f"{ATTEMPTS}default/{name}") for name in names)
+    """No node was found for them; one whose attempt failed, as its worker stood still, is tried again by itself."""
+    return lambda: all(refusal(etcd, name) for name in names)
 
 
 def is_bound(etcd: Gateway, **where: str) -> Callable[[], bool]:

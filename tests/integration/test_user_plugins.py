@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod
+from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod, refusal
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -62,19 +62,23 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
         etcd.put(f"{PODS}plugins/fine{number}", pod(f"fine{number}", namespace="plugins", labels={"rack": "b"}))
     etcd.put(f"{PODS}plugins/nowhere", pod("nowhere", namespace="plugins", labels={"rack": "c"}))
 
-    wait_until(lambda: len(bound_pods(etcd, "plugins")) == 10, 10, "others are not delayed")
+    wait_until(lambda: len(bound_pods(etcd, "plugins")) == 10, 30, "others are not delayed")
     assert bound_pods(etcd, "plugins") == {f"fine{number}": "b" for number in range(10)}
 
     def reasons() -> set[str]:
         return {condition(etcd.get(f"{PODS}plugins/broken{number}")).get("reason", "") for number in range(10)}
 
-    wait_until(lambda: reasons() == {"SchedulerError"}, 15, "broken pods say so")
-    said = condition(etcd.get(f"{PODS}plugins/broken0"))
-    assert said["status"] == "False"
-    assert "OnlyRacks" in said["message"]
-    assert "something the author did not think of" in said["message"]
+    wait_until(lambda: reasons() == {"SchedulerError"}, 30, "broken pods say so")
 
-    wait_until(lambda: condition(etcd.get(f"{PODS}plugins/nowhere")), 15, "refused")
+    def said() -> dict[str, str]:
+        return condition(etcd.get(f"{PODS}plugins/broken0"))
+
+    # Each try says it again, after one that failed for another reason: the worker stood still.
+    wait_until(lambda: "something the author did not think of" in said()["message"], 30, "why is told")
+    assert said()["status"] == "False"
+    assert "OnlyRacks" in said()["message"]
+
+    wait_until(lambda: refusal(etcd, "nowhere", "plugins"), 30, "refused")
     words = "0/2 nodes are available: 2 node(s) stood in another rack."
     assert condition(etcd.get(f"{PODS}plugins/nowhere"))["message"].startswith(words)
     told = servers.cli("explain", "pod", "plugins/nowhere").stdout
@@ -89,8 +93,8 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
     assert elsewhere.returncode == 1
     assert "cannot be made here" in elsewhere.stderr
     assert "OnlyRacks" in elsewhere.stderr
-    errors = worker.metrics()['scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}']
-    assert errors >= 10
+    errors = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="error"}'
+    wait_until(lambda: worker.metrics()[errors] >= 10, 30, "each is counted")
 
     # A pod that is mended is placed without waiting for anything else to happen.
     etcd.put(f"{PODS}plugins/broken0", pod("broken0", namespace="plugins"))
