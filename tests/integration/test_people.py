@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods
+from tests.patience import patient
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -135,7 +136,7 @@ def test_get_watch_shows_a_pod_being_bound(cluster: DevTree, tmp_path: Path) -> 
         wait_until(lambda: "node-1" in (tmp_path / "watched").read_text(), 20, "the binding shown")
     finally:
         watching.terminate()
-        watching.wait(10)
+        watching.wait(patient(10))
     assert "Traceback" not in (tmp_path / "watched").read_text()
 
 

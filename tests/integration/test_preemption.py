@@ -82,10 +82,13 @@ def test_a_preemption_is_told_while_it_goes_on_and_afterwards(cluster: DevTree) 
     cluster.etcd.put(f"{PODS}high/p00", pod("p00", cpu="2", namespace="high", priority=1000))
     wait_until(lambda: bound_pods(cluster.etcd, "high"), 60, "the preemptor is bound")
 
-    told = cluster.cli("explain", "pod", "high/p00").stdout
-    assert "The pod preempts low/p" in told
-    assert "its nominated node." in told
-    assert "→ evicted " in told
+    story = ("The pod preempts low/p", "its nominated node.", "→ evicted ")
+
+    def told() -> bool:
+        text = cluster.cli("explain", "pod", "high/p00").stdout
+        return all(words in text for words in story)
+
+    wait_until(told, 30, "all of it is told")  # visibility is a little late
     assert total(cluster.ready["health"], "scheduler_preemption_attempts_total") > before
 
 
