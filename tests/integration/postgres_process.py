@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.conftest import free_port
+from tests.patience import patient
 from wharfinger.dev import processes
 
 USER = "temporal"
@@ -72,7 +73,7 @@ class PostgresProcess:
         options += ["--encoding=UTF8", "--no-locale", "--no-sync"]
         with self._log() as log:
             done = self._start(["initdb", *options, f"--pgdata={self._data}"], log)
-        assert done.wait(60) == 0, self.said
+        assert done.wait(patient(60)) == 0, self.said
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
@@ -80,7 +81,7 @@ class PostgresProcess:
         with self._log() as log:
             self.process = self._start(["postgres", "-D", str(self._data), *only_tcp, *self._options], log)
         ready = [str(find("pg_isready")), "--host=127.0.0.1", f"--port={self.port}", "--timeout=1"]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while subprocess.run(ready, capture_output=True, check=False).returncode:
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
@@ -112,7 +113,7 @@ class PostgresProcess:
         """Fast shutdown; the data stay."""
         if self.process is not None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(60)
+            self.process.wait(patient(60))
             self.process = None
 
     def kill(self) -> None:
@@ -122,7 +123,7 @@ class PostgresProcess:
             self.process.kill()
             self.process.wait()
             self.process = None
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + patient(20)
             while any(processes.started(session) for session in sessions):
                 assert time.monotonic() < deadline, "sessions of a killed PostgreSQL live on"
                 time.sleep(0.02)

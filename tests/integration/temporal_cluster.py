@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,6 +21,7 @@ import yaml
 from tests.conftest import free_port
 from tests.integration import postgres_process
 from tests.integration.postgres_process import PostgresProcess
+from tests.patience import patient
 from wharfinger.dev import binaries, processes
 from wharfinger.dev.supervisor import clean_environment
 
@@ -34,18 +33,6 @@ LISTENERS = (
     "FRONTEND_MEMBERSHIP",
     *(f"{service}_{kind}" for service in ("MATCHING", "HISTORY", "WORKER") for kind in ("GRPC", "MEMBERSHIP")),
 )
-
-
-def small_port() -> int:
-    """A free port that PostgreSQL's column for it holds: Temporal keeps its members' ports as smallint."""
-    while True:
-        port = random.randrange(16384, 32768)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        return port
 
 
 def missing() -> str:
@@ -75,7 +62,8 @@ class TemporalCluster:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.postgres = PostgresProcess(compose()["postgres"]["command"][1:], fsync=fsync)
-        self._ports = {f"{name}_PORT": str(small_port()) for name in LISTENERS}
+        # Temporal keeps its members' ports as smallint: up to 32,767, below which all of ours are.
+        self._ports = {f"{name}_PORT": str(free_port()) for name in LISTENERS}
         self.variables = dict(variables or {})
         self.client: dict[str, str] = {}
         """Variables that its clients need: of TLS, where the server asks for it."""
@@ -111,7 +99,8 @@ class TemporalCluster:
         path = os.pathsep.join([*(str(found.parent) for found in programs if found), os.environ["PATH"]])
         environment = clean_environment(PATH=path, **variables)
         command = ["/bin/sh", str(SCRIPTS / name)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        limit = patient(60)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=limit, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
@@ -138,7 +127,7 @@ class TemporalCluster:
                 stderr=log,
                 preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - one call into libc, loaded before
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while not self._serves():
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, self.said
@@ -147,7 +136,7 @@ class TemporalCluster:
     def _serves(self) -> bool:
         health = [str(binaries.locate(binaries.TEMPORAL)), "operator", "cluster", "health", "--address", self.address]
         environment = clean_environment(**self.client)
-        done = subprocess.run(health, env=environment, capture_output=True, timeout=30, check=False)
+        done = subprocess.run(health, env=environment, capture_output=True, timeout=patient(30), check=False)
         return done.returncode == 0
 
     @property
