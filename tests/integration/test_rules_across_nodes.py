@@ -24,6 +24,8 @@ pytestmark = pytest.mark.timeout(180)
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = "abc"
+ROUNDS = 8
+"""Tries for three workers to take part in the same work; one is nearly always enough."""
 
 
 def term(app: str, **more: Any) -> dict[str, Any]:
@@ -101,6 +103,21 @@ def breaches(etcd: Gateway, first: int) -> list[str]:
 
 async def test_three_workers_break_no_rule_at_any_revision(servers: DevTree, start_worker: StartWorker) -> None:
     workers = [start_worker("--dispatch", "none") for _ in range(3)]
+
+    def decided() -> list[float]:
+        return [total([worker.health], "scheduler_schedule_attempts_total") for worker in workers]
+
+    for _ in range(ROUNDS):
+        before = decided()
+        await work_through(servers)
+        if all(now > then for now, then in zip(decided(), before, strict=True)):
+            return
+        servers.clear()
+    raise AssertionError("one of three workers never took part")
+
+
+async def work_through(servers: DevTree) -> None:
+    """All pods are started at once; the rules hold, and whoever fits is bound."""
     etcd = servers.etcd
     first = etcd.revision() + 1
     work = put_work(etcd)
@@ -115,4 +132,3 @@ async def test_three_workers_break_no_rule_at_any_revision(servers: DevTree, sta
         if value["spec"].get("nodeName")
     )
     assert bound == {"apart": 3, "spread": 15, "together": 9, "everywhere": 3, "plain": 15}
-    assert all(total([worker.health], "scheduler_schedule_attempts_total") > 0 for worker in workers)
