@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -18,7 +19,8 @@ from temporalio.client import Client
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import node, pod
+from tests.integration.gateway import SECONDS, node, pod
+from tests.patience import patient
 from tests.registry.certificates import Authority, Signed
 from tests.registry.etcd_process import EtcdProcess
 
@@ -68,7 +70,7 @@ class SecuredEtcd:
         trust.load_cert_chain(self.friend.cert, self.friend.key)
         headers = {"Authorization": self._token} if self._token else {}
         request = urllib.request.Request(f"{self.server.url}/v3{path}", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=10, context=trust) as answer:
+        with urllib.request.urlopen(request, timeout=SECONDS, context=trust) as answer:
             return json.load(answer)
 
     def put(self, key: str, value: Mapping[str, object]) -> None:
@@ -110,7 +112,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
 def wharfinger(*arguments: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "wharfinger", *arguments],
-        capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False,
+        capture_output=True, text=True, timeout=patient(60), env={**os.environ, **env}, check=False,
     )  # fmt: skip
 
 
@@ -145,15 +147,17 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
     assert "Insufficient cpu" in explained.stdout, explained.stderr
     metrics = worker.get("/metrics")[1] + str(worker.checks())
     assert worker.stop() == 0
+    async with asyncio.timeout(patient(30)):
+        while "guarded" not in (kept := await histories(servers.ready["temporal"], CLUSTER)):
+            await asyncio.sleep(0.2)  # visibility is a little late
 
     told = {
         "log": worker.said,
         "output": listed.stdout + listed.stderr + explained.stdout + explained.stderr,
         "metrics": metrics,
         "keys": etcd.everything(),
-        "histories": await histories(servers.ready["temporal"], CLUSTER),
+        "histories": kept,
     }
-    assert "guarded" in told["histories"]
     private = etcd.friend.key.read_text().splitlines()[1]
     assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
 

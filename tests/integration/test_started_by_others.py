@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import Client
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod, uid_of
+from tests.integration.gateway import NODES, PODS, bound_pods, node, pod, refusal, uid_of
+from tests.integration.worker_process import WorkerProcess
+from tests.patience import patient
 from wharfinger.client import Wharfinger
 from wharfinger.dev import binaries
 from wharfinger.settings import EtcdSettings
@@ -20,14 +24,14 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(autouse=True)
-def passive_worker(start_worker: StartWorker) -> None:
+def passive_worker(start_worker: StartWorker) -> WorkerProcess:
     """It runs what others start, and starts nothing."""
-    start_worker("--dispatch", "none")
+    return start_worker("--dispatch", "none")
 
 
 def temporal(tree: DevTree, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(binaries.locate(binaries.TEMPORAL)), "workflow", *arguments, "--address", tree.ready["temporal"]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
 
 
 def start(tree: DevTree, workflow_id: str, request: str) -> None:
@@ -49,12 +53,14 @@ def id_of(tree: DevTree, pod_name: str) -> str:
     return tree.cli("workflow-id", "pod", pod_name).stdout.strip()
 
 
-async def runs(tree: DevTree, workflow_id: str) -> int:
+async def newest_run(tree: DevTree, workflow_id: str) -> str:
     client = await Client.connect(tree.ready["temporal"])
-    return (await client.count_workflows(f"WorkflowId = '{workflow_id}'")).count
+    return (await client.get_workflow_handle(workflow_id).describe()).run_id
 
 
-async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_there(servers: DevTree) -> None:
+async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_there(
+    servers: DevTree, passive_worker: WorkerProcess
+) -> None:
     etcd = servers.etcd
     etcd.put(f"{PODS}default/web-1", pod("web-1"))
     etcd.put(f"{PODS}default/untouched", pod("untouched"))
@@ -62,19 +68,23 @@ async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_
     assert workflow_id == f"wharfinger/pod/default/web-1/{uid_of('default', 'web-1')}"
 
     start(servers, workflow_id, '{"namespace": "default", "name": "web-1"}')
-    wait_until(lambda: etcd.get(f"{ATTEMPTS}default/web-1"), 20, "refused: there is no node")
-    before = await runs(servers, workflow_id)
+    wait_until(lambda: refusal(etcd, "web-1"), 20, "refused: there is no node")
+    refused, before = refusal(etcd, "web-1")["attempt"], await newest_run(servers, workflow_id)
     start(servers, workflow_id, '{"namespace": "default", "name": "web-1"}')
-    assert await runs(servers, workflow_id) == before
+    assert await newest_run(servers, workflow_id) == before
 
-    etcd.put(f"{NODES}n0", node("n0"))
+    revision = etcd.put(f"{NODES}n0", node("n0"))
+    # The signal names no event that must be seen first: an attempt that does not know of the node yet would wait on.
+    wait_until(lambda: passive_worker.metrics()["wharfinger_watch_revision"] >= revision, 20, "the node is seen")
     done = temporal(servers, "signal", "--workflow-id", workflow_id, "--name", "wake")
     assert done.returncode == 0, done.stderr
     wait_until(lambda: bound_pods(etcd), 20, "bound")
     assert bound_pods(etcd) == {"web-1": "n0"}
     told = result(servers, workflow_id)
     assert told["status"] == "COMPLETED"
-    assert told["result"] == {"outcome": "bound", "node": "n0", "attempt": 2}
+    ended: dict[str, Any] = told["result"]  # type: ignore[assignment]
+    assert (ended["outcome"], ended["node"]) == ("bound", "n0")
+    assert ended["attempt"] > refused
 
 
 async def test_a_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_its_name(servers: DevTree) -> None:
@@ -86,10 +96,11 @@ async def test_a_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_its_na
 
     assert result(servers, workflow_id)["result"] == {"outcome": "bound", "node": "n0", "attempt": 1}
     client = await Client.connect(servers.ready["temporal"])
-    found = [
-        run async for run in client.list_workflows("WharfingerPod = 'default/web-2' AND ExecutionStatus = 'Completed'")
-    ]
-    assert [run.id for run in found] == [workflow_id]
+    query = "WharfingerPod = 'default/web-2' AND ExecutionStatus = 'Completed'"
+    async with asyncio.timeout(patient(30)):
+        while not (found := [run.id async for run in client.list_workflows(query)]):
+            await asyncio.sleep(0.05)  # visibility is a little late
+    assert found == [workflow_id]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +151,7 @@ async def test_the_typed_client_schedules_lists_and_explains(servers: DevTree, t
     where = EtcdSettings(endpoints=(servers.ready["etcd"],))
 
     async with Wharfinger.connect(etcd=where, temporal=servers.ready["temporal"]) as wharfinger:
-        outcome = await wharfinger.schedule("default", "web-4", timeout=30)
+        outcome = await wharfinger.schedule("default", "web-4", timeout=patient(30))
         attempts = await wharfinger.attempts("default", "web-4")
         explanation = await wharfinger.explain("default", "web-4")
 
