@@ -13,7 +13,7 @@ from tests.conftest import free_port
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
-from tests.integration.worker_process import WorkerProcess
+from tests.integration.worker_process import WorkerProcess, mistakes
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -22,6 +22,8 @@ CHECKOUT = Path(__file__).parents[2]
 
 MUCH = 400
 """Pods that no worker binds before it is told to stop in the middle of them."""
+ROUNDS = 8
+"""Tries to tell it in time: this process may stand still while the worker goes on."""
 
 
 def put_work(tree: DevTree, namespace: str, count: int) -> int:
@@ -45,6 +47,15 @@ def sound(tree: DevTree, first: int, count: int) -> None:
 def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
+    for _ in range(ROUNDS):
+        if drained(servers, start_worker) < MUCH:
+            return
+        servers.clear()
+    raise AssertionError("no worker was told to stop before it had bound everything")
+
+
+def drained(servers: DevTree, start_worker: StartWorker) -> int:
+    """How many pods were bound when the first of two workers had drained; the other one binds the rest."""
     instances = "/registry/wharfinger.dev/instances/"
     wait_until(lambda: not servers.etcd.values(instances), 30, "nobody of a test before is there")
     worker = start_worker()
@@ -53,13 +64,14 @@ def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
 
     assert worker.stop(60) == 0
     done = len(bound_pods(servers.etcd, "drained"))
-    assert "Traceback" not in worker.said
+    assert mistakes(worker.said) == []
     assert servers.etcd.values(instances) == {}
 
-    start_worker()
+    other = start_worker()
     wait_until(lambda: len(bound_pods(servers.etcd, "drained")) == MUCH, 90, "the rest bound")
-    assert done < MUCH
     sound(servers, first, MUCH)
+    assert other.stop() == 0
+    return done
 
 
 def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_lost(
@@ -72,7 +84,7 @@ def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_l
     worker.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "draining" in worker.said or worker.process.poll() is not None, 20, "draining", every=0.005)
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.wait_exit(5) in (0, 128 + signal.SIGTERM)
+    assert worker.wait_exit(10) in (0, 128 + signal.SIGTERM)
 
     start_worker()
     wait_until(lambda: len(bound_pods(servers.etcd, "ended")) == MUCH, 120, "the rest bound")
@@ -152,15 +164,20 @@ def test_metrics_have_the_names_that_dashboards_know(servers: DevTree, start_wor
     etcd.put(f"{PODS}measured/gated", pod("gated", namespace="measured", schedulingGates=[{"name": "example.com/g"}]))
     etcd.put(f"{PODS}measured/noise", b"noise")
     attempts = 'scheduler_schedule_attempts_total{profile="default-scheduler",result="%s"}'
+    made = {attempts % "scheduled", attempts % "unschedulable"}
     expected = {
-        attempts % "scheduled": 1,
-        attempts % "unschedulable": 1,
         'scheduler_pending_pods{queue="unschedulable"}': 1,
         'scheduler_pending_pods{queue="gated"}': 1,
         'wharfinger_invalid_objects{kind="pod"}': 1,
         'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}': 1,
     }
-    wait_until(lambda: worker.metrics().items() >= expected.items(), 60, "all of them are seen")
+
+    def seen() -> bool:
+        found = worker.metrics()
+        # An attempt is counted as often as it is made: again, when Temporal had to wait for its answer too long.
+        return found.items() >= expected.items() and all(found.get(metric, 0) >= 1 for metric in made)
+
+    wait_until(seen, 60, "all of them are seen")
 
     found = worker.metrics()
     names = {name.split("{")[0] for name in found}
