@@ -10,16 +10,19 @@ import pytest
 
 from tests.integration.dev_tree import DevTree
 
-NewTree = Callable[[int], DevTree]
+NewTree = Callable[..., DevTree]
 
 
 @pytest.fixture
 def dev_tree(tmp_path: Path) -> Iterator[NewTree]:
-    """Makes trees, not started yet, with a number of workers; all on the same data folder."""
+    """Makes trees, not started yet, with a number of workers; all on the same data folder.
+
+    The usual ports are preferred by every tree of this machine, and may go to another one while a test's is away.
+    """
     made: list[DevTree] = []
 
-    def make(workers: int) -> DevTree:
-        tree = DevTree(tmp_path, workers, usual_ports=True)
+    def make(workers: int, *, usual_ports: bool = False) -> DevTree:
+        tree = DevTree(tmp_path, workers, usual_ports=usual_ports)
         made.append(tree)
         return tree
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import Life, end_survivors, life
 from wharfinger.errors import ServerError
@@ -84,7 +85,7 @@ def test_a_survivor_is_ended_but_never_another_process_with_its_number(tmp_path:
         ended = end_survivors([known, earlier])
 
         assert ended == [known]
-        assert survivor.wait(5) == -9
+        assert survivor.wait(patient(5)) == -9
         assert other.poll() is None
     finally:
         for process in (survivor, other):

@@ -16,6 +16,8 @@ from wharfinger.dev import processes
 from wharfinger.dev.supervisor import BackOff, ChildSpec, Supervisor, clean_environment
 from wharfinger.errors import ServerError
 
+WITHIN = patient(30)
+"""Seconds for a small program to be up."""
 QUICK = BackOff(first=0.01, longest=0.05)
 
 
@@ -41,7 +43,7 @@ def supervisor(lines: list[str], changed: Callable[[], None] = lambda: None) -> 
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(patient(10)):
+    async with asyncio.timeout(patient(30)):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -49,7 +51,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) -> None:
     lines: list[str] = []
     keeper = supervisor(lines)
-    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=10)
+    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=WITHIN)
     first = child.pid
 
     os.kill(first, signal.SIGKILL)
@@ -64,7 +66,7 @@ async def test_a_child_that_ends_at_once_is_an_error_with_its_last_words(tmp_pat
     keeper = supervisor([])
 
     with pytest.raises(ServerError, match=r"child ended at once \(exit code 3\); it said: no room"):
-        await keeper.start(spec(tmp_path, "echo no room; exit 3"), within=10)
+        await keeper.start(spec(tmp_path, "echo no room; exit 3"), within=WITHIN)
 
 
 async def test_a_child_may_be_given_another_try_before_it_is_up(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ async def test_a_child_may_be_given_another_try_before_it_is_up(tmp_path: Path) 
     lines: list[str] = []
     keeper = supervisor(lines)
     script = f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; echo taken; exit 1; }}; touch UP; exec sleep 60"
-    child = await keeper.start(spec(tmp_path, script), within=10, tries=2)
+    child = await keeper.start(spec(tmp_path, script), within=WITHIN, tries=2)
     await keeper.stop([child])
 
     assert len(lines) == 1
@@ -91,7 +93,7 @@ async def test_a_child_that_ignores_sigterm_is_killed_in_time(tmp_path: Path) ->
     lines: list[str] = []
     keeper = supervisor(lines)
     script = "trap '' TERM; touch UP; while :; do sleep 1; done"
-    child = await keeper.start(spec(tmp_path, script, stop_within=0.2), within=10)
+    child = await keeper.start(spec(tmp_path, script, stop_within=0.2), within=WITHIN)
 
     await keeper.stop([child])
 
@@ -103,7 +105,7 @@ async def test_a_child_that_ignores_sigterm_is_killed_in_time(tmp_path: Path) ->
 async def test_what_a_dead_child_left_in_its_session_is_ended_too(tmp_path: Path) -> None:
     keeper = supervisor([])
     left = tmp_path / "left"
-    child = await keeper.start(spec(tmp_path, f"sleep 60 & echo $! > {left}; touch UP; wait"), within=10)
+    child = await keeper.start(spec(tmp_path, f"sleep 60 & echo $! > {left}; touch UP; wait"), within=WITHIN)
     grandchild = processes.life(int(left.read_text()))
     assert grandchild is not None
 
@@ -115,7 +117,7 @@ async def test_what_a_dead_child_left_in_its_session_is_ended_too(tmp_path: Path
 async def test_a_change_is_told_when_a_replacement_is_up(tmp_path: Path) -> None:
     states: list[tuple[int, bool]] = []
     keeper = supervisor([])
-    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=10)
+    child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=WITHIN)
     keeper.changed = lambda: states.append((child.pid, child.up))
 
     os.kill(child.pid, signal.SIGKILL)
