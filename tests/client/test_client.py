@@ -16,6 +16,8 @@ from temporalio.worker import Worker
 
 from tests.activities.conftest import Hand, World, world
 from tests.conftest import EtcdServer, TemporalServer
+from tests.integration.histories import length
+from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger, outcome_of
 from wharfinger.contracts.attempts import AttemptResult
@@ -59,7 +61,7 @@ async def test_a_pod_is_scheduled_and_its_outcome_awaited(cluster: Cluster) -> N
     await cluster.world.put_node("node-1")
     await cluster.world.put_pod("web")
 
-    result = await cluster.wharfinger.schedule("default", "web", timeout=20)
+    result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
 
     assert result == AttemptResult(outcome="bound", node="node-1", attempt=1)
     assert await cluster.world.node_of("web") == "node-1"
@@ -73,7 +75,7 @@ async def test_the_real_activities_stay_within_fourteen_events_and_their_payload
     await handle.result()
 
     history = await cluster.client.get_workflow_handle(handle.id).fetch_history()
-    assert len(history.events) <= 14
+    assert length(history.events) <= 14
     assert sum(event.ByteSize() for event in history.events) < 12_000
 
 
@@ -115,7 +117,7 @@ async def test_attempts_of_a_pod_that_waited_and_was_woken_are_told_in_order(clu
 async def test_an_attempt_of_a_pod_bound_already_is_gone_and_says_where(cluster: Cluster) -> None:
     await cluster.world.put_pod("web", spec={"nodeName": "node-9"})
 
-    result = await cluster.wharfinger.schedule("default", "web", timeout=20)
+    result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
     assert (result.outcome, result.node) == ("gone", "node-9")
 
 
@@ -155,7 +157,7 @@ async def test_a_chain_that_is_cancelled_raises(cluster: Cluster) -> None:
     await handle.cancel()
 
     with pytest.raises(WharfingerError, match="the attempts of pod default/web ended"):
-        await outcome_of(handle, "default/web", 20)
+        await outcome_of(handle, "default/web", patient(20))
 
 
 async def test_a_tenants_pod_goes_to_the_tenants_queue(cluster: Cluster) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
 from wharfinger.demo.audit import Audit
 from wharfinger.demo.story import summary
 from wharfinger.manifests.documents import objects
 
+pytestmark = pytest.mark.timeout(240)
+
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "wharfinger", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patient(220), check=False)
 
 
 def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
