@@ -104,7 +104,7 @@ async def test_200_pods_that_fit_nowhere_wait_cost_nothing_and_are_bound_when_no
     cluster.kill("workers", 1)
     health = cluster.ready["health"]
     wait_until(
-        lambda: total(health, "scheduler_pending_pods", 'queue="unschedulable"') == PODS_WAITING, 30, "taken over"
+        lambda: total(health, "scheduler_pending_pods", 'queue="unschedulable"') == PODS_WAITING, 60, "taken over"
     )
     assert etcd.values(f"{PODS}waits/") == waiting
     assert total(health, ATTEMPTS_MADE) == 0
@@ -112,7 +112,7 @@ async def test_200_pods_that_fit_nowhere_wait_cost_nothing_and_are_bound_when_no
     first = etcd.revision() + 1
     for number in range(50):
         etcd.put(f"{NODES}large{number:02}", node(f"large{number:02}", cpu="12"))
-    took = wait_until(lambda: len(bound_pods(etcd, "waits")) == PODS_WAITING, 30, "all waiting pods bound")
+    took = wait_until(lambda: len(bound_pods(etcd, "waits")) == PODS_WAITING, 60, "all waiting pods bound")
     print("bound after", took)
     verdict = audit(etcd, first)
     assert verdict.overcommitted == []
