@@ -252,6 +252,11 @@ def refusal(gateway: Gateway, name: str, namespace: str = "default") -> dict[str
     return record if record.get("reason") == "Unschedulable" else {}
 
 
+def refusals(gateway: Gateway, prefix: str = ATTEMPTS) -> list[dict[str, Any]]:
+    """The records of all such attempts: what waits with one of these is tried again only when it is woken."""
+    return [record for record in gateway.objects(prefix).values() if record.get("reason") == "Unschedulable"]
+
+
 def condition(pod_object: dict[str, Any] | None) -> dict[str, Any]:
     """The pod's PodScheduled condition; empty without one."""
     conditions = ((pod_object or {}).get("status") or {}).get("conditions") or ()

@@ -35,7 +35,7 @@ from tests.patience import patient
 from tests.properties import hostile
 from wharfinger.registry import keys
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(360)
 
 HOSTILE = 3000
 GOOD = 300
@@ -159,7 +159,7 @@ def test_good_pods_are_bound_while_thousands_of_hostile_objects_come_in(tree: De
             etcd.put(f"{PODS}good/p{number:03}", pod(f"p{number:03}", namespace="good", priority=HIGHEST))
             time.sleep(0.02)
         stored = writing.result(patient(120))
-        wait_until(lambda: len(bound_pods(etcd, "good")) == GOOD, 30, "all good pods bound")
+        wait_until(lambda: len(bound_pods(etcd, "good")) == GOOD, 90, "all good pods bound")
         revision = etcd.revision()
         wait_until(lambda: scrape(health)["wharfinger_watch_revision"] >= revision, 10, "caught up")
 
@@ -302,7 +302,7 @@ async def test_signals_that_mean_nothing_keep_no_pod_from_its_node(tree: DevTree
     for name in names:
         etcd.put(f"{PODS}signals/{name}", pod(name, namespace="signals", cpu="900", priority=HIGHEST))
     records = "/registry/wharfinger.dev/attempts/signals/"
-    wait_until(lambda: len(etcd.values(records)) == len(names), 20, "all wait")
+    wait_until(lambda: len(etcd.values(records)) == len(names), 40, "all wait")
     client = await Client.connect(tree.ready["temporal"])
     handles = {
         name: client.get_workflow_handle(f"wharfinger/pod/signals/{name}/{uid_of('signals', name)}") for name in names

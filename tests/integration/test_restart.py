@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, pod, refusals
 from tests.integration.worker_process import total
 from wharfinger.dev import processes
 
@@ -44,7 +44,7 @@ def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything
     tree.etcd.put(f"{NODES}small", node("small", cpu="1"))
     for number in range(20):
         tree.etcd.put(f"{PODS}default/w{number:02}", pod(f"w{number:02}", cpu="2"))
-    wait_until(lambda: len(tree.etcd.objects(ATTEMPTS)) == 20, 60, "all refused")
+    wait_until(lambda: len(refusals(tree.etcd)) == 20, 60, "all refused")
     wait_until(lambda: waiting(tree) == 20, 60, "all wait")
     records, objects = tree.etcd.values(ATTEMPTS), tree.etcd.values(PODS)
     known = lives(tree)

@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 
 from tests.conftest import free_port, start_etcd, start_temporal
 from tests.integration.dev_tree import wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, Gateway, audit, bound_pods, node, pod
+from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, node, pod, refusals
 from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.dev import binaries
@@ -113,7 +113,7 @@ class Servers:
         wait_until(lambda: len(self.bound(kind)) == count, 30, f"{count} of {kind} bound")
 
     def until_waiting(self, count: int) -> None:
-        wait_until(lambda: len(self.etcd.values(ATTEMPTS)) == count, 30, f"{count} wait")
+        wait_until(lambda: len(refusals(self.etcd)) == count, 30, f"{count} wait")
 
     def close(self) -> None:
         for worker in self.workers:

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.gateway import ATTEMPTS, NODES, PODS, TENANTS, Gateway, audit, bound_pods, node, pod
+from tests.integration.gateway import ATTEMPTS, NODES, PODS, TENANTS, Gateway, audit, bound_pods, node, pod, refusals
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -20,7 +20,7 @@ WAITING = 'scheduler_pending_pods{queue="unschedulable"}'
 
 def chains(etcd: Gateway, namespace: str) -> set[str]:
     """Run ids of the records that pods of a namespace wait with."""
-    return {value["run_id"] for value in etcd.objects(f"{ATTEMPTS}{namespace}/").values()}
+    return {record["run_id"] for record in refusals(etcd, f"{ATTEMPTS}{namespace}/")}
 
 
 async def bound_on(tree: DevTree, namespace: str) -> Counter[str]:
