@@ -112,7 +112,7 @@ async def test_200_pods_that_fit_nowhere_wait_cost_nothing_and_are_bound_when_no
     first = etcd.revision() + 1
     for number in range(50):
         etcd.put(f"{NODES}large{number:02}", node(f"large{number:02}", cpu="12"))
-    took = wait_until(lambda: len(bound_pods(etcd, "waits")) == PODS_WAITING, 60, "all waiting pods bound")
+    took = wait_until(lambda: len(bound_pods(etcd, "waits")) == PODS_WAITING, 30, "all waiting pods bound")
     print("bound after", took)
     verdict = audit(etcd, first)
     assert verdict.overcommitted == []
