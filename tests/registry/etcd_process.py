@@ -13,15 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import free_port
+from tests.patience import patient
+from wharfinger.settings import EtcdSettings
+
 TOOLS = Path(__file__).parents[2] / ".tools"
-
-
-def free_port() -> int:
-    """A port nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class EtcdProcess:
@@ -41,6 +37,11 @@ class EtcdProcess:
     def url(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
+    @property
+    def settings(self) -> EtcdSettings:
+        """For a client that is asked nothing about time-outs: none of its calls is given up when etcd stands still."""
+        return EtcdSettings(endpoints=(self.url,), attempt_timeout=patient(20), deadline=patient(30))
+
     def start(self, *, wait: bool = True) -> EtcdProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [
@@ -57,7 +58,7 @@ class EtcdProcess:
         return self
 
     def wait_ready(self, seconds: float = 20.0) -> None:
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while time.monotonic() < deadline:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1):
@@ -73,7 +74,7 @@ class EtcdProcess:
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=patient(20)) as answer:
             return json.loads(answer.read())
 
     def compact(self, revision: int) -> None:
@@ -83,7 +84,7 @@ class EtcdProcess:
         """Stop all threads of it, and see that they are: the signal alone is only on its way."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + patient(20)
         while any(not _stopped(task) for task in Path(f"/proc/{self.process.pid}/task").iterdir()):
             assert time.monotonic() < deadline, "etcd does not stop"
             time.sleep(0.001)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.conftest import free_port
 from tests.registry.certificates import Authority
 from tests.registry.conftest import StartEtcd
-from tests.registry.etcd_process import EtcdProcess, free_port
+from tests.registry.etcd_process import EtcdProcess
+from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -54,24 +57,30 @@ def _password_file(folder: Path, password: str = PASSWORD) -> Path:
 async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(start_etcd: StartEtcd, tmp_path: Path) -> None:
     etcd = _with_users(start_etcd(options=["--auth-token-ttl", "1", "--bcrypt-cost", "4"]))
     settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
-    async with EtcdStore(settings) as store:
-        first = await store.put("/open/a", b"1")
-        lease = await store.grant_lease(3)
-        async with store.watch("/open/", first) as batches:
-            assert (await anext(batches)).revision == first
-            await asyncio.sleep(1.6)  # the tokens are dead: those of the store, of the watch and of the lease
-            await asyncio.gather(*(store.put(f"/open/{number}", b"", lease=lease.id) for number in range(50)))
-            seen = 0
-            while seen < 50:
-                seen += len((await anext(batches)).events)
-            etcd.kill()
-            etcd.start()
-            assert (await store.get("/open/49")).kv is not None
-            await store.put("/open/last", b"")
-            while not (await anext(batches)).events:
-                pass
 
-        assert not lease.lost
+    async def story(ttl: int) -> None:
+        async with EtcdStore(settings) as store:
+            first = await store.put("/open/a", b"1")
+            granted = time.monotonic()
+            lease = await store.grant_lease(ttl)
+            async with store.watch("/open/", first) as batches:
+                assert (await anext(batches)).revision == first
+                await asyncio.sleep(1.6)  # the tokens are dead: those of the store, of the watch and of the lease
+                await asyncio.gather(*(store.put(f"/open/{number}", b"", lease=lease.id) for number in range(50)))
+                seen = 0
+                while seen < 50:
+                    seen += len((await anext(batches)).events)
+                etcd.kill()
+                etcd.start()
+                assert (await store.get("/open/49")).kv is not None
+                await store.put("/open/last", b"")
+                while not (await anext(batches)).events:
+                    pass
+
+            await asyncio.sleep(granted + ttl - time.monotonic())
+            assert not lease.lost
+
+    await with_time_enough(etcd, 3, story)
 
 
 async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(

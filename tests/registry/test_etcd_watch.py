@@ -55,7 +55,7 @@ class Script:
         await response.prepare(request)
         for message in self.streams[min(len(self.starts), len(self.streams)) - 1]:
             if message is None:
-                await asyncio.sleep(30)
+                await asyncio.sleep(300)
                 break
             line = json.dumps(message).encode() + b"\n"
             for begin in range(0, len(line), self.piece):
@@ -70,7 +70,7 @@ class Script:
 
 
 @asynccontextmanager
-async def played(script: Script) -> AsyncIterator[EtcdStore]:
+async def played(script: Script, idle: float) -> AsyncIterator[EtcdStore]:
     application = web.Application()
     application.router.add_post("/v3/watch", script.watch)
     application.router.add_post("/v3/kv/range", script.range)
@@ -80,16 +80,16 @@ async def played(script: Script) -> AsyncIterator[EtcdStore]:
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with EtcdStore(EtcdSettings(endpoints=(url,), watch_idle=0.5)) as store:
+        async with EtcdStore(EtcdSettings(endpoints=(url,), attempt_timeout=60.0, watch_idle=idle)) as store:
             yield store
     finally:
         await runner.cleanup()
 
 
-async def seen(script: Script, start: int, count: int) -> list[tuple[int, list[str]]]:
-    """The first `count` batches as (revision, keys)."""
+async def seen(script: Script, start: int, count: int, *, idle: float = 60.0) -> list[tuple[int, list[str]]]:
+    """The first `count` batches as (revision, keys); a stream that is silent for `idle` seconds is left."""
     batches = []
-    async with played(script) as store, store.watch("", start) as watch:
+    async with played(script, idle) as store, store.watch("", start) as watch:
         async for batch in watch:
             batches.append((batch.revision, [event.kv.key for event in batch.events]))
             if len(batches) == count:
@@ -130,7 +130,7 @@ async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
 async def test_a_silent_stream_is_left() -> None:
     script = Script([[created(9), None], [created(9), changes(9, ("a", 9)), None]])
 
-    assert await seen(script, 9, 1) == [(9, ["a"])]
+    assert await seen(script, 9, 1, idle=0.5) == [(9, ["a"])]
 
 
 async def test_a_member_that_lags_is_believed_when_the_cluster_has_not_gone_back() -> None:

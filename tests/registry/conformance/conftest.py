@@ -13,7 +13,6 @@ from tests.registry.etcd_process import EtcdProcess
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import KeyValue, Store
-from wharfinger.settings import EtcdSettings
 
 _numbers = itertools.count()
 
@@ -35,7 +34,7 @@ class World:
         if isinstance(self.store, MemoryStore):
             return self.store.client()
         assert self.etcd is not None
-        client = EtcdStore(EtcdSettings(endpoints=(self.etcd.url,)))
+        client = EtcdStore(self.etcd.settings)
         self.clients.append(client)
         return client
 
@@ -66,7 +65,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         yield World(MemoryStore(), prefix)
         return
     etcd: EtcdProcess = request.getfixturevalue("steady_etcd")
-    world = World(EtcdStore(EtcdSettings(endpoints=(etcd.url,))), prefix, etcd)
+    world = World(EtcdStore(etcd.settings), prefix, etcd)
     yield world
     for client in (world.store, *world.clients):
         await client.close()

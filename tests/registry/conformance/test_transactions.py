@@ -10,7 +10,6 @@ from wharfinger.errors import LeaseLost, RequestTooLarge, UsageError
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult, Unmoved
-from wharfinger.settings import EtcdSettings
 
 
 async def test_a_transaction_writes_all_its_keys_at_one_revision(world: World) -> None:
@@ -169,7 +168,7 @@ def _relative(kv: KeyValue | None, base: int) -> tuple[object, ...] | None:
 
 async def test_both_stores_answer_the_same_to_two_hundred_transactions(steady_etcd: EtcdProcess) -> None:
     """The fake is worth as much as it agrees with etcd: answers, old states and events are compared."""
-    etcd = EtcdStore(EtcdSettings(endpoints=(steady_etcd.url,)))
+    etcd = EtcdStore(steady_etcd.settings)
     memory = MemoryStore()
     for _ in range(7):
         await memory.put("/so-that-revisions-differ", b"")

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.patience import patient
 from tests.registry.conformance.conftest import World
 from wharfinger.errors import Compacted, RevisionWentBack
 from wharfinger.registry.store import Delete, Put, WatchBatch
@@ -185,6 +186,6 @@ async def test_an_open_watch_ends_when_its_store_is_closed(world: World) -> None
         draining = asyncio.ensure_future(drain())
         await asyncio.sleep(0)
         await client.close()
-        rest = await asyncio.wait_for(draining, 5)
+        rest = await asyncio.wait_for(draining, patient(20))
 
     assert rest == 0
