@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.patience import patient
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -35,9 +36,9 @@ async def running(*loops: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until(true: Callable[[], bool | Awaitable[bool]], seconds: float = 10.0) -> None:
+async def until(true: Callable[[], bool | Awaitable[bool]], seconds: float = 20.0) -> None:
     """Wait for it."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(patient(seconds)):
         while True:
             answer = true()
             if answer if isinstance(answer, bool) else await answer:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from tests.patience import patient
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
@@ -195,8 +196,18 @@ class Stage:
             grant=self.grant,
         )
         self.queue = self.loops.queue
+        self._deciding = False
+        self._round = self.loops.waker.round
+        self.loops.waker.round = self._noted_round  # type: ignore[method-assign]
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    async def _noted_round(self) -> None:
+        self._deciding = True
+        try:
+            await self._round()
+        finally:
+            self._deciding = False
 
     @property
     def gone(self) -> bool:
@@ -273,9 +284,9 @@ class Stage:
         entry = self.entry(name)
         return entry.part if entry is not None else None
 
-    async def until(self, holds: Callable[[], Any], seconds: float = 5.0) -> None:
+    async def until(self, holds: Callable[[], Any], seconds: float = 20.0) -> None:
         """Wait until it holds; fails when it does not in time."""
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(patient(seconds)):
             while not holds():
                 await asyncio.sleep(0.002)
 
@@ -283,17 +294,27 @@ class Stage:
         """Everything written so far was taken in, and nobody has a decision left to make."""
         await self.caught_up_without_signals()
         await self.loops.signals.settle()
+        await turns()
 
     async def caught_up_without_signals(self) -> None:
         """The same, with signals perhaps still on their way."""
         revision = (await self.store.get(keys.INSTALLATION)).revision
         await self.until(lambda: self.cache.progress.revision >= revision)
-        await asyncio.sleep(0.05)  # the waker gathers for 0.02 s before it decides
+        await asyncio.sleep(0.05)
+        # The waker gathers for 0.02 s before it decides; however long that took, it has decided.
+        await self.until(lambda: not self._deciding and not self.loops.waker._kicked.is_set())
+        await turns()
 
     def later(self, seconds: float) -> None:
         """Time passes, and the loops look at it."""
         self.clock.advance(seconds)
         self.loops.dispatcher.kick()
+
+
+async def turns() -> None:
+    """Let every task go as far as it can without a timer."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 def node_bytes(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.control.stage import Stage
 from wharfinger.contracts.attempts import Wake
+from wharfinger.control import dispatcher
 from wharfinger.control.pace import LONGEST_TRICKLE, TRICKLE
 from wharfinger.control.starts import LATER
 from wharfinger.queue.entry import Part
@@ -24,7 +27,7 @@ async def test_no_more_than_the_bound_are_in_flight_and_facts_of_etcd_make_room(
     async with Stage(dispatching=DispatchSettings(hold=0.0, in_flight=3)) as stage:
         for number in range(5):
             await stage.put_pod(f"p{number}")
-        await stage.until(lambda: len(stage.queue.active) == 2)
+        await stage.until(lambda: len(stage.attempts.names) == 3 and len(stage.queue.active) == 2)
         assert stage.attempts.names == ["p0", "p1", "p2"]
 
         await stage.bind("p0", "n")
@@ -149,14 +152,17 @@ async def test_a_worker_that_does_not_dispatch_starts_and_owns_nothing() -> None
         assert stage.loops.shards.members == frozenset()
 
 
-async def test_starts_follow_each_other_though_temporal_is_asked_carefully_at_first() -> None:
+async def test_starts_follow_each_other_though_temporal_is_asked_carefully_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatcher, "TICK", 600.0)  # each start is followed by the next, no clock has to come round
     async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
         stage.loops.dispatcher.serve(False)
         for number in range(40):
             await stage.put_pod(f"p{number}")
         await stage.caught_up()
         stage.loops.dispatcher.serve(True)
-        await stage.until(lambda: len(stage.attempts.started) == 40, seconds=0.5)
+        await stage.until(lambda: len(stage.attempts.started) == 40)
 
 
 async def test_during_an_outage_few_pods_are_started_and_the_most_urgent_first_when_it_is_over() -> None:

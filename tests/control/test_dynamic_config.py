@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from tests.control.stage import Clock, Stage, pod_bytes
+from tests.patience import patient
 from wharfinger.config.dynamic import ProfileValue, digest, read_value
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.control import config_follower
 from wharfinger.control.changes import Changes, ConfigChange
 from wharfinger.control.config_follower import Commit
 from wharfinger.control.config_kinds import ProfileKind
@@ -303,7 +305,7 @@ async def test_a_worker_does_not_begin_before_its_values_are_in_because_etcd_hes
     listed = Changes(slot.revision, listed=True, config=list(slot.values.values()))
     running = asyncio.create_task(life.config.run())
     life.config.apply(listed)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         while not life.problem:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0)
@@ -526,15 +528,16 @@ async def test_a_process_that_ends_as_it_was_told_accuses_nothing(slot: Slot) ->
 
 
 async def test_a_process_that_ends_while_etcd_keeps_a_value_waiting_accuses_nothing_and_does_not_wait(
-    slot: Slot,
+    slot: Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(config_follower, "CLOSE", 600.0)
     life = await slot.life(1)
     life.kinds["number"].free.clear()
     taking = asyncio.create_task(life.set(TENANT, ONE))
     while ONE not in life.kinds["number"].prepared:
         await asyncio.sleep(0.001)
     assert list(slot.marked()) == ["number.trial.1"]
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(patient(30)):
         await life.config.close()
     await taking
     assert (life.runs, slot.marked()) == (0, {})
@@ -715,7 +718,7 @@ async def test_a_refused_value_is_told_and_leaves_the_registration_alone() -> No
         await put(stage.store, "cohort", "tenant/common", {"cohortFrom": 300})
         follower = stage.loops.dynamic.follower("cohort")
         await stage.until(lambda: follower.problem)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(20)):
             while not (said := await told(stage)).problems:
                 await asyncio.sleep(0.002)
 
@@ -730,7 +733,7 @@ async def test_what_is_in_force_is_told_once_more_when_etcd_did_not_answer() -> 
         before = await registration(stage)
         stage.own.fail_next(applied=False, error=Unavailable("lost", maybe_applied=True))
         await put(stage.store, "cohort", "tenant/common", value)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(20)):
             while not (said := await told(stage)).in_force:
                 await asyncio.sleep(0.002)
 
@@ -745,7 +748,7 @@ async def test_what_is_in_force_goes_with_the_registration_and_comes_back_with_i
         await stage.until(lambda: stage.loops.dynamic.follower("cohort").digest)
         key = (await registration(stage)).key
         stage.store.drop_lease((await registration(stage)).lease)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(20)):
             while not (said := await told(stage)).in_force:
                 await asyncio.sleep(0.002)
 

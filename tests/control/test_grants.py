@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.control.stage import Clock, Stage
+from tests.patience import patient
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.control.changes import Changes
@@ -93,7 +94,7 @@ async def test_a_grant_that_says_drain_ends_the_worker_in_order(store: MemorySto
     await stage.until(lambda: "n" in stage.cache.nodes)  # the informer still runs
 
     held.set()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
     assert await record(store) is None
     assert not stage.gone
 
@@ -104,7 +105,7 @@ async def test_a_grant_that_is_deleted_ends_the_worker_at_once(store: MemoryStor
     task = stage.begin()
     await stage.until(lambda: stage.loops.shards.me)
     await revoke(store)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
 
     assert stage.gone
     assert not stage.polling.running
@@ -126,9 +127,9 @@ async def test_a_grant_that_is_deleted_in_the_middle_of_a_drain_ends_it(store: M
 
     stage.polling.stop = stop  # type: ignore[method-assign]
     await grant(store, want="drain")
-    await asyncio.wait_for(stopping.wait(), 5)
+    await asyncio.wait_for(stopping.wait(), patient(20))
     await revoke(store)
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
     assert stage.gone
 
 
@@ -137,7 +138,7 @@ async def test_without_a_grant_a_worker_never_registers(store: MemoryStore) -> N
     await grant(store)
     await revoke(store)
     stage = granted(store)
-    await asyncio.wait_for(stage.begin(), 5)
+    await asyncio.wait_for(stage.begin(), patient(20))
 
     assert stage.gone
     assert await said(store) == []
@@ -146,7 +147,7 @@ async def test_without_a_grant_a_worker_never_registers(store: MemoryStore) -> N
 async def test_a_worker_whose_grant_says_drain_from_the_start_never_registers_as_ready(store: MemoryStore) -> None:
     await grant(store, want="drain")
     stage = granted(store)
-    await asyncio.wait_for(stage.begin(), 5)
+    await asyncio.wait_for(stage.begin(), patient(20))
 
     assert not stage.gone
     assert {state for state, _ in await said(store)} <= {"draining"}
@@ -179,7 +180,7 @@ async def test_a_worker_that_was_cut_off_never_registers_again_once_its_grant_is
     assert kv is not None
     store.drop_lease(kv.lease)
     revision = store.revision
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
 
     assert stage.gone
     assert await record(store) is None
@@ -201,7 +202,7 @@ async def test_a_grant_that_moves_between_its_reading_and_the_registration_preve
             await (revoke(store) if meanwhile == "deleted" else grant(store, want="drain"))
 
     stage.own.before_txn = before
-    await asyncio.wait_for(stage.begin(), 5)
+    await asyncio.wait_for(stage.begin(), patient(20))
     assert times == 1
     assert stage.gone == (meanwhile == "deleted")
     assert not {state for state, _ in await said(store)} & {"starting", "ready", "withdrawn"}
@@ -217,7 +218,7 @@ async def test_a_gap_in_the_watch_hides_no_end_of_the_grant(store: MemoryStore) 
     await stage.put_node("n")
     store.compact(store.revision)
     stage.own.resume_watches()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
     assert stage.gone
 
 
@@ -241,14 +242,14 @@ async def test_the_grant_of_a_fleet_that_was_made_again_is_another_process_s(sto
     await grant(store, identity=9)
     store.compact(store.revision)
     stage.own.resume_watches()
-    await asyncio.wait_for(task, 5)
+    await asyncio.wait_for(task, patient(20))
     assert stage.gone
 
 
 async def test_a_grant_of_another_revision_is_another_process_s(store: MemoryStore) -> None:
     await grant(store, revision=8)
     stage = granted(store)
-    await asyncio.wait_for(stage.begin(), 5)
+    await asyncio.wait_for(stage.begin(), patient(20))
     assert stage.gone
     assert await said(store) == []
 
@@ -388,7 +389,7 @@ async def test_a_newer_incarnation_takes_the_slot_over_and_gives_it_back_when_it
         assert set(old.loops.checks().values()) == {"ok"}  # ready, until it is drained
 
         await revoke(store, incarnation=4)
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, patient(20))
         await old.until(lambda: len(old.queue) == 20)
 
 

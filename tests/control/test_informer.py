@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.control.stage import Stage, node_bytes, pod_bytes
+from tests.patience import patient
 from wharfinger.control.changes import Changes
 from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.model.pod import PodKey
@@ -219,7 +220,7 @@ async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
     stage.store.restore(2)
 
     with pytest.raises(RevisionWentBack):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, patient(20))
 
 
 @pytest.mark.parametrize("lost", ["a key", "a version known from our own transaction"])
@@ -238,7 +239,7 @@ async def test_a_store_restored_as_documented_ends_the_loops_where_something_the
     stage.store.restore(saved, bump=1000)
 
     with pytest.raises(RevisionWentBack, match="nodes/a" if lost == "a key" else "bindings/a"):
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, patient(20))
 
 
 async def test_a_store_restored_as_documented_is_followed_where_only_new_keys_were_lost() -> None:
