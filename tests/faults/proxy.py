@@ -73,7 +73,7 @@ class Network:
         return proxy
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def close(self) -> None:
         async def end() -> None:

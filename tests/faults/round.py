@@ -18,6 +18,7 @@ from tests.faults.ending import End
 from tests.faults.judge import Judge, Violation
 from tests.faults.kubelet import Kubelet
 from tests.faults.nemesis import Nemesis
+from tests.faults.pulse import Pulse
 from tests.faults.recorder import Recorder
 from tests.faults.schedule import Fault, draw
 from tests.faults.settling import settle
@@ -109,17 +110,18 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
         nemesis = Nemesis(site, recorder, plan.seed)
         try:
             site.start_workers()
-            driver.begin()
-            driver.start()
-            kubelet.start()
-            say("faults")
-            nemesis.run(plan.schedule, plan.seconds)
-            driver.stop()
-            kubelet.jobs_end = False
-            say("settling")
-            settling = settle(recorder, site.temporal_address, nemesis.watch_over)
-            result.settled, result.last = settling.seconds, settling.last
-            kubelet.stop()
+            with Pulse(site.workers, nemesis.timeline):
+                driver.begin()
+                driver.start()
+                kubelet.start()
+                say("faults")
+                nemesis.run(plan.schedule, plan.seconds)
+                driver.stop()
+                kubelet.jobs_end = False
+                say("settling")
+                settling = settle(recorder, site.temporal_address, nemesis.watch_over)
+                result.settled, result.last = settling.seconds, settling.last
+                kubelet.stop()
             say("judging")
             end = End(recorder.latest(keys.ROOT))
             result.strays = asyncio.run(_strays(end, site.temporal_address))

@@ -12,9 +12,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from tests.conftest import free_port
 from tests.faults.proxy import Network, Proxy
+from tests.patience import patient
 from wharfinger.dev import binaries, etcd, processes, temporal
-from wharfinger.dev.ports import free_port
 from wharfinger.dev.supervisor import clean_environment
 
 LEASE_TTL = 3
@@ -74,7 +75,7 @@ class Process:
 
     def wait_up(self, seconds: float) -> None:
         """Fails when it is not up in time, or ends."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while not self.is_up():
             assert self.exit_code is None, f"{self.name} ended: {self.said[-2000:]}"
             assert time.monotonic() < deadline, f"{self.name} is not up after {seconds:.0f} s: {self.said[-2000:]}"

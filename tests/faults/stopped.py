@@ -61,8 +61,9 @@ def play(folder: Path, *, seconds: float, answer: bool, company: Company, seed: 
         recorder.start()
         try:
             site.start_workers()
-            timeline = Timeline([(time.time(), time.time() + seconds + 30)])
+            since = time.time()
             _story(site, seconds=seconds, answer=answer, company=company)
+            timeline = Timeline([(since, time.time() + 30)])  # however long it took: the worker was away in it
             settling = settle(recorder, site.temporal_address, lambda: None)
             unproven = recorder.prove(Gateway(site.etcd_url))
         finally:

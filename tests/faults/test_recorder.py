@@ -12,6 +12,7 @@ from tests.conftest import free_port, start_etcd
 from tests.faults.history import Change, Continuity, Gap, state_after
 from tests.faults.recorder import Recorder, read_back
 from tests.integration.gateway import Gateway
+from tests.patience import patient
 
 
 def event(revision: int, key: str = "/k", *, deleted: bool = False) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def test_a_record_that_is_not_what_etcd_has_is_found_out(tmp_path: Path) -> None
         gateway = Gateway(server.url)
         gateway.put("/k", "1")
         last = gateway.put("/l", "2")
-        assert recorder.wait_for(last, 10)
+        assert recorder.wait_for(last, patient(20))
         recorder.revisions.pop()
         assert recorder.prove(gateway) == [f"/l: etcd has another state than the record at {last}"]
         recorder.stop()
