@@ -14,9 +14,11 @@ import pytest
 
 from tests.activities.fleet_stage import FleetStage
 from tests.conftest import EtcdServer
+from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.cache.cache import Cache
+from wharfinger.cache.progress import Progress
 from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
@@ -85,6 +87,24 @@ def node_object(name: str, *, cpu: str = "4", heartbeat: str = "1", **more: Any)
             "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}],
         },
     }
+
+
+class FedProgress(Progress):
+    """What the watch has to tell is waited for however long it takes: time-outs are for a watch that stands still."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+        self.feeding: asyncio.Task[None] | None = None
+
+    async def wait_for(self, revision: int, timeout: float) -> bool:
+        while self.revision < revision and self._more_to_come():
+            await asyncio.sleep(0)
+        return await super().wait_for(revision, timeout)
+
+    def _more_to_come(self) -> bool:
+        fed = self.feeding is not None and not self.feeding.done()
+        return fed and not self._store._paused and self.revision < self._store.revision
 
 
 @dataclass
@@ -172,7 +192,7 @@ class Hand:
 
     async def seen(self) -> None:
         """Return once the watch has shown everything that is stored now."""
-        assert await self.cache.progress.wait_for(self.store.revision, 5)
+        assert await self.cache.progress.wait_for(self.store.revision, patient(20))
 
     def conflicts(self, moved: str) -> float:
         return self.metrics.bind_conflicts.labels(moved=moved)._value.get()
@@ -202,6 +222,7 @@ class World:
         clock = [0.0]
         store = self.store.client()
         cache = Cache(clock=lambda: clock[0], assume_expiry=settings.assume_expiry)
+        cache.progress = progress = FedProgress(store)
         metrics = Metrics()
         name = f"hand-{len(self.hands) + 1}"
         activities = SchedulingActivities(
@@ -219,7 +240,8 @@ class World:
             limits=limits,
             fleet_revision=fleet_revision,
         )
-        hand = Hand(name, store, cache, activities, metrics, clock, asyncio.create_task(feed(store, cache)))
+        progress.feeding = asyncio.create_task(feed(store, cache))
+        hand = Hand(name, store, cache, activities, metrics, clock, progress.feeding)
         self.hands.append(hand)
         await hand.seen()
         return hand
@@ -266,6 +288,13 @@ async def world() -> AsyncIterator[World]:
     await world.store.put(keys.INSTALLATION, b"{}")
     yield world
     await world.close()
+
+
+async def settled() -> None:
+    """Every task has gone as far as it can, or until its catch-up times out."""
+    await asyncio.sleep(5 * QUICK.catch_up)
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 async def feed(store: MemoryStore, cache: Cache) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.patience import patient
 from wharfinger.activities.fencing import Asker
 from wharfinger.activities.fleet_recording import Recording
 from wharfinger.activities.transactions import STOCK, Limits
@@ -146,6 +147,6 @@ class FleetStage:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let others run until something holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(20)):
         while not condition():
             await asyncio.sleep(0)

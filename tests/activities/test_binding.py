@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import World
+from tests.activities.conftest import World, settled
 from tests.activities.test_placement import Fussy, with_plugin
 from wharfinger.activities import payload
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
@@ -32,11 +32,6 @@ def grow(cpu: str) -> Any:
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
 
     return change
-
-
-async def settled() -> None:
-    """Every task has gone as far as it can, or until its catch-up times out."""
-    await asyncio.sleep(0.1)
 
 
 # --- the commit -----------------------------------------------------------------------------------
@@ -414,7 +409,7 @@ async def test_a_seat_in_doubt_is_kept_until_the_watch_has_told(world: World) ->
     hand.store.fail_next(applied=True)
     with pytest.raises(ApplicationError):
         await hand.bind("web-1", placed)
-    await asyncio.sleep(0.01)
+    await settled()
     hand.clock[0] = 1000.0
 
     assert hand.cache.expire() == ()
@@ -541,15 +536,17 @@ async def test_two_tries_of_one_bind_in_one_worker_follow_each_other(world: Worl
 
     hand.store.before_txn = slow
     tries = [asyncio.create_task(hand.bind("web-1", first))]
-    await settled()
+    while len(sent) < 2:
+        await asyncio.sleep(0.01)
     tries.append(asyncio.create_task(hand.bind("web-1", first)))
     await settled()
-    for arrival in sent:
-        arrival.set()
-        await settled()
-    outcomes = await asyncio.gather(*tries)
+    outcomes = asyncio.gather(*tries)
+    while not outcomes.done():
+        for arrival in sent:
+            arrival.set()
+        await asyncio.sleep(0.01)
 
-    assert [outcome.kind for outcome in outcomes] == ["bound", "bound"]
+    assert [outcome.kind for outcome in outcomes.result()] == ["bound", "bound"]
     [assumed] = hand.cache.assumed()
     assert assumed.node == await world.node_of("web-1") != first.node
 

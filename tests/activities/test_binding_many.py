@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import PROFILES, Hand, World
+from tests.activities.conftest import PROFILES, Hand, World, settled
 from tests.activities.test_placing_many import worst_seat
 from wharfinger.activities.binding_many import PATIENCE
 from wharfinger.activities.cohort_outcomes import Outcomes
@@ -199,7 +199,7 @@ async def test_an_answer_that_got_lost_is_found_out_by_the_retry(world: World, a
 
     assert told(bound) == {seat.name: seat.node for seat in cohort.seats}
     await hand.seen()
-    await asyncio.sleep(0.01)
+    await settled()
     await hand.seen()
     assert hand.cache.assumed() == ()
 
@@ -256,7 +256,7 @@ async def test_cancelled_in_the_middle_nothing_stays_assumed_for_ever(world: Wor
     with suppress(asyncio.CancelledError):
         await task
     hand.store.before_txn = None
-    await asyncio.sleep(0.01)
+    await settled()
     hand.clock[0] = 100.0
     hand.cache.expire()
 

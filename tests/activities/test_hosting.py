@@ -18,6 +18,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from tests.conftest import free_port
+from tests.patience import patient
 from wharfinger.activities.hosting import HostActivities
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
@@ -332,7 +333,7 @@ async def test_a_create_that_is_cancelled_twice_leaves_no_process_either(host: H
     await host.grant()
     creating = asyncio.ensure_future(host.activities.create_instance(CREATE))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(20)):
         await reached.wait()
         for _ in range(2):
             creating.cancel()

@@ -10,6 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import CLUSTER, NOW, PROFILES, World
+from tests.patience import patient
 from wharfinger.activities import payload
 from wharfinger.activities.gang_members import GangMembers
 from wharfinger.activities.placement import Placements
@@ -150,7 +151,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     hand.store.pause_watches()
     await world.put_pod("web")
     ownership = Ownership(frozenset(PROFILES), "common")
-    clock = count(step=60)
+    clock = count(step=600)
     standings = Standings(store=hand.store, cache=hand.cache, ownership=ownership)
     placements = Placements(
         cache=hand.cache,
@@ -160,7 +161,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         verification=Verification(cache=hand.cache, profiles=PROFILES),
         cluster=CLUSTER,
         identity="hand",
-        behind_limit=60.0,
+        behind_limit=600.0,
         territory=Territory(),
         metrics=hand.metrics,
         tally=Tally(hand.metrics),
@@ -171,7 +172,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")
 
     with pytest.raises(ApplicationError) as raised:
-        await asyncio.wait_for(placements.place(request), 5)
+        await asyncio.wait_for(placements.place(request), patient(30))
     assert raised.value.type == "Behind"
 
 

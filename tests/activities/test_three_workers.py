@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from tests.activities.conftest import Hand, World
 from tests.activities.test_placement import with_plugin
@@ -308,18 +309,21 @@ def broken(rule: str, zones: list[str]) -> bool:
 
 async def settle(hand: Hand, name: str, chance: random.Random) -> None:
     """What a chain does: place, bind, and again; a worker's watch may stand still for a while."""
-    for _ in range(6):
+    for _ in range(10):
         for _ in range(chance.randrange(6)):
             await asyncio.sleep(0)
-        outcome = await hand.place(name)
-        if not isinstance(outcome, Placed):
+        try:
+            outcome = await hand.place(name)
+            if not isinstance(outcome, Placed):
+                await asyncio.sleep(0.005)
+                continue
+            if chance.random() < 0.5:
+                hand.store.pause_watches()
+                asyncio.get_running_loop().call_later(chance.random() / 50, hand.store.resume_watches)
+            if (await hand.bind(name, outcome)).kind == "bound":
+                return
+        except ApplicationError:  # its watch stands still for too long: another try
             await asyncio.sleep(0.005)
-            continue
-        if chance.random() < 0.5:
-            hand.store.pause_watches()
-            asyncio.get_running_loop().call_later(chance.random() / 50, hand.store.resume_watches)
-        if (await hand.bind(name, outcome)).kind == "bound":
-            return
 
 
 async def history(world: World) -> AsyncIterator[list[str]]:
