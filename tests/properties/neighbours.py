@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
 
+from tests.properties.clusters import Draw, uids, up_to_five, up_to_three
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
 from wharfinger.model.node import Node
@@ -60,12 +61,11 @@ surroundings = st.dictionaries(
 ).map(lambda known: Surroundings({name: Namespace(name, labels) for name, labels in known.items()}))
 
 
-@st.composite
-def pods(draw: st.DrawFn, name: str = "p") -> Pod:
+def a_pod(draw: Draw, name: str = "p") -> Pod:
     return Pod(
         draw(spaces),
         name,
-        draw(st.uuids()).hex,
+        draw(uids).hex,
         labels=draw(pod_labels),
         required_affinity=draw(few_terms),
         required_anti_affinity=draw(few_terms),
@@ -74,19 +74,21 @@ def pods(draw: st.DrawFn, name: str = "p") -> Pod:
     )
 
 
-@st.composite
-def nodes(draw: st.DrawFn, name: str) -> Node:
+def a_node(draw: Draw, name: str) -> Node:
     return Node(name, labels=draw(node_labels), allocatable={"pods": 100})
+
+
+pods = st.composite(a_pod)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[NodeInfo]:
     return [
         NodeInfo.of(
-            draw(nodes(f"n{row}")),
-            [draw(pods(f"b{row}-{number}")).on(f"n{row}") for number in range(draw(st.integers(0, 3)))],
+            a_node(draw, f"n{row}"),
+            [a_pod(draw, f"b{row}-{number}").on(f"n{row}") for number in range(draw(up_to_three))],
         )
-        for row in range(draw(st.integers(1, 5)))
+        for row in range(draw(up_to_five))
     ]
 
 

@@ -36,9 +36,14 @@ spread = st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]).map(
 specs = st.one_of(st.just({}), st.just({}), apart, spread, st.just({"nodeSelector": {ZONE: "z1"}}))
 
 
-@st.composite
-def pods(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    requests = {"cpu": draw(st.sampled_from(["500m", "1", "3"]))}
+cpus, rooms = st.sampled_from(["500m", "1", "3"]), st.sampled_from(["1", "2", "4"])
+apps, zones = st.sampled_from(["a", "b"]), st.sampled_from(["z1", "z2"])
+priorities = st.sampled_from([0, 0, 10])
+states = st.sampled_from(["pending", "pending", "bound", "nominated"])
+
+
+def a_pod(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    requests = {"cpu": draw(cpus)}
     spec = {"containers": [{"name": "c", "resources": {"requests": requests}}], **draw(specs)}
     return {
         "apiVersion": "v1",
@@ -47,9 +52,9 @@ def pods(draw: st.DrawFn, name: str) -> dict[str, Any]:
             "name": name,
             "namespace": "default",
             "uid": f"uid-{name}",
-            "labels": {"app": draw(st.sampled_from(["a", "b"]))},
+            "labels": {"app": draw(apps)},
         },
-        "spec": {**spec, "priority": draw(st.sampled_from([0, 0, 10]))},
+        "spec": {**spec, "priority": draw(priorities)},
         "status": {},
     }
 
@@ -60,16 +65,16 @@ def clusters(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     nodes = [
         node_object(
             f"n{number}",
-            cpu=draw(st.sampled_from(["1", "2", "4"])),
-            labels={ZONE: draw(st.sampled_from(["z1", "z2"])), "kubernetes.io/hostname": f"n{number}"},
+            cpu=draw(rooms),
+            labels={ZONE: draw(zones), "kubernetes.io/hostname": f"n{number}"},
             spec={"unschedulable": True} if draw(st.integers(0, 9)) == 0 else {},
         )
         for number in draw(st.permutations(range(draw(st.integers(1, 5)))))
     ]
     names = [obj["metadata"]["name"] for obj in nodes]
-    found = [draw(pods(f"p{number}")) for number in range(draw(st.integers(1, 7)))]
+    found = [a_pod(draw, f"p{number}") for number in range(draw(st.integers(1, 7)))]
     for pod in found[:-1]:
-        where = draw(st.sampled_from(["pending", "pending", "bound", "nominated"]))
+        where = draw(states)
         if where == "bound":
             pod["spec"]["nodeName"] = draw(st.sampled_from(names))
         elif where == "nominated":

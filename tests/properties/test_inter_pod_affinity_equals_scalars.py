@@ -65,6 +65,9 @@ def test_refusals_and_scores_are_those_of_a_plain_reading(
     assert scores(plugin, pod, snapshot, slice(None)) == reading.scores(infos, *weights)
 
 
+changes = st.sampled_from(["place", "remove", "relabel", "node", "resize", "only", "namespaces"])
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Snapshot]:
     """Snapshots that came one from another, each of them perhaps from an older one."""
@@ -73,21 +76,21 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
         last = draw(st.sampled_from(known))
         row = draw(st.integers(0, len(last) - 1))
         info = last.rows[row]
-        match draw(st.sampled_from(["place", "remove", "relabel", "node", "resize", "only", "namespaces"])):
+        match draw(changes):
             case "place":
-                known.append(last.place(draw(neighbours.pods(f"placed-{number}")), info.node.name))
+                known.append(last.place(neighbours.a_pod(draw, f"placed-{number}"), info.node.name))
             case "remove":
                 known.append(last.with_pods_changed({row: info.without_pods(list(info.pods)[:1])}))
             case "relabel":
-                other = [draw(neighbours.pods(pod.name)) for pod in info.pods.values()]
+                other = [neighbours.a_pod(draw, pod.name) for pod in info.pods.values()]
                 changed = NodeInfo.of(info.node, info.pods.values())
                 for pod in other:
                     changed = changed.with_pod(pod)
                 known.append(last.with_pods_changed({row: changed}))
             case "node":
-                known.append(last.with_nodes_changed({row: info.with_node(draw(neighbours.nodes(info.node.name)))}))
+                known.append(last.with_nodes_changed({row: info.with_node(neighbours.a_node(draw, info.node.name))}))
             case "resize":
-                added = NodeInfo.of(draw(neighbours.nodes(f"new-{number}")), [draw(neighbours.pods(f"new-{number}"))])
+                added = NodeInfo.of(neighbours.a_node(draw, f"new-{number}"), [neighbours.a_pod(draw, f"new-{number}")])
                 known.append(last.resized({row}, [added]))
             case "only":
                 known.append(last.only(info.node.name))

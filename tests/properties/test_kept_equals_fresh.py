@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.properties.clusters import clusters, nodes, pods
+from tests.properties.clusters import a_node, a_pod, clusters, pods
 from tests.properties.whole_clusters import World
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.evaluation import Evaluation
@@ -28,6 +28,9 @@ def fresh() -> Profile:
     return load_profiles(catalog=CATALOG)["default-scheduler"]
 
 
+changes = st.sampled_from(["place", "remove", "node", "resize"])
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Snapshot]:
     """Snapshots that came one from another, each of them perhaps from an older one."""
@@ -36,15 +39,15 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
         last = draw(st.sampled_from(known))
         row = draw(st.integers(0, len(last) - 1))
         info = last.rows[row]
-        match draw(st.sampled_from(["place", "remove", "node", "resize"])):
+        match draw(changes):
             case "place":
-                known.append(last.place(draw(pods(f"placed-{number}")), info.node.name))
+                known.append(last.place(a_pod(draw, f"placed-{number}"), info.node.name))
             case "remove":
                 known.append(last.with_pods_changed({row: info.without_pods(list(info.pods)[:1])}))
             case "node":
-                known.append(last.with_nodes_changed({row: info.with_node(draw(nodes(info.node.name)))}))
+                known.append(last.with_nodes_changed({row: info.with_node(a_node(draw, info.node.name))}))
             case "resize":
-                known.append(last.resized({row}, [NodeInfo.of(draw(nodes(f"new-{number}")))]))
+                known.append(last.resized({row}, [NodeInfo.of(a_node(draw, f"new-{number}"))]))
     return known
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties import spread_scalar
-from tests.properties.clusters import taints, terms, tolerations
+from tests.properties.clusters import Draw, taints, terms, tolerations
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -62,10 +62,29 @@ own_constraints = st.lists(
 ).map(tuple)
 
 
-@st.composite
-def bound(draw: st.DrawFn, name: str) -> Pod:
-    ends = draw(st.sampled_from(["", "", "", "2026-01-01T00:00:00Z"]))
-    return Pod(draw(namespaces), name, f"uid-{name}", 1, labels=draw(labels), deletion_timestamp=ends)
+# A strategy that is made anew at each draw is checked anew each time, which costs more than what it draws.
+few, one_to_six = st.integers(0, 3), st.integers(1, 6)
+ends = st.sampled_from(["", "", "", "2026-01-01T00:00:00Z"])
+node_selectors = st.dictionaries(st.just("disk"), st.sampled_from(["a", "b"]), max_size=1)
+required = st.none() | st.lists(terms, max_size=2).map(tuple)
+tolerated = st.lists(tolerations, max_size=2).map(tuple)
+node_taints = st.lists(taints, max_size=1).map(tuple)
+kinds = st.sampled_from(["Service", "ReplicaSet"])
+selecting = selectors.filter(lambda each: each.requirements)
+ITS_OWN = "the node's own name"
+node_labels = st.fixed_dictionaries(
+    {},
+    optional={
+        "zone": st.sampled_from(["a", "b", "c", ""]),
+        spread_scalar.ZONE: st.sampled_from(["a", "b", ""]),
+        "disk": st.sampled_from(["a", "b"]),
+        spread_scalar.HOSTNAME: st.sampled_from([ITS_OWN, ITS_OWN, ITS_OWN, "shared"]),
+    },
+)
+
+
+def a_pod(draw: Draw, name: str) -> Pod:
+    return Pod(draw(namespaces), name, f"uid-{name}", 1, labels=draw(labels), deletion_timestamp=draw(ends))
 
 
 @st.composite
@@ -75,44 +94,32 @@ def subjects(draw: st.DrawFn) -> Pod:
         "subject",
         "uid-subject",
         labels=draw(labels),
-        node_selector=draw(st.dictionaries(st.just("disk"), st.sampled_from(["a", "b"]), max_size=1)),
-        required_node_terms=draw(st.none() | st.lists(terms, max_size=2).map(tuple)),
-        tolerations=draw(st.lists(tolerations, max_size=2).map(tuple)),
+        node_selector=draw(node_selectors),
+        required_node_terms=draw(required),
+        tolerations=draw(tolerated),
         spread_constraints=draw(own_constraints),
     )
 
 
-@st.composite
-def nodes(draw: st.DrawFn, name: str) -> Node:
-    values = {
-        "zone": st.sampled_from(["a", "b", "c", ""]),
-        spread_scalar.ZONE: st.sampled_from(["a", "b", ""]),
-        "disk": st.sampled_from(["a", "b"]),
-        spread_scalar.HOSTNAME: st.sampled_from([name, name, name, "shared"]),
-    }
-    return Node(
-        name,
-        labels=draw(st.fixed_dictionaries({}, optional=values)),
-        taints=draw(st.lists(taints, max_size=1).map(tuple)),
-    )
+def a_node(draw: Draw, name: str) -> Node:
+    found = {key: name if value == ITS_OWN else value for key, value in draw(node_labels).items()}
+    return Node(name, labels=found, taints=draw(node_taints))
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[NodeInfo]:
     infos = []
-    for row in range(draw(st.integers(1, 6))):
-        pods = [draw(bound(f"b{row}-{number}")) for number in range(draw(st.integers(0, 3)))]
-        infos.append(NodeInfo.of(draw(nodes(f"n{row}")), pods))
+    for row in range(draw(one_to_six)):
+        pods = [a_pod(draw, f"b{row}-{number}") for number in range(draw(few))]
+        infos.append(NodeInfo.of(a_node(draw, f"n{row}"), pods))
     return infos
 
 
 @st.composite
 def surroundings(draw: st.DrawFn) -> Surroundings:
     around = NOTHING_AROUND
-    for name in range(draw(st.integers(0, 3))):
-        kind = draw(st.sampled_from(["Service", "ReplicaSet"]))
-        selector = draw(selectors.filter(lambda each: each.requirements))
-        around = around.with_object(PodCollection(kind, draw(namespaces), f"o{name}", selector))
+    for name in range(draw(few)):
+        around = around.with_object(PodCollection(draw(kinds), draw(namespaces), f"o{name}", draw(selecting)))
     return around
 
 
@@ -148,6 +155,9 @@ def test_refusals_and_scores_are_those_of_the_plain_reading(
     check(PodTopologySpread(args), args, Snapshot.of(infos, surroundings=around), pod)
 
 
+steps = st.sampled_from(["place", "evict", "change", "resize", "only", "around", "again"])
+
+
 @given(clusters(), clusters(), surroundings(), st.lists(subjects(), min_size=1, max_size=3), st.data())
 @settings(max_examples=150)
 def test_snapshots_may_be_asked_for_in_any_order(
@@ -159,17 +169,17 @@ def test_snapshots_may_be_asked_for_in_any_order(
     snapshots = [Snapshot.of(infos, surroundings=around), Snapshot.of(others)]
     for step in range(8):
         base = data.draw(st.sampled_from(snapshots))
-        what = data.draw(st.sampled_from(["place", "evict", "change", "resize", "only", "around", "again"]))
+        what = data.draw(steps)
         row = data.draw(st.integers(0, len(base) - 1))
         info = base.rows[row]
         if what == "place":
-            base = base.place(data.draw(bound(f"s{step}")), info.node.name)
+            base = base.place(a_pod(data.draw, f"s{step}"), info.node.name)
         elif what == "evict":
             base = base.with_pods_changed({row: info.without_pods(list(info.pods)[:1])})
         elif what == "change":
-            base = base.with_nodes_changed({row: info.with_node(data.draw(nodes(info.node.name)))})
+            base = base.with_nodes_changed({row: info.with_node(a_node(data.draw, info.node.name))})
         elif what == "resize" and len(base) > 1:
-            added = NodeInfo.of(data.draw(nodes(f"x{step}")), [data.draw(bound(f"x{step}"))])
+            added = NodeInfo.of(a_node(data.draw, f"x{step}"), [a_pod(data.draw, f"x{step}")])
             base = base.resized([row], [added])
         elif what == "only":
             base = base.only(info.node.name)
