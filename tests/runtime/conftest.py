@@ -27,12 +27,12 @@ SCRIPT = textwrap.dedent(
     elif what == "polite":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     elif what == "child":
-        print("child", subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid)
+        print("child", subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid)
     elif what.startswith("exit"):
         print("leaving with", what)
         sys.exit(int(what[4:]))
     print("up", flush=True)
-    time.sleep(60)
+    time.sleep(600)
     """
 )
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+from tests.patience import patient
 from wharfinger.dev.supervisor import clean_environment
 
 PROGRAM = """
@@ -13,7 +14,7 @@ import sys, time
 from wharfinger.runtime.ending_with import end_with
 end_with(int(sys.argv[1]))
 print("on", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -24,7 +25,7 @@ def follower(pid: int) -> subprocess.Popen[str]:
 
 
 def test_it_is_killed_when_the_other_has_ended_and_not_before() -> None:
-    other = subprocess.Popen(["sleep", "60"])
+    other = subprocess.Popen(["sleep", "600"])
     process = follower(other.pid)
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
@@ -33,11 +34,11 @@ def test_it_is_killed_when_the_other_has_ended_and_not_before() -> None:
     other.kill()
     other.wait()
 
-    assert process.wait(5) == -signal.SIGKILL
+    assert process.wait(patient(20)) == -signal.SIGKILL
 
 
 def test_it_does_not_begin_when_the_other_is_gone() -> None:
     other = subprocess.Popen(["true"])
     other.wait()
 
-    assert follower(other.pid).wait(10) == -signal.SIGKILL
+    assert follower(other.pid).wait(patient(30)) == -signal.SIGKILL

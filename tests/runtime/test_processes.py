@@ -96,9 +96,9 @@ async def test_sigterm_lets_it_leave_and_sigkill_takes_its_session_along(data: P
         grandchild = int(runtime.log(second).read_text().split()[1])
 
         await runtime.terminate(FIRST)
-        assert await runtime.wait(FIRST, 10)
+        assert await runtime.wait(FIRST, patient(20))
         await runtime.kill(second)
-        assert await runtime.wait(second, 10)
+        assert await runtime.wait(second, patient(20))
 
         ends = {ending.id: ending for ending in [await next_ending(runtime), await next_ending(runtime)]}
         assert (ends[FIRST].how, ends[FIRST].number) == ("code", 0)
@@ -114,7 +114,7 @@ async def test_what_an_instance_left_behind_ends_with_it(data: Path) -> None:
 
         os.kill(process.pid, 9)
 
-        assert await runtime.wait(FIRST, 10)
+        assert await runtime.wait(FIRST, patient(20))
         await until(lambda: started(grandchild) is None)
 
 
@@ -150,16 +150,17 @@ async def test_the_next_runtime_adopts_what_lives_and_tells_what_ended(data: Pat
 
 
 async def test_an_agent_killed_right_after_the_fork_leaves_a_process_that_is_adopted(data: Path) -> None:
-    """The earlier one dies before it has signed the lock; its child has not run a line yet, and is stopped there."""
+    """The earlier one dies before it has signed the lock; its child, which has not locked it yet, is stopped there."""
     dying = textwrap.dedent(
         """
         import os, pathlib, signal, subprocess, sys
         from wharfinger.runtime import locks
         path = pathlib.Path(sys.argv[1])
         lock = locks.take(path)
-        child = subprocess.Popen([sys.executable, "-c", sys.argv[2], str(path), "sleep"],
+        stopped = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)\\n" + sys.argv[2]
+        child = subprocess.Popen([sys.executable, "-c", stopped, str(path), "sleep"],
                                  pass_fds=(lock.descriptor,), start_new_session=True)
-        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )
