@@ -42,7 +42,11 @@ class Site:
         client = await Client.connect(
             config.target_host, namespace=self.client.namespace, data_converter=pydantic_data_converter
         )
-        chosen = WorkerSettings(dispatching=DispatchSettings(hold=0.1), lease=LeaseSettings(ttl=5), drain_timeout=3.0)
+        chosen = WorkerSettings(
+            dispatching=DispatchSettings(hold=0.1),
+            lease=LeaseSettings(ttl=30),  # of a worker that lives in the test's own process, however long that stops
+            drain_timeout=3.0,
+        )
         worker = Worker(replace(chosen, **settings), store=store, client=client)
         stop = asyncio.Event()
         task = asyncio.create_task(worker.run(stop))

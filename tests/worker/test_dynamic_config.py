@@ -75,7 +75,7 @@ class Case:
 
     async def registration(self) -> KeyValue:
         """The worker's own, once it says ready."""
-        async with asyncio.timeout(patient(10)):
+        async with asyncio.timeout(patient(20)):
             while True:
                 kv = (await self.site.store.get(keys.instance("common", self.worker.loops.membership.slot, 1))).kv
                 if kv is not None and InstanceRecord.model_validate_json(kv.value).state == "ready":
@@ -116,7 +116,7 @@ async def test_what_is_in_force_and_what_is_refused_is_told_beside_the_registrat
     before = await case.registration()
     await case.set("profile", ROOM)
     await case.set("queue", {"podInitialBackoffSeconds": 60, "podMaxBackoffSeconds": 1})
-    async with asyncio.timeout(patient(5)):
+    async with asyncio.timeout(patient(20)):
         while not (said := await case.told()).problems:
             await asyncio.sleep(0.02)
 

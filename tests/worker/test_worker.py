@@ -61,8 +61,11 @@ async def test_two_workers_share_the_pods_and_fill_the_nodes_exactly(site: Site)
     )
     for name in names(44):
         await site.pod(name)
+    async with asyncio.timeout(patient(30)):
+        # Some may wait for a moment only: on a room that another pod was given in vain.
+        while (placed := [await site.node_of(name) for name in names(44)]).count("") > 4:
+            await asyncio.sleep(0.1)
     await site.until(lambda: len(one.queue.waiting) + len(other.queue.waiting) == 4, seconds=30)
-    placed = [await site.node_of(name) for name in names(44)]
 
     assert sorted(placed.count(f"node-{number}") for number in range(4)) == [10, 10, 10, 10]
     assert len([name for name in placed if not name]) == 4
@@ -79,7 +82,7 @@ async def test_draining_gives_the_lease_back_and_the_other_worker_goes_on(site: 
         await site.pod(name)
     seconds = await site.drain(one)
 
-    assert seconds < 5
+    assert seconds < 20  # its lease would have run out after thirty
     await site.all_bound(names(20))
     await site.until(lambda: len(other.loops.shards.members) == 1)
 
