@@ -279,17 +279,18 @@ async def test_a_gang_cancelled_while_it_waits_ends_as_cancelled(stage: Stage) -
 
 
 async def test_a_gang_cancelled_while_it_binds_is_cancelled_when_the_bind_has_ended(stage: Stage) -> None:
-    begun = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def begin() -> None:
         begun.set()
-        await asyncio.sleep(0.3)
+        await cancelled.wait()
 
     stage.cohorts.on_bind = begin
     stage.cohorts.binds = [BoundMany(unbound=(lost("a"),))]
     handle = await stage.start_gang()
     await begun.wait()
     await handle.cancel()
+    cancelled.set()
 
     with pytest.raises(WorkflowFailureError):
         await handle.result()
