@@ -70,7 +70,7 @@ required = st.none() | st.lists(terms, max_size=2).map(tuple)
 tolerated = st.lists(tolerations, max_size=2).map(tuple)
 node_taints = st.lists(taints, max_size=1).map(tuple)
 kinds = st.sampled_from(["Service", "ReplicaSet"])
-selecting = selectors.filter(lambda each: each.requirements)
+selecting = st.builds(LabelSelector, st.lists(requirements, min_size=1, max_size=2).map(tuple))
 ITS_OWN = "the node's own name"
 node_labels = st.fixed_dictionaries(
     {},
