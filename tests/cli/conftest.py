@@ -13,6 +13,8 @@ import pytest
 
 from tests.conftest import EtcdServer
 from wharfinger.cli.main import run
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings
 
 _numbers = itertools.count()
 
@@ -76,6 +78,17 @@ def outside(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     """Command lines without any etcd."""
     monkeypatch.setenv("COLUMNS", "120")
     return Shell("default", tmp_path, capsys)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An etcd that is away is given up after a second: what is told then is tested, not that people wait for five."""
+    connect = EtcdStore.connect
+
+    async def soon(settings: EtcdSettings, *, within: float | None = None) -> EtcdStore:
+        return await connect(settings, within=1.0)
+
+    monkeypatch.setattr(EtcdStore, "connect", soon)
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ def test_elsewhere_it_says_on_which_host_the_log_is(shell: Shell, fleet: Records
     assert shell("fleet", "logs", "../etc", "7").code == 2
 
 
+@pytest.mark.usefixtures("hasty")
 def test_the_folder_of_dev_has_the_agents_in_it_and_etcd_may_be_away(outside: Shell, tmp_path: Path) -> None:
     said(tmp_path / "agent", "common", 4, "hello\n")
 

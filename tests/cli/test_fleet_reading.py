@@ -17,6 +17,7 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.cli.fleet_records import Records, ago, remove, status
 from tests.conftest import free_port, start_etcd
+from tests.patience import patient
 from wharfinger.model.rollout import Running
 
 MAIN = [sys.executable, "-m", "wharfinger.cli.main"]
@@ -126,7 +127,7 @@ def test_status_watch_draws_over_itself_on_a_terminal_until_it_is_interrupted(
         Records(fleet.tenant).instance(0).write(url)
         shown = _until(ours, b"1 ready")
         watch.send_signal(signal.SIGINT)
-        watch.wait(20)
+        watch.wait(patient(30))
         shown += _until(ours, b"\x1b[?25h")
     os.close(ours)
 
@@ -187,7 +188,7 @@ def test_wait_ends_when_it_is_so(shell: Shell, url: str, fleet: Records) -> None
         assert wait.stderr.readline() == "waits: brings slot 0 up\n"
         fleet.instance(0).revision(2, "completed")
         observed(fleet, url, replicas=1, ready=1, updated=1, rollout="completed")
-        out, _ = wait.communicate(timeout=20)
+        out, _ = wait.communicate(timeout=patient(30))
 
     assert (wait.returncode, out) == (
         0,
@@ -217,7 +218,7 @@ def test_wait_tries_on_while_etcd_cannot_be_reached_and_says_so_once(tmp_path: P
         assert wait.stderr is not None
         assert wait.stderr.readline().startswith(f"waits: cannot reach etcd at http://127.0.0.1:{port} (")
         with start_etcd(tmp_path, port):
-            out, err = wait.communicate(timeout=30)
+            out, err = wait.communicate(timeout=patient(40))
 
     assert (wait.returncode, out, err) == (0, "fleet nobody is deleted: there is no such fleet\n", "")
 
@@ -238,7 +239,7 @@ def test_wait_for_the_end_of_a_fleet_sees_its_last_key_go(shell: Shell, url: str
         assert wait.stderr is not None
         assert wait.stderr.readline() == "waits: 1 instance is left\n"
         remove(url, *fleet.values)
-        out, _ = wait.communicate(timeout=20)
+        out, _ = wait.communicate(timeout=patient(30))
 
     assert (wait.returncode, out) == (0, f"fleet {fleet.tenant} is deleted: there is no such fleet\n")
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet_records import Records, remove, status
+from tests.patience import patient
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import KeyValue
@@ -356,7 +357,7 @@ class TestDelete:
         fleet.fleet().grant(0).write(url)
         actor = Thread(target=end_when_marked, args=(fleet, url))
         actor.start()
-        answer = shell("fleet", "delete", fleet.tenant, "--wait", "--timeout", "30s")
+        answer = shell("fleet", "delete", fleet.tenant, "--wait", "--timeout", "90s")
         actor.join()
 
         assert (answer.code, "is deleted" in answer.out) == (0, True)
@@ -364,7 +365,7 @@ class TestDelete:
 
 def end_when_marked(fleet: Records, url: str) -> None:
     """What an actor does in the end: all keys are removed."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patient(60)
     while time.monotonic() < deadline:
         if "deletionTimestamp" in fleet_object(url, fleet.tenant)["metadata"]:
             remove(url, *fleet.values)

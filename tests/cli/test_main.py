@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from tests.cli.conftest import Shell
+from tests.patience import patient
 from wharfinger.cli import main
 from wharfinger.cli.connect import open_temporal
 from wharfinger.cli.options import Connection, connection_from
@@ -41,7 +42,7 @@ import wharfinger.cli.main
 
 def test_ctrl_c_while_commands_are_loaded_ends_quietly() -> None:
     line = [sys.executable, "-c", INTERRUPTED_WHILE_LOADING]
-    ended = subprocess.run(line, check=False, capture_output=True, timeout=60)
+    ended = subprocess.run(line, check=False, capture_output=True, timeout=patient(60))
 
     assert (ended.returncode, ended.stderr) == (main.INTERRUPTED, b"")
 
@@ -132,6 +133,7 @@ def test_a_wrong_choice_is_answered_with_those_there_are(outside: Shell) -> None
     assert error.startswith("error: Invalid value for '--cohorts': 'maybe' is not one of 'auto', 'off'.")
 
 
+@pytest.mark.usefixtures("hasty")
 def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -> None:
     answer = outside("get", "pods", "--etcd", "http://127.0.0.1:1")
 
@@ -175,4 +177,4 @@ async def test_a_temporal_that_takes_connections_and_never_answers_is_not_waited
     with socket.create_server(("127.0.0.1", 0)) as silent:
         temporal = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ServerError, match=f"cannot reach Temporal at {temporal}"):
-            await asyncio.wait_for(open_temporal(connection_from(temporal=temporal), within=0.2), 5)
+            await asyncio.wait_for(open_temporal(connection_from(temporal=temporal), within=0.2), patient(20))
