@@ -27,8 +27,10 @@ from wharfinger.dev.supervisor import clean_environment
 __all__ = ["EtcdServer", "TemporalServer", "free_port", "start_etcd", "start_temporal"]
 
 
-# How long an example takes says more about the machine, and who shares it, than about what it tests.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says more about the machine, and who shares it, than about what it tests; and chance may
+# draw many in a row that are too large, or filtered out.
+UNHEALTHY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("any machine", deadline=None, suppress_health_check=UNHEALTHY)
 settings.load_profile("any machine")
 
 _PORTS = range(12_000, 32_000)
@@ -66,8 +68,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=turn)
     for item in items:
-        if marker := item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(patient(marker.args[0])), append=False)
+        marker = item.get_closest_marker("timeout")
+        if marker is not None or item.config.getoption("timeout") is None:
+            seconds = marker.args[0] if marker is not None else float(item.config.getini("timeout"))
+            item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
 
 
 @dataclass(frozen=True)
@@ -98,10 +102,11 @@ def running(command: list[str], log: Path, is_up: Callable[[], bool], seconds: f
             preexec_fn=processes.die_with_parent(),  # noqa: PLW1509 - one call into libc, loaded before
         )
     try:
-        deadline = time.monotonic() + seconds
+        limit = patient(seconds)
+        deadline = time.monotonic() + limit
         while not is_up():
             assert process.poll() is None, log.read_text()[-2000:]
-            assert time.monotonic() < deadline, f"{command[0]} is not up after {seconds:.0f} s"
+            assert time.monotonic() < deadline, f"{command[0]} is not up after {limit:.0f} s"
             time.sleep(0.05)
         yield process.pid
     finally:
