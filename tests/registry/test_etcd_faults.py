@@ -201,15 +201,24 @@ async def test_a_server_that_makes_no_sense_is_left_for_the_next_by_reads_and_do
         async with EtcdStore(hasty(url, steady_etcd.url, deadline=patient(20))) as store:
             assert (await store.get("/strange")).kv is None
         async with EtcdStore(hasty(url, steady_etcd.url)) as store, store.watch("/strange", 0) as batches:
-            progress = asyncio.ensure_future(anext(batches))  # from the sound one
-            async with asyncio.timeout(patient(20)), EtcdStore(steady_etcd.settings) as sound:
-                while not progress.done():
-                    # A watch that was opened again is told of none until something was written.
-                    await sound.put("/elsewhere", b"")
-                    await asyncio.wait([progress], timeout=0.2)
-            assert (await progress).events == ()
+            async with asyncio.timeout(patient(20)):
+                progress = await anext(batches)  # from the sound one
+            assert progress.events == ()
 
     assert refused.value.maybe_applied
+
+
+async def test_a_watch_behind_everything_is_told_that_nothing_happens(steady_etcd: EtcdProcess) -> None:
+    async with EtcdStore(steady_etcd.settings) as store:
+        revision = await store.put("/quiet/a", b"1")
+        async with store.watch("/quiet/", revision + 1) as batches, asyncio.timeout(patient(20)):
+            assert await anext(batches) == WatchBatch(revision)
+            after = await store.put("/quiet/b", b"2")
+            while not (batch := await anext(batches)).events:
+                pass
+
+    assert batch.revision == after
+    assert [event.kv.key for event in batch.events] == ["/quiet/b"]
 
 
 async def test_an_answer_without_a_revision_is_not_believed() -> None:

@@ -46,7 +46,7 @@ class Script:
     piece: int = 10_000
     """Bytes a chunk."""
     starts: list[int] = field(default_factory=list)
-    """The start revisions that were asked for."""
+    """The start revisions that were asked for: one before what is needed."""
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
@@ -109,14 +109,14 @@ async def test_it_resumes_behind_the_last_event_not_behind_the_header() -> None:
     script = Script([[created(50), changes(50, ("a", 6))], [created(50), changes(50, ("b", 7), ("c", 8)), None]])
 
     assert await seen(script, 5, 3) == [(6, ["a"]), (7, ["b"]), (8, ["c"])]
-    assert script.starts == [5, 7]
+    assert script.starts == [4, 6]
 
 
 async def test_it_resumes_behind_a_progress_notice() -> None:
     script = Script([[created(20), progress(20)], [created(20), changes(21, ("a", 21)), None]])
 
     assert await seen(script, 5, 2) == [(20, []), (21, ["a"])]
-    assert script.starts == [5, 21]
+    assert script.starts == [4, 20]
 
 
 async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
@@ -124,7 +124,7 @@ async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
     script = Script([[created(9), *pieces[:2]], [created(9), *pieces, None]])
 
     assert await seen(script, 5, 2) == [(5, ["a"]), (6, ["b", "c", "d"])]
-    assert script.starts == [5, 5]
+    assert script.starts == [4, 4]
 
 
 async def test_a_silent_stream_is_left() -> None:
@@ -164,6 +164,21 @@ async def test_compaction_is_told_with_its_revision() -> None:
     assert refused.value.compact_revision == 77
 
 
+async def test_what_is_known_is_not_told_again() -> None:
+    known = changes(9, ("a", 4), ("b", 4), fragment=True)
+    script = Script([[created(9), known, changes(9, ("c", 4)), changes(9, ("d", 5)), None]])
+
+    assert await seen(script, 5, 1) == [(5, ["d"])]
+
+
+async def test_what_nobody_needs_may_be_compacted() -> None:
+    forgotten = {"result": {"header": {}, "canceled": True, "compact_revision": "5"}}
+    script = Script([[created(9), forgotten], [created(9), changes(9, ("a", 5))], [created(9), progress(9), None]])
+
+    assert await seen(script, 5, 2) == [(5, ["a"]), (9, [])]
+    assert script.starts == [4, 5, 5]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -178,4 +193,4 @@ async def test_other_troubles_are_outlived(trouble: Message) -> None:
     script = Script([[created(9), trouble, None], [created(9), changes(9, ("a", 9)), None]])
 
     assert await seen(script, 9, 1) == [(9, ["a"])]
-    assert script.starts == [9, 9]
+    assert script.starts == [8, 8]

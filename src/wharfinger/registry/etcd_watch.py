@@ -3,6 +3,9 @@
 What makes it exact: it resumes behind the last *event* (the header of an event batch is the store's
 newest revision, not the batch's), fragments of a message are kept until the last has come, and only
 progress notices, which have neither events nor a cause, are believed about "nothing until here".
+
+It asks for one revision more than it needs, and drops what it knows: etcd gives no progress notices to a watch that
+begins behind its newest revision, and a watch that hears nothing takes its endpoint for dead.
 """
 
 from __future__ import annotations
@@ -42,6 +45,8 @@ class Watch:
         self._prefix = wire.key_bytes(prefix)
         self._next = max(0, start_revision)
         """The first revision not delivered yet; 0 = from now on."""
+        self._sooner = 1
+        """Revisions that are asked for before that one; 0 once etcd has forgotten exactly these."""
         self._previous = previous
         self._observe = observe
         self._pieces: list[Event] = []
@@ -83,7 +88,8 @@ class Watch:
 
     async def _messages(self) -> AsyncGenerator[Body, None]:
         """Open the stream once and decode its lines until it breaks or falls silent."""
-        request = wire.watch_request(self._prefix, self._next, previous=self._previous)
+        start = max(1, self._next - self._sooner) if self._next else 0
+        request = wire.watch_request(self._prefix, start, previous=self._previous)
         idle = self._connection.settings.watch_idle
         try:
             async with (
@@ -108,9 +114,10 @@ class Watch:
             await self._begin(revision)
             return []
         self._backoff.reset()  # not before: a member may open watches only to end them
-        events = message.get("events")
-        if events:
-            return list(self._complete([wire.event(raw) for raw in events], more=bool(message.get("fragment"))))
+        self._sooner = 1
+        if message.get("events"):
+            events = [event for event in map(wire.event, message["events"]) if event.kv.mod_revision >= self._next]
+            return list(self._complete(events, more=bool(message.get("fragment"))))
         if self._pieces or revision < self._next - 1:
             return []
         self._next = revision + 1
@@ -148,6 +155,9 @@ class Watch:
     def _end(self, message: Body) -> Exception:
         """Why etcd ended the watch."""
         compacted = int(message.get("compact_revision", 0))
+        if compacted == self._next > self._sooner > 0:
+            self._sooner = 0
+            return Unanswered(f"etcd keeps nothing before revision {compacted}, which nobody needs")
         if compacted:
             text = f"etcd keeps nothing before revision {compacted}, the watch was at {self._next}"
             return Compacted(text, compact_revision=compacted)
