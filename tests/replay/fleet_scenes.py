@@ -10,7 +10,7 @@ from typing import Any
 
 from temporalio.client import WorkflowExecutionStatus
 
-from tests.workflows.fleet_world import TENANT, FleetWorld
+from tests.workflows.fleet_world import IMPATIENT, TENANT, FleetWorld
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.registry import keys
 
@@ -18,9 +18,10 @@ FleetScene = Callable[[FleetWorld], Awaitable[tuple[str, int]]]
 
 
 async def first(world: FleetWorld, replicas: int = 2, **spec: Any) -> int:
-    """A fleet of version v1 that came up; the generation of its first rollout."""
+    """A fleet of version v1 that came up; the generation of its first rollout, which is over."""
     generation = await world.apply(replicas, "v1", **spec)
     await world.until_outcome(1, "completed")
+    await closed(world, generation)  # as long as it is open, it would take up what is wanted next
     return generation
 
 
@@ -38,7 +39,8 @@ async def rollout_of_a_new_fleet(world: FleetWorld) -> tuple[str, int]:
 
 async def rollout_without_surge(world: FleetWorld) -> tuple[str, int]:
     """Old ones leave first, and do not want to: they are killed."""
-    tight: dict[str, Any] = {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}
+    strategy = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    tight: dict[str, Any] = {"strategy": strategy, "drainTimeoutSeconds": 2.0}
     await first(world, **tight)
     world.hosts.stubborn = True
     generation = await world.apply(2, "v2", **tight)
@@ -49,7 +51,7 @@ async def rollout_without_surge(world: FleetWorld) -> tuple[str, int]:
 async def rollout_failed_and_reverted(world: FleetWorld) -> tuple[str, int]:
     await first(world)
     world.hosts.dead_on_arrival = {2}
-    generation = await world.apply(2, "v2", progressDeadlineAction="Revert")
+    generation = await world.apply(2, "v2", progressDeadlineAction="Revert", **IMPATIENT)
     await world.until_outcome(2, "failed")
     await world.until(lambda: ready_on(world, {0: 1, 1: 1}))
     await closed(world, generation)
@@ -102,10 +104,12 @@ async def rollout_halted_and_resumed(world: FleetWorld) -> tuple[str, int]:
     """It stands still by itself at its deadline, and goes on when it is told to."""
     await first(world)
     world.hosts.dead_on_arrival = {2}
-    generation = await world.apply(2, "v2")
+    generation = await world.apply(2, "v2", **IMPATIENT)
     await world.until_settled("paused")
     world.hosts.dead_on_arrival = set()
-    await world.apply(2, "v2", rollout={"generation": generation, "action": "resume"})
+    # An instance that came just before is dead still, and given up in time; the rollout has all the time it needs.
+    patient = {**IMPATIENT, "progressDeadlineSeconds": 600.0}
+    await world.apply(2, "v2", rollout={"generation": generation, "action": "resume"}, **patient)
     await world.until_outcome(2, "completed")
     return world.rollout_id(generation), 0
 
@@ -133,7 +137,7 @@ async def rollout_of_a_partition(world: FleetWorld) -> tuple[str, int]:
 async def rollout_that_no_host_starts(world: FleetWorld) -> tuple[str, int]:
     await first(world)
     world.hosts.refused = {2}
-    generation = await world.apply(2, "v2", progressDeadlineAction="Revert")
+    generation = await world.apply(2, "v2", progressDeadlineAction="Revert", **IMPATIENT)
     await world.until_outcome(2, "failed")
     await closed(world, generation)
     return world.rollout_id(generation), 0
@@ -141,7 +145,7 @@ async def rollout_that_no_host_starts(world: FleetWorld) -> tuple[str, int]:
 
 async def fleet_with_a_rollout(world: FleetWorld) -> tuple[str, int]:
     """Starts it, passes pokes on, is told how it ended, and begins a fresh history."""
-    await closed(world, await first(world))
+    await first(world)
     return world.fleet_id, 0
 
 

@@ -59,8 +59,7 @@ async def test_a_crashed_instance_returns_on_its_revision(world: FleetWorld) -> 
 
 
 async def test_scaling_is_no_rollout(world: FleetWorld) -> None:
-    generation = await scenes.first(world)
-    await scenes.closed(world, generation)
+    await scenes.first(world)
 
     await world.apply(3, "v1")
     await world.until(lambda: scenes.ready_on(world, {0: 1, 1: 1, 2: 1}))
@@ -83,7 +82,7 @@ async def test_a_fleet_that_nobody_wrote_ends_at_once_and_writes_nothing(world: 
 async def test_a_fleet_that_was_started_anew_joins_the_open_rollout(world: FleetWorld) -> None:
     await scenes.first(world)
     world.hosts.dead_on_arrival = {2}
-    generation = await world.apply(2, "v2", progressDeadlineSeconds=60.0)
+    generation = await world.apply(2, "v2")
     await world.until(lambda: scenes.granted(world, 2))
     before = await world.actor()
     await world.handle(world.fleet_id).terminate()
@@ -129,9 +128,13 @@ async def test_metrics_tell_the_fleet(world: FleetWorld) -> None:
     def sample(name: str, **labels: str) -> float | None:
         return world.metrics.registry.get_sample_value(name, labels)
 
+    async def counted() -> bool:
+        """What is written is counted a moment later."""
+        return sample("wharfinger_fleet_rollouts_total", outcome="completed") == 2
+
+    await world.until(counted)
     assert sample("wharfinger_fleet_ready_instances", tenant=TENANT) == 2
     assert sample("wharfinger_fleet_wanted_instances", tenant=TENANT) == 2
     assert sample("wharfinger_fleet_outdated_instances", tenant=TENANT) == 0
-    assert sample("wharfinger_fleet_rollouts_total", outcome="completed") == 2
     assert sample("wharfinger_fleet_rollout", tenant=TENANT, state="running") == 0
     assert (sample("wharfinger_fleet_seconds_since_reconcile", tenant=TENANT) or 0) < 60

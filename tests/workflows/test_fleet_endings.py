@@ -35,16 +35,18 @@ async def test_a_poke_that_comes_while_the_last_keys_are_removed_is_looked_after
     client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
     cluster = f"test-{uuid.uuid4().hex[:8]}"
     fleet_id = fleet_workflow_id(cluster, "blue")
-    looks: list[PlanInput] = []
+    done: list[PlanInput | RecordInput] = []
 
     @activity.defn(name="plan")
     async def plan(request: PlanInput) -> Planned:
-        looks.append(request)
-        writes = Writes(end=True) if len(looks) == 1 else Writes()
+        written = any(isinstance(one, RecordInput) for one in done)
+        done.append(request)
+        writes = Writes() if written else Writes(end=True)
         return Planned(plan=Plan(memory=Memory(), writes=writes, ended=True), read_at=1)
 
     @activity.defn(name="record_fleet")
     async def record_fleet(request: RecordInput) -> RecordedFleet:
+        done.append(request)
         await client.get_workflow_handle(fleet_id).signal("poke")
         return RecordedFleet(epoch=1, ended=True)
 
@@ -57,8 +59,10 @@ async def test_a_poke_that_comes_while_the_last_keys_are_removed_is_looked_after
     ):
         await client.execute_workflow(FLEET, FleetInput(tenant="blue"), id=fleet_id, task_queue=control_queue(cluster))
 
-    assert len(looks) == 2
-    assert looks[1].epoch == 0
+    # How often it looked is nobody's promise: an answer that came late is not followed.
+    last = done[-1]
+    assert isinstance(last, PlanInput)
+    assert last.epoch == 0
 
 
 async def test_a_poke_that_was_not_passed_on_before_the_history_was_continued_is_passed_on_by_the_next_run(
