@@ -117,10 +117,10 @@ class TestApply:
         tenants = f"{fleet.tenant},{fleet.tenant}-b"
         file = shell.file([manifest("any")])
 
-        answer = shell("fleet", "apply", "-f", file, "--tenants", tenants, "--timeout", "1s")
+        answer = shell("fleet", "apply", "-f", file, "--tenants", tenants, "--timeout", "3s")
 
         assert (answer.code, answer.out) == (3, f"schedulerfleet/{fleet.tenant} created\n")
-        assert f"fleet {fleet.tenant} is not complete after 1s" in answer.err
+        assert f"fleet {fleet.tenant} is not complete after 3s" in answer.err
         assert answer.err.endswith(f"stopped: not applied to {fleet.tenant}-b\n")
         assert stored(url, keys.fleet(f"{fleet.tenant}-b")) is None
 
@@ -130,7 +130,7 @@ class TestApply:
         look(fleet, url, target=1, replicas=1, ready=1, updated=1, rollout="completed")
         tenants = f"{fleet.tenant},{fleet.tenant}-b"
 
-        answer = shell("fleet", "apply", "-f", shell.file([manifest("any")]), "--tenants", tenants, "--timeout", "1s")
+        answer = shell("fleet", "apply", "-f", shell.file([manifest("any")]), "--tenants", tenants, "--timeout", "3s")
 
         assert answer.code == 3
         assert f"fleet {fleet.tenant} is complete" in answer.out
