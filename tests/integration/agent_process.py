@@ -41,13 +41,13 @@ class AskHost:
     """One activity on a host's queue."""
 
     @workflow.run
-    async def run(self, queue: str, activity: str, request: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, queue: str, activity: str, request: dict[str, Any], silence: float) -> dict[str, Any]:
         answer: dict[str, Any] = await workflow.execute_activity(
             activity,
             request,
             task_queue=queue,
             start_to_close_timeout=timedelta(seconds=60),
-            heartbeat_timeout=timedelta(seconds=5),
+            heartbeat_timeout=timedelta(seconds=silence),
             retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=200)),
         )
         return answer
@@ -90,24 +90,24 @@ class Site:
         self.started.append(process)
         return AgentProcess(process, log, f"http://127.0.0.1:{port}")
 
-    async def ask(self, activity: str, **request: Any) -> dict[str, Any]:
-        """Let the host's agent do something."""
+    async def ask(self, activity: str, silence: float = 60.0, **request: Any) -> dict[str, Any]:
+        """Let the host's agent do something. `silence`: seconds without a heartbeat after which it is asked anew."""
         queue = f"tests-{uuid.uuid4().hex}"
         async with Worker(
             self.client, task_queue=queue, workflows=[AskHost], workflow_runner=UnsandboxedWorkflowRunner()
         ):
             answer: dict[str, Any] = await self.client.execute_workflow(
                 AskHost.run,
-                args=[host_queue("wharfinger", self.host), activity, request],
+                args=[host_queue("wharfinger", self.host), activity, request, silence],
                 id=queue,
                 task_queue=queue,
-                run_timeout=timedelta(seconds=90),
+                run_timeout=timedelta(seconds=patient(90)),
             )
             return answer
 
-    async def create(self, instance: InstanceId = FIRST) -> dict[str, Any]:
+    async def create(self, instance: InstanceId = FIRST, silence: float = 60.0) -> dict[str, Any]:
         """`create_instance`."""
-        return await self.ask("create_instance", **instance._asdict())
+        return await self.ask("create_instance", silence, **instance._asdict())
 
     async def kill(self, instance: InstanceId = FIRST, timeout: float = 10.0) -> dict[str, Any]:
         """`kill_instance`."""
@@ -131,10 +131,14 @@ class Site:
         kv = (await self.store.get(keys.instance(instance.tenant, str(instance.slot), instance.incarnation))).kv
         return InstanceRecord.model_validate_json(kv.value) if kv is not None else None
 
-    async def state(self, instance: InstanceId = FIRST) -> str:
-        """Its state, empty while it is not registered."""
-        record = await self.registered(instance)
-        return record.state if record is not None else ""
+    async def ready(self, instance: InstanceId = FIRST) -> InstanceRecord:
+        """Its registration, as soon as that says ready."""
+        async with asyncio.timeout(patient(60)):
+            while True:
+                record = await self.registered(instance)
+                if record is not None and record.state == "ready":
+                    return record
+                await asyncio.sleep(0.05)
 
     async def exit(self, instance: InstanceId = FIRST) -> ExitRecord | None:
         """How it ended."""
@@ -187,14 +191,14 @@ class AgentProcess:
         """Whether /readyz says so."""
         assert self.process.poll() is None, self.said
         try:
-            with urllib.request.urlopen(f"{self.health}/readyz", timeout=2) as answer:
+            with urllib.request.urlopen(f"{self.health}/readyz", timeout=10) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
 
     def metric(self, name: str) -> float:
         """One of its figures."""
-        with urllib.request.urlopen(f"{self.health}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"{self.health}/metrics", timeout=patient(30)) as answer:
             lines = answer.read().decode().splitlines()
         return float(next(line.split()[-1] for line in lines if line.startswith(f"{name} ")))
 
@@ -206,4 +210,8 @@ class AgentProcess:
     def stop(self) -> int:
         """SIGTERM; the exit code."""
         self.process.terminate()
-        return self.process.wait(60)
+        return self.ended()
+
+    def ended(self) -> int:
+        """The exit code, once it has ended."""
+        return self.process.wait(patient(60))
