@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.dev_tree import DevTree
+from tests.integration.dev_tree import DevTree, running_tree
 from tests.integration.worker_process import WorkerProcess
 
 StartWorker = Callable[..., WorkerProcess]
@@ -16,10 +16,8 @@ StartWorker = Callable[..., WorkerProcess]
 @pytest.fixture(scope="package")
 def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     """A tree with two workers."""
-    tree = DevTree(tmp_path_factory.mktemp("dev"), workers=2)
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
+    with running_tree(tmp_path_factory.mktemp("dev"), workers=2) as tree:
+        yield tree
 
 
 @pytest.fixture
@@ -33,10 +31,8 @@ def cluster(two_workers: DevTree) -> Iterator[DevTree]:
 @pytest.fixture(scope="package")
 def only_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     """A tree without a worker, for tests that start workers of their own."""
-    tree = DevTree(tmp_path_factory.mktemp("servers"), workers=0)
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
+    with running_tree(tmp_path_factory.mktemp("servers"), workers=0) as tree:
+        yield tree
 
 
 @pytest.fixture

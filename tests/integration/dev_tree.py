@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,26 @@ from tests.patience import patient
 
 
 def wait_until(condition: Callable[[], object], seconds: float, what: str, every: float = 0.1) -> float:
-    """Poll until the condition holds; answers how long it took, fails after `seconds` of this machine's share."""
+    """Poll until the condition holds; answers how long it took, fails after `seconds` of this machine's share.
+
+    The last look is one that began when the time was over: this process may have stood still before it.
+    """
     start = time.monotonic()
     limit = patient(seconds)
-    while time.monotonic() - start < limit:
+    over = False
+    while not over:
+        over = time.monotonic() - start >= limit
         if condition():
             return time.monotonic() - start
         time.sleep(every)
     raise AssertionError(f"not within {limit:.0f} s: {what}")
 
 
+HOSTS = "/registry/wharfinger.dev/hosts/"
 LEASE_TTL = 4
 """Seconds, for trees and workers of tests: the dead are missed sooner than the usual 10 s."""
+LONG_LEASE = 15
+"""Seconds, for trees of which nobody is to be missed: who stands still for a while on a busy machine keeps it."""
 
 
 class DevTree:
@@ -43,6 +52,7 @@ class DevTree:
         *,
         usual_ports: bool = False,
         cohorts: str = "off",
+        lease_ttl: float = LEASE_TTL,
     ) -> None:
         """`usual_ports`: prefer those of the documentation, as without options; else any, so that trees can
         start beside each other. A folder that was in use keeps its ports. `cohorts`: of all workers on this tree;
@@ -51,8 +61,9 @@ class DevTree:
         self.ready_file = folder / "ready.json"
         self._command = [
             sys.executable, "-m", "wharfinger", "dev", "--data-dir", str(folder / "data"),
-            "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(LEASE_TTL),
+            "--workers", str(workers), "--ready-file", str(self.ready_file), "--lease-ttl", str(lease_ttl),
         ]  # fmt: skip
+        self.lease_ttl = lease_ttl
         self._usual_ports = usual_ports
         self._env = {**os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
         self.process: subprocess.Popen[bytes] | None = None
@@ -83,6 +94,35 @@ class DevTree:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+    @property
+    def hosts(self) -> set[str]:
+        """Names that have an agent."""
+        return {key.removeprefix(HOSTS) for key in self.etcd.values(HOSTS)}
+
+    @contextmanager
+    def agent(self, host: str, *options: str, etcd: str = "") -> Iterator[None]:
+        """One more agent is there during the block, and takes its instances along. `etcd`: by which way it asks."""
+        with (self.folder / f"{host}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "wharfinger", "agent", f"--host={host}", "--no-control"),
+                    f"--data-dir={self.folder / host}",
+                    f"--health-port={free_port()}",
+                    f"--lease-ttl={self.lease_ttl}",
+                    "--stop-instances=5",
+                    *options,
+                ],
+                env={**self.environment, **({"WHARFINGER_ETCD": etcd} if etcd else {})}, stdout=log, stderr=log,
+            )  # fmt: skip
+        try:
+            wait_until(lambda: host in self.hosts, 60, f"the agent of {host} is there")
+            yield
+            process.terminate()
+            assert process.wait(patient(30)) == 0
+        finally:
+            process.kill()
+            process.wait()
 
     @property
     def ready(self) -> dict[str, Any]:
@@ -133,3 +173,56 @@ class DevTree:
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
         return done
+
+
+@contextmanager
+def running_tree(
+    folder: Path, workers: int, *, cohorts: str = "off", lease_ttl: float = LEASE_TTL
+) -> Iterator[DevTree]:
+    """A tree that is up during the block, then stops as it should, and leaves no instance.
+
+    Where something fails, be it the start, nothing of it is left running either.
+    """
+    tree = DevTree(folder, workers, cohorts=cohorts, lease_ttl=lease_ttl)
+    try:
+        tree.start()
+        yield tree
+        assert tree.stop() == 0
+        assert instances_of(folder) == {}
+    finally:
+        tree.end()
+        end_all(folder)
+
+
+def processes_of(folder: Path) -> dict[int, str]:
+    """Every process that was started with a path below the folder: pid -> its arguments. The dead do not count."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:  # it has just ended, or is somebody else's
+            continue
+        if f"{folder}/" in arguments:
+            found[int(entry.name)] = arguments
+    return found
+
+
+def instances_of(folder: Path) -> dict[int, str]:
+    """Those of them that are instances of a fleet: pid -> `tenant/slot/incarnation`."""
+    found = {}
+    for pid, arguments in processes_of(folder).items():
+        named = [word for word in arguments.split() if word.startswith("--instance=")]
+        if named:
+            found[pid] = named[0].removeprefix("--instance=")
+    return found
+
+
+def end_all(folder: Path) -> dict[int, str]:
+    """SIGKILL every process of the folder; which ones there were."""
+    left = processes_of(folder)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return left

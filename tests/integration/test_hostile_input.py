@@ -27,7 +27,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import RawValue
 
-from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.dev_tree import DevTree, running_tree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, bound_pods, node, pod, uid_of
 from tests.integration.histories import deadlocked
 from tests.integration.worker_process import cpu_seconds, mistakes, scrape
@@ -51,10 +51,8 @@ MEMORY = 400
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     """A tree with one worker, which these tests spoil."""
-    tree = DevTree(tmp_path_factory.mktemp("hostile"), workers=1)
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
+    with running_tree(tmp_path_factory.mktemp("hostile"), workers=1) as tree:
+        yield tree
 
 
 class Probes:
