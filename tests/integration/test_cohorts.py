@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.dev_tree import DevTree, running_tree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
 
 pytestmark = pytest.mark.timeout(240)
 
 ATTEMPT = "wharfinger.dev/attempt"
 RECORDS = "/registry/wharfinger.dev/attempts/"
+MOST = 1000
+"""Pods in one transaction."""
 
 
 @pytest.fixture(scope="module")
 def forming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     """A tree with two workers that form cohorts, as they do unless told otherwise."""
-    tree = DevTree(tmp_path_factory.mktemp("forming"), workers=2, cohorts="auto")
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
+    with running_tree(tmp_path_factory.mktemp("forming"), workers=2, cohorts="auto") as tree:
+        yield tree
 
 
 @pytest.fixture
@@ -41,11 +41,11 @@ def put_nodes(etcd: Gateway, count: int, **more: Any) -> None:
 
 
 def put_pods(etcd: Gateway, namespace: str, count: int, **more: Any) -> None:
-    """In few transactions, as a controller that scales up: many are seen at once."""
+    """In as few transactions as can be: all are seen at once, however slowly this process puts them."""
     names = [f"p{number:04}" for number in range(count)]
-    for at in range(0, count, 100):
+    for at in range(0, count, MOST):
         etcd.put_all(
-            {f"{PODS}{namespace}/{name}": pod(name, namespace=namespace, **more) for name in names[at : at + 100]}
+            {f"{PODS}{namespace}/{name}": pod(name, namespace=namespace, **more) for name in names[at : at + MOST]}
         )
 
 
@@ -82,8 +82,9 @@ async def test_a_deep_backlog_is_bound_by_few_workflows_and_every_pod_is_explain
     assert len(together) > 500
 
     name = f"many/{together[-1]}"
-    [attempt] = explained(tree, name)["attempts"]
-    assert (attempt["outcome"], attempt["node"]) == ("bound", bound_pods(etcd, "many")[together[-1]])
+    # There are others, too, if both workers wanted the same place.
+    [attempt] = [one for one in explained(tree, name)["attempts"] if one["outcome"] == "bound"]
+    assert attempt["node"] == bound_pods(etcd, "many")[together[-1]]
     assert attempt["nodes"] == 20
     assert attempt["ranking"][0]["node"] == attempt["node"]
     assert set(attempt["ranking"][0]["plugins"]) >= {"NodeResourcesFit"}
@@ -99,7 +100,7 @@ def test_a_lone_pod_has_an_attempt_of_its_own(tree: DevTree) -> None:
     put_nodes(etcd, 2)
     etcd.put(f"{PODS}default/lone", pod("lone"))
 
-    wait_until(lambda: "lone" in bound_pods(etcd), 20, "bound")
+    wait_until(lambda: "lone" in bound_pods(etcd), 60, "bound")
 
     assert "/pod/default/lone/" in workflow_of(etcd, f"{PODS}default/lone")
 
@@ -121,7 +122,7 @@ def test_pods_that_a_cohort_turned_away_wait_say_why_and_are_bound_together_when
     etcd.put_all({f"{NODES}big{number}": node(f"big{number}", cpu="64", pods=200) for number in range(20)})
     wait_until(lambda: len(bound_pods(etcd, "waits")) == 300, 30, "bound once they fit")
 
-    wait_until(lambda: not etcd.values(f"{RECORDS}waits/"), 30, "no record is left")
+    wait_until(lambda: not etcd.values(f"{RECORDS}waits/"), 60, "no record is left")
 
 
 def test_a_worker_killed_amid_cohorts_loses_and_doubles_nothing(tree: DevTree) -> None:
@@ -129,11 +130,11 @@ def test_a_worker_killed_amid_cohorts_loses_and_doubles_nothing(tree: DevTree) -
     first = etcd.revision() + 1
     put_nodes(etcd, 40, cpu="16")
     put_pods(etcd, "crash", 2000, cpu="200m")
-    wait_until(lambda: bound_pods(etcd, "crash"), 30, "some pods bound", every=0.01)
+    wait_until(lambda: bound_pods(etcd, "crash"), 60, "some pods bound", every=0.01)
 
     tree.kill("workers", 0)
 
-    wait_until(lambda: len(bound_pods(etcd, "crash")) == 2000, 60, "2,000 pods bound")
+    wait_until(lambda: len(bound_pods(etcd, "crash")) == 2000, 120, "2,000 pods bound")
     verdict = audit(tree.etcd, first)
     assert (verdict.doubled, verdict.overcommitted, verdict.pending) == ([], [], set())
 

@@ -77,7 +77,8 @@ def test_50_gangs_of_8_compete_for_room_for_20_and_each_is_bound_whole_or_not_at
             etcd.put(f"{PODS}default/{name}", member(name, f"g{gang:02}", 8))
 
     wait_until(lambda: len(bound_pods(etcd)) == 160, 90, "room for 20 gangs taken")
-    waiting = [f"g{gang:02}-{n}" for gang in range(50) for n in range(8) if f"g{gang:02}-{n}" not in bound_pods(etcd)]
+    placed = bound_pods(etcd)
+    waiting = [f"g{gang:02}-{n}" for gang in range(50) for n in range(8) if f"g{gang:02}-{n}" not in placed]
     wait_until(
         lambda: all(waits_with(etcd, name, "gang needs 8 members placed together, 0 fit.") for name in waiting),
         60,
