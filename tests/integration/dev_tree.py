@@ -37,8 +37,9 @@ def wait_until(condition: Callable[[], object], seconds: float, what: str, every
 HOSTS = "/registry/wharfinger.dev/hosts/"
 LEASE_TTL = 4
 """Seconds, for trees and workers of tests: the dead are missed sooner than the usual 10 s."""
-LONG_LEASE = 15
-"""Seconds, for trees of which nobody is to be missed: who stands still for a while on a busy machine keeps it."""
+USUAL_TTL = 10
+"""Seconds, for trees of which nobody is to be missed: a process that stands still for a while keeps its lease. Longer
+ones have their price, too: after every gap in its sight an actor waits so long, and ten seconds, until it acts."""
 
 
 class DevTree:

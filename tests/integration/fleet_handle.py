@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.fleet_judge import GRANTS, INSTANCES, OURS, FleetVerdict, Life, judge
+from tests.patience import patient
 
 FLEETS = OURS + "schedulerfleets/"
 STATUS = OURS + "fleetstatus/"
@@ -41,9 +41,9 @@ class FleetHandle:
         self.cli("restart", self.tenant)
 
     def wait(self, seconds: float, goal: str = "complete") -> int:
-        """`fleet wait`: its exit code."""
+        """`fleet wait` for at most so many seconds of this machine's share: its exit code."""
         done = self.tree.cli(
-            "fleet", "wait", self.tenant, "--for", goal, "--timeout", f"{seconds:g}s",
+            "fleet", "wait", self.tenant, "--for", goal, "--timeout", f"{patient(seconds):g}s",
             check=False, seconds=seconds + 30,
         )  # fmt: skip
         return done.returncode
@@ -76,8 +76,33 @@ class FleetHandle:
 
     @property
     def ready(self) -> dict[Life, dict[str, Any]]:
-        """Registrations of those that say that they are ready."""
-        return {life: record for life, record in self.instances.items() if record["state"] == "ready"}
+        """Registrations of those that say that they are ready, and have a grant.
+
+        Of one that was fenced off and killed the registration stays until its lease is over.
+        """
+        instances, grants = self.instances, self.grants
+        return {life: record for life, record in instances.items() if record["state"] == "ready" and life in grants}
+
+    @property
+    def pids(self) -> dict[Life, int]:
+        """Processes of those."""
+        return {life: record["pid"] for life, record in self.ready.items()}
+
+    def serving(self, number: int, seconds: float) -> dict[Life, int]:
+        """`pids`, as soon as so many are ready: one that has just lost its lease is back in a moment."""
+        found: dict[Life, int] = {}
+
+        def complete() -> bool:
+            found.clear()
+            found.update(self.pids)
+            return len(found) == number
+
+        wait_until(complete, seconds, f"{number} instances serve {self.tenant}")
+        return found
+
+    def until_serving(self, wanted: dict[Life, int], seconds: float) -> None:
+        """Wait until just these are ready: each may be out of sight for a moment, which ends none of them."""
+        wait_until(lambda: self.pids == wanted, seconds, f"{wanted} serve {self.tenant}")
 
     @property
     def revisions(self) -> int:
@@ -106,28 +131,3 @@ class FleetHandle:
             if incarnation.isdigit():
                 found[int(slot), int(incarnation)] = record
         return found
-
-
-def processes_of(folder: Path) -> dict[int, str]:
-    """Every process that was started with a path below the folder: pid -> its arguments. The dead do not count."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:  # it has just ended, or is somebody else's
-            continue
-        if str(folder) in arguments:
-            found[int(entry.name)] = arguments
-    return found
-
-
-def instances_of(folder: Path) -> dict[int, str]:
-    """Those of them that are instances of a fleet: pid -> `tenant/slot/incarnation`."""
-    found = {}
-    for pid, arguments in processes_of(folder).items():
-        named = [word for word in arguments.split() if word.startswith("--instance=")]
-        if named:
-            found[pid] = named[0].removeprefix("--instance=")
-    return found

@@ -29,8 +29,8 @@ class Drain(NamedTuple):
     life: Life
     ready: bool
     """Whether it said that it was ready."""
-    left: int
-    """Slots that are ready without it, and not asked to leave."""
+    replaced: bool
+    """Whether another one of its slot is ready, and not asked to leave."""
 
 
 class Given(NamedTuple):
@@ -49,7 +49,11 @@ class FleetVerdict:
     """What was seen from one revision to another."""
 
     ready: list[tuple[int, int]] = field(default_factory=list)
-    """(revision, slots with a ready incarnation), whenever that changed."""
+    """(revision, slots with a ready incarnation), whenever that changed.
+
+    One that went out of sight, its lease lost or by its own withdrawal, though nobody had asked it to and it had not
+    ended, counts until its slot is ready again: that is the machine's doing.
+    """
     living: list[tuple[int, int]] = field(default_factory=list)
     """(revision, grants), whenever that changed."""
     given: list[Life] = field(default_factory=list)
@@ -75,9 +79,16 @@ class FleetVerdict:
         """The highest number of grants that a create led to."""
         return max((one.living for one in self.creates if one.revision > since), default=0)
 
-    def least_left(self, since: int = 0) -> int:
-        """The lowest number of ready slots that a drain of a ready one left."""
-        return min((one.left for one in self.drains if one.ready and one.revision > since), default=1 << 30)
+    def asked(self, since: int) -> list[Life]:
+        """Who was asked to leave."""
+        return [one.life for one in self.drains if one.revision > since]
+
+    def taken(self, since: int) -> list[Life]:
+        """Who was asked to leave though it was ready, and nobody else was in its slot.
+
+        How many slots were ready just then says less: some may have been out of sight, by a lease that was lost.
+        """
+        return [one.life for one in self.drains if one.revision > since and one.ready and not one.replaced]
 
     def made(self, since: int) -> dict[int, list[int]]:
         """Slot -> the fleet's revisions of its incarnations given after an etcd revision, in order."""
@@ -94,6 +105,7 @@ def judge(etcd: Gateway, tenant: str, first: int = 1) -> FleetVerdict:
     grants: dict[Life, dict[str, Any]] = {}
     instances: dict[Life, dict[str, Any]] = {}
     over: set[Life] = set()
+    unseen: dict[int, Life] = {}
     highest: dict[int, int] = {}
     last, ready, living = etcd.revision(), -1, -1
     for revision, key, value in etcd.history(OURS, first, last):
@@ -117,18 +129,26 @@ def judge(etcd: Gateway, tenant: str, first: int = 1) -> FleetVerdict:
                     verdict.drains.append(_drain(revision, life, grants, instances))
                 grants[life] = record
         elif kind == INSTANCES:
+            unasked = life not in over and grants.get(life, {}).get("want") == "run"
+            was_ready = instances.get(life, {}).get("state") == "ready"
             if record is None:
                 instances.pop(life, None)
             else:
                 if life not in grants and record["state"] in ("starting", "ready"):
                     verdict.wrong.append(f"{revision}: {life} registered as {record['state']} without a grant")
                 instances[life] = record
+            if life[0] in _serving(instances):
+                unseen.pop(life[0], None)
+            elif was_ready and unasked:
+                unseen[life[0]] = life
         elif kind == EXITS and record is not None:
             verdict.ended.append((life, record["how"]))
             if life in over:
                 verdict.wrong.append(f"{revision}: the end of {life} was told twice")
             over.add(life)
-        slots = len({slot for (slot, number), one in instances.items() if one["state"] == "ready"})
+            if unseen.get(life[0]) == life and record["how"] != "drained":
+                del unseen[life[0]]
+        slots = len(_serving(instances) | unseen.keys())
         if slots != ready:
             ready = slots
             verdict.ready.append((revision, ready))
@@ -143,7 +163,12 @@ def _drain(
 ) -> Drain:
     ready = {one for one, record in instances.items() if record["state"] == "ready"}
     staying = {one for one in ready if one != life and grants.get(one, {}).get("want") == "run"}
-    return Drain(revision, life, life in ready, len({slot for slot, _ in staying}))
+    return Drain(revision, life, life in ready, any(slot == life[0] for slot, _ in staying))
+
+
+def _serving(instances: dict[Life, dict[str, Any]]) -> set[int]:
+    """Slots with one that says that it is ready."""
+    return {slot for (slot, _), record in instances.items() if record["state"] == "ready"}
 
 
 def _life(key: str, tenant: str) -> tuple[str, Life]:

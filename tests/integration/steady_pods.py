@@ -1,4 +1,4 @@
-"""Pods that come at a steady pace, how long each waits for its node, and how many slots are ready meanwhile.
+"""Pods that come at a steady pace, and how long each waits for its node.
 
 Times are those at which etcd's watch tells this process: of the put, and of the bind. On a machine that cannot keep the
 pace none is put while many wait: a backlog that only grows would say nothing of a rollout, and those that wait have
@@ -17,12 +17,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.integration.dev_tree import wait_until
-from tests.integration.fleet_judge import INSTANCES
 from tests.integration.gateway import PODS, Gateway, pod
 
 MARK = "/zzz-over"
 BACKLOG = 1.0
 """Seconds of the pace that may wait before the next one is put."""
+STANDSTILL = 10.0
+"""Seconds for which a process may stand still on a machine that it shares, whatever is being tested."""
+FEW = 0.02
+"""Share of the pods that may wait for such a process."""
 
 
 @dataclass
@@ -50,6 +53,12 @@ class SteadyPods:
     def slowest(self) -> tuple[str, float]:
         """Who waited longest until now, and how many seconds."""
         return max(self.delays.items(), key=lambda one: one[1])
+
+    def had_nodes_within(self, seconds: float) -> None:
+        """Fails unless they had: all but the few that waited for a process that stood still, and these soon after."""
+        late = {name: delay for name, delay in self.delays.items() if delay > seconds}
+        assert len(late) <= FEW * self.count, (seconds, late)
+        assert self.slowest[1] <= seconds + STANDSTILL, (seconds, late)
 
     @contextmanager
     def coming(self) -> Iterator[None]:
@@ -107,24 +116,3 @@ class SteadyPods:
                 self.put.setdefault(name, now)
                 if json.loads(base64.b64decode(event["kv"]["value"]))["spec"].get("nodeName"):
                     self.bound.setdefault(name, now)
-
-
-@contextmanager
-def ready_slots(url: str, tenant: str, every: float = 0.05) -> Iterator[list[int]]:
-    """How many slots have a ready instance, looked up again and again during the block."""
-    seen: list[int] = []
-    stop = threading.Event()
-
-    def look() -> None:
-        etcd = Gateway(url)
-        while not stop.wait(every):
-            records = etcd.objects(f"{INSTANCES}{tenant}/")
-            seen.append(len({key.split("/")[-2] for key, record in records.items() if record["state"] == "ready"}))
-
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    try:
-        yield seen
-    finally:
-        stop.set()
-        looking.join(30)

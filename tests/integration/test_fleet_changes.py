@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from temporalio.client import Client
 
-from tests.integration.dev_tree import DevTree, wait_until
-from tests.integration.fleet_handle import FleetHandle, instances_of
+from tests.integration.dev_tree import USUAL_TTL, DevTree, instances_of, running_tree, wait_until
+from tests.integration.fleet_handle import FleetHandle
 from tests.integration.gateway import NODES, PODS, bound_pods, node, pod
 from wharfinger.contracts.names import DEFAULT_CLUSTER
 
@@ -26,12 +26,8 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
-    folder = tmp_path_factory.mktemp("changes")
-    tree = DevTree(folder, workers=2)
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
-    assert instances_of(folder) == {}
+    with running_tree(tmp_path_factory.mktemp("changes"), workers=2, lease_ttl=USUAL_TTL) as tree:
+        yield tree
 
 
 @pytest.fixture
@@ -57,20 +53,25 @@ def revisions(fleet: FleetHandle) -> dict[int, int]:
 
 def strike(fleet: FleetHandle, slot: int) -> None:
     """SIGKILL a slot's instance, and wait until another one is ready there."""
-    ((life, record),) = [one for one in fleet.ready.items() if one[0][0] == slot]
-    os.kill(record["pid"], signal.SIGKILL)
+    life, pid = max(one for one in fleet.serving(len(fleet.grants), SECONDS).items() if one[0][0] == slot)
+    os.kill(pid, signal.SIGKILL)
     wait_until(lambda: any(s == slot and n > life[1] for s, n in fleet.ready), SECONDS, f"slot {slot} is back")
 
 
 def terminate(fleet: FleetHandle, *ids: str) -> None:
-    """Terminate workflows of the fleet, in that order; ids go on behind the cluster's name."""
+    """Terminate workflows of the fleet as one: between them no agent acts, or pokes; ids go on behind the cluster's."""
 
     async def terminated() -> None:
         client = await Client.connect(fleet.tree.ready["temporal"])
         for one in ids:
             await client.get_workflow_handle(f"{DEFAULT_CLUSTER}/{one}").terminate("a test")
 
-    asyncio.run(terminated())
+    agent = fleet.tree.ready["pids"]["agent"]
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        asyncio.run(terminated())
+    finally:
+        os.kill(agent, signal.SIGCONT)
 
 
 def test_a_fleet_is_scaled_to_nothing_and_back_and_pods_wait_meanwhile(fleet: FleetHandle) -> None:

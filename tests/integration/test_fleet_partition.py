@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import free_port
 from tests.faults.proxy import Mode, Network, Proxy
-from tests.integration.dev_tree import LEASE_TTL, DevTree, wait_until
-from tests.integration.fleet_handle import FleetHandle, instances_of
+from tests.integration.dev_tree import DevTree, instances_of, running_tree, wait_until
+from tests.integration.fleet_handle import FleetHandle
 from tests.integration.fleet_judge import EXITS, GRANTS
 from wharfinger.dev import processes
 
@@ -32,12 +29,8 @@ PYTHONPATH='{os.environ.get("PYTHONPATH", "")}' exec {sys.executable} -m wharfin
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
-    folder = tmp_path_factory.mktemp("partition")
-    tree = DevTree(folder, workers=0)
-    tree.start()
-    yield tree
-    assert tree.stop() == 0
-    assert instances_of(folder) == {}
+    with running_tree(tmp_path_factory.mktemp("partition"), workers=0) as tree:
+        yield tree
 
 
 @pytest.fixture(scope="module")
@@ -45,42 +38,14 @@ def far(tree: DevTree) -> Iterator[Proxy]:
     """The way from the agent `far` to etcd; there is `near` too, whose way is always open."""
     network = Network()
     way = network.proxy(int(tree.ready["etcd"].rsplit(":", 1)[1]))
-    with ExitStack() as agents:
-        for host, etcd in (("far", f"http://127.0.0.1:{way.port}"), ("near", tree.ready["etcd"])):
-            agents.callback(_agent(tree, host, etcd))
-        wait_until(lambda: {"far", "near"} <= hosts(tree), 60, "both are there")
-        yield way
-        way.set(Mode.OPEN)
-    network.close()
-
-
-def _agent(tree: DevTree, host: str, etcd: str) -> Callable[[], None]:
-    """Start an agent; what ends it, and its instances."""
     install = tree.folder / "install"
     install.write_text(SCRIPT)
     install.chmod(0o755)
-    with (tree.folder / f"{host}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "wharfinger", "agent", f"--host={host}", "--no-control"),
-                f"--data-dir={tree.folder / host}",
-                f"--health-port={free_port()}",
-                f"--lease-ttl={LEASE_TTL}",
-                f"--install=own={install}",
-                "--stop-instances=5",
-            ],
-            env={**tree.environment, "WHARFINGER_ETCD": etcd}, stdout=log, stderr=log,
-        )  # fmt: skip
-
-    def end() -> None:
-        process.terminate()
-        assert process.wait(30) == 0
-
-    return end
-
-
-def hosts(tree: DevTree) -> set[str]:
-    return {line.split()[0] for line in tree.cli("host", "list").stdout.splitlines()[1:]}
+    own = f"--install=own={install}"
+    with tree.agent("far", own, etcd=f"http://127.0.0.1:{way.port}"), tree.agent("near", own):
+        yield way
+        way.set(Mode.OPEN)
+    network.close()
 
 
 @pytest.fixture
@@ -101,39 +66,34 @@ def fleet(tree: DevTree, far: Proxy) -> Iterator[FleetHandle]:
 
 
 def test_who_only_went_unseen_is_not_replaced(fleet: FleetHandle, far: Proxy) -> None:
-    before = fleet.ready
+    before = fleet.serving(1, SECONDS)
 
     far.set(Mode.CUT)
-    wait_until(lambda: not fleet.instances, 20, "its lease is over")
+    wait_until(lambda: not fleet.instances, SECONDS, "its lease is over")
     assert "unknown" in fleet.cli("status", fleet.tenant)
-    wait_until(lambda: not _registered(fleet.tree, "far"), 20, "so is its host's")
+    wait_until(lambda: "far" not in fleet.tree.hosts, SECONDS, "so is its host's")
     far.set(Mode.OPEN)
 
-    wait_until(lambda: fleet.ready.keys() == before.keys(), SECONDS, "it is back")
-    assert {life: one["pid"] for life, one in fleet.ready.items()} == {life: one["pid"] for life, one in before.items()}
+    fleet.until_serving(before, SECONDS)
     fleet.complete(SECONDS)
     verdict = fleet.verdict()
     assert verdict.given[-1] == max(before)
     assert (verdict.drains, verdict.ended) == ([], [])
 
 
-def _registered(tree: DevTree, host: str) -> bool:
-    return tree.etcd.get(f"/registry/wharfinger.dev/hosts/{host}") is not None
-
-
 def test_who_is_fenced_off_while_nobody_reaches_it_ends_and_never_registers_again(
     fleet: FleetHandle, far: Proxy
 ) -> None:
     """As when its host is given up: its grant is deleted, and the slot lives elsewhere beside what still runs there."""
-    ((life, record),) = fleet.ready.items()
-    process = processes.life(record["pid"])
+    ((life, pid),) = fleet.serving(1, SECONDS).items()
+    process = processes.life(pid)
     assert process is not None
 
     far.set(Mode.CUT)
-    wait_until(lambda: not fleet.instances and not _registered(fleet.tree, "far"), 20, "their leases are over")
+    wait_until(lambda: not fleet.instances and "far" not in fleet.tree.hosts, SECONDS, "their leases are over")
     fleet.tree.etcd.delete(f"{GRANTS}{fleet.tenant}/{life[0]}/{life[1]}")
     wait_until(lambda: fleet.ready.keys() == {(life[0], life[1] + 1)}, SECONDS, "its successor is ready elsewhere")
-    assert {one["host"] for one in fleet.ready.values()} == {"near"}
+    assert {one["host"] for one in fleet.grants.values()} == {"near"}
     assert process.alive
     assert len(instances_of(fleet.tree.folder)) == 2
     far.set(Mode.OPEN)
