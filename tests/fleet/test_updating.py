@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fleet.builders import brief, later, roll, rolling, standing
+from tests.fleet.builders import LEASE, brief, later, roll, rolling, standing
 from wharfinger.fleet.draft import Budget
+from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.model.fleet import FleetSpec, Host, Share
 from wharfinger.model.rollout import Busy, Counted, Retire
 
@@ -131,6 +132,27 @@ def test_what_is_not_ready_and_outdated_is_replaced_at_once() -> None:
     withdrawn = picture.instances[0, 1].mod_revision
     retired = [step for step in decided.steps if isinstance(step, Retire)]
     assert [step.counted for step in retired] == [(Counted(0, 1, withdrawn),)]  # nothing is lost by it while it is so
+
+
+def test_what_is_outdated_and_only_unseen_is_not_asked_to_leave_before_its_absence_can_be_believed() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    memory = picture.memory()
+    decided = roll(picture.without_record(0), memory)
+    assert brief(decided) == []  # one less is all that the floor allows, and nobody knows that slot 0 serves
+    assert decided.wait <= LEASE + LOOK_AGAIN
+
+    later_on = roll(picture, later(decided, LEASE + LOOK_AGAIN - 1.0))
+    assert brief(later_on) == []
+    assert brief(roll(picture, later(later_on, 1.0))) == ["retire 0.1"]
+
+
+def test_what_was_only_unseen_serves_until_its_successor_does() -> None:
+    picture = rolling(3)
+    memory = picture.memory()
+    decided = roll(picture.without_record(2), memory)
+    assert brief(decided) == ["up 1 r2"]
+    picture.life(2).life(1, 2, revision=2, state="starting")
+    assert brief(roll(picture, later(decided, 2.0), Busy("up", 1, 2, 2, "b"))) == []
 
 
 def test_after_many_vanished_at_once_even_outdated_ones_are_replaced_one_at_a_time() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import end
-from wharfinger.fleet.lives import EPSILON, Life
+from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life
 from wharfinger.fleet.targets import Target
 from wharfinger.model.rollout import UNKNOWN, Assign
 
@@ -80,7 +80,11 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
             continue
         if life.ready_at:
             draft.moments.append(life.ready_at)
-        elif life.newcomer or serving is not None or ((replaceable or view.hosts.being_left(life.host)) and draft.calm):
+        elif (
+            life.newcomer
+            or serving is not None
+            or ((replaceable or view.hosts.being_left(life.host)) and draft.calm and _is_not_ready(draft, life))
+        ):
             end(draft, life, "it is not ready, and another one is wanted")
         else:
             _ask(draft, life)
@@ -118,6 +122,28 @@ def _await(draft: Draft, life: Life) -> None:
     end(draft, life, why)
 
 
+def _is_not_ready(draft: Draft, life: Life) -> bool:
+    """Whether what was ready is known not to be, by its own word or by a long silence.
+
+    A record that is absent says neither: who lost a lease to a pause is back in a moment, and would be missed from then
+    until its successor is ready. It has the time after which everything else is believed too.
+    """
+    view = draft.view
+    if life.instance is not None:
+        return True
+    moment = _missing_since(draft, life) + view.asked.lease_ttl + LOOK_AGAIN
+    if view.clock < moment - EPSILON:
+        draft.moments.append(moment)
+        return False
+    return True
+
+
+def _missing_since(draft: Draft, life: Life) -> float:
+    """When what was ready was first seen without its record."""
+    memory, key = draft.view.memory, (life.slot, life.incarnation)
+    return next((entry.since for entry in memory.ready if (entry.slot, entry.incarnation) == key), memory.clock)
+
+
 def _ask(draft: Draft, life: Life) -> None:
     """Its record has been missing for long, and nobody says that it ended: its host is asked whether it runs.
 
@@ -127,8 +153,7 @@ def _ask(draft: Draft, life: Life) -> None:
     view, key = draft.view, (life.slot, life.incarnation)
     if life.instance is not None:
         return
-    since = next((entry.since for entry in view.memory.ready if (entry.slot, entry.incarnation) == key), view.clock)
-    moment = max(since + UNKNOWN, view.settled_at)
+    moment = max(_missing_since(draft, life) + UNKNOWN, view.settled_at)
     if view.clock < moment - EPSILON:
         draft.moments.append(moment)
     elif life.busy is not None:

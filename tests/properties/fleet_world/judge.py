@@ -155,7 +155,10 @@ class Judge:
     def _matches(self, shelf: Shelf, grant: Grant, basis: Basis) -> bool:
         """Whether an instance is what is wanted: then only another like it in its slot may replace it."""
         wanted = basis.target
-        if shelf.outcomes.get(wanted) in ("failed", "aborted"):  # frozen: each slot stays on what it has
+        decided = shelf.actor.decisions if shelf.actor is not None else None
+        frozen = decided is not None and decided.frozen == wanted != 0
+        # Of a rollout back to a revision that was completed before, no outcome tells that it was given up.
+        if frozen or shelf.outcomes.get(wanted) in ("failed", "aborted"):  # each slot stays on what it has
             wanted = shelf.slots[grant.slot].revision
         return (
             grant.revision == wanted

@@ -129,7 +129,12 @@ def unrest(world: World, tenant: str) -> str:
             return f"{life} is registered, and dead"
         if shelf.grants[life].identity != fleet.create_revision:
             return f"{life} is of a former fleet of the name"
-        wanted = target if shelf.outcomes[target] == "completed" else shelf.slots[life[0]].revision
+        decided = shelf.actor.decisions if shelf.actor is not None else None
+        frozen = decided is not None and decided.frozen == target
+        if frozen and shelf.outcomes.get(shelf.grants[life].revision) == "superseded":
+            continue  # it serves where its rollout was given up between two templates, and nobody else does
+        reached = shelf.outcomes[target] == "completed" and not frozen  # who goes back to it may give up on the way
+        wanted = target if reached else shelf.slots[life[0]].revision
         if shelf.grants[life].revision != wanted:
             return f"{life} is of revision {shelf.grants[life].revision}, wanted is {wanted}"
     return ""

@@ -190,6 +190,8 @@ class Acting:
         self.closed = False
         self._waiting: tuple[float, float, Handle] | None = None
         """(begun, planned, timer) while nothing is looked at."""
+        self._turn = 0
+        """Counts beginnings: answers to what was asked before the last one are nobody's."""
         self.run_id = world.next_run()
 
     @property
@@ -210,11 +212,11 @@ class Acting:
             return
         memory, busy = self.actor.look()
         asked = Asked(self.role, self.tenant, self.generation, busy, self.world.lease_ttl)
-        began = self.world.timeline.now
+        began, turn = self.world.timeline.now, self._turn
         activity = Activity(
             self.world,
             lambda done: self.world.control.plan(asked, memory, done),
-            lambda answer: self._planned(answer, began, activity.retried),
+            lambda answer: self._planned(answer, began, activity.retried) if turn == self._turn else None,
         )
 
     def _woken(self) -> None:
@@ -267,11 +269,13 @@ class Acting:
         # The first write takes the epoch behind the actor that the plan saw, and writes by it.
         take = self.epoch == 0
         write = Write(plan.writes, looked.basis, looked.epoch if take else self.epoch, take, self.run_id)
-        began = self.world.timeline.now
+        began, turn = self.world.timeline.now, self._turn
         Activity(
             self.world,
             lambda done: self.world.control.record(self.tenant, write, done),
-            lambda answer: self._written(answer, looked, self.world.timeline.now - began),
+            lambda answer: (
+                self._written(answer, looked, self.world.timeline.now - began) if turn == self._turn else None
+            ),
         )
 
     def _written(self, answer: Any, looked: Looked, took: float) -> None:
@@ -353,6 +357,7 @@ class Fleet(Acting):
         if self.closed:
             return
         self.aside = False
+        self._turn += 1
         if self._waiting is not None:  # what it waited so far is no part of the view that begins now
             begun, planned, timer = self._waiting
             self._waiting = None
