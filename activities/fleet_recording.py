@@ -19,7 +19,7 @@ from datetime import datetime
 
 from wharfinger.activities.fencing import TRIES, Actor, Asker, acting, decoded, mod, read_together
 from wharfinger.activities.fleet_failures import fenced
-from wharfinger.activities.fleet_writes import Found, Part, looked_at, missing, packed
+from wharfinger.activities.fleet_writes import Found, Part, looked_at, may_serve, missing, packed
 from wharfinger.activities.transactions import Limits
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import ActorRecord, RevisionRecord
@@ -62,7 +62,9 @@ class Recording:
         if targeted is None:
             log.info("target not taken, the object changed tenant=%s", tenant)
             return RecordedFleet(epoch=epoch, target=actor.record.target)
-        await self._write(request, epoch)
+        if not await self._write(request, epoch):
+            log.info("not revoked, it may serve by now tenant=%s instances=%s", tenant, request.revoke)
+            return RecordedFleet(epoch=epoch, target=targeted.record.target, moved=True)
         ended = request.writes.end and await self._end(tenant, epoch)
         return RecordedFleet(epoch=epoch, target=targeted.record.target, ended=ended)
 
@@ -154,12 +156,14 @@ class Recording:
 
     # --- the rest -----------------------------------------------------------------------------
 
-    async def _write(self, request: RecordInput, epoch: int) -> None:
-        """Everything else, until nothing of it is missing."""
+    async def _write(self, request: RecordInput, epoch: int) -> bool:
+        """Everything else, until nothing of it is missing; False where what is to be revoked may serve by now."""
         for _ in range(TRIES):
             found = await self._read(looked_at(request))
+            if may_serve(request, found):
+                return False
             if await self._send(request.tenant, epoch, list(missing(request, found, self._now()))):
-                return
+                return True
         raise Unavailable(f"the fleet of {request.tenant} changed during {TRIES} transactions")
 
     async def _send(self, tenant: str, epoch: int, parts: Sequence[Part]) -> bool:

@@ -17,7 +17,7 @@ from wharfinger.contracts.fleets import RecordInput
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import InvalidObject
 from wharfinger.model.fleet import OutcomeName
-from wharfinger.model.rollout import Writes
+from wharfinger.model.rollout import WHATEVER, Writes
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put
 
@@ -67,6 +67,8 @@ def looked_at(request: RecordInput) -> list[str]:
     for slot, incarnation in lives(request):
         wanted += [keys.grant(tenant, slot, incarnation), keys.exited(tenant, slot, incarnation)]
     wanted += [keys.slot(tenant, number) for number in (*slots(writes), *writes.forget_slots)]
+    if request.registered != WHATEVER:
+        wanted += [keys.instance(tenant, str(slot), incarnation) for slot, incarnation in request.revoke]
     return list(dict.fromkeys(wanted))
 
 
@@ -78,6 +80,16 @@ def lives(request: RecordInput) -> list[tuple[int, int]]:
 def slots(writes: Writes) -> list[int]:
     """Slots whose record may change."""
     return sorted({one.slot for one in writes.clears} | {one.slot for one in writes.assigns})
+
+
+def may_serve(request: RecordInput, found: Found) -> bool:
+    """Whether what is to be revoked, and was not yet, has another registration than when that was decided."""
+    tenant = request.tenant
+    return request.registered != WHATEVER and any(
+        found[keys.grant(tenant, slot, incarnation)] is not None
+        and mod(found[keys.instance(tenant, str(slot), incarnation)]) != request.registered
+        for slot, incarnation in request.revoke
+    )
 
 
 def missing(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
@@ -114,6 +126,12 @@ def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
     present = [kv for key in gone if (kv := found[key]) is not None]
     operations: list[Operation] = [Delete(kv.key) for kv in present]
     conditions: list[Condition] = [Compare(kv.key, "mod", kv.mod_revision) for kv in present]
+    if request.registered != WHATEVER:
+        conditions += [
+            Compare(keys.instance(tenant, str(slot), incarnation), "mod", request.registered)
+            for of, incarnation in request.revoke
+            if of == slot and found[keys.grant(tenant, slot, incarnation)] is not None
+        ]
     changes: dict[str, int] = {}
     if clears:
         changes["crashes"] = clears[-1].crashes

@@ -197,19 +197,22 @@ class Steps:
         return StepResult("gone", incarnation=step.incarnation)
 
     async def _drop(self, step: Drop) -> StepResult:
-        await workflow.execute_activity_method(
+        recorded = await workflow.execute_activity_method(
             FleetControl.record_fleet,
             RecordInput(
                 tenant=self._tenant,
                 role=self._actor.role,
                 epoch=self.epoch,
                 revoke=((step.slot, step.incarnation),),
+                registered=step.registered,
             ),
             start_to_close_timeout=WRITE_TIMEOUT,
             retry_policy=CONTROL_RETRY,
             cancellation_type=FINISHED,
             summary=sentences.revoking(step),
         )
+        if recorded.moved:
+            return StepResult("moved", incarnation=step.incarnation)
         if not step.kill:
             return StepResult("gone", incarnation=step.incarnation)
         return await self._kill(step, 0.0)

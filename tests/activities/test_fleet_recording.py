@@ -267,6 +267,31 @@ async def test_revoking_deletes_the_grant_alone(stage: FleetStage) -> None:
     assert await stage.read(keys.exited(stage.tenant, 0, 1)) is not None
 
 
+@pytest.mark.parametrize("registered_before", [False, True])
+async def test_what_may_serve_by_now_is_not_revoked(stage: FleetStage, registered_before: bool) -> None:
+    await stage.grant(0)
+    before = await stage.instance(0, state="starting") if registered_before else 0
+    request = stage.record_input(revoke=((0, 1),), registered=before)
+    await stage.instance(0, state="ready")
+
+    moved = await record(stage, request)
+
+    assert moved.moved
+    assert await stage.read(keys.grant(stage.tenant, 0, 1)) is not None
+
+
+async def test_it_is_revoked_while_its_registration_is_as_it_was(stage: FleetStage) -> None:
+    await stage.grant(0)
+    before = await stage.instance(0, state="starting")
+    request = stage.record_input(revoke=((0, 1),), registered=before)
+
+    assert not (await record(stage, request)).moved
+    await stage.instance(0, state="withdrawn")  # as it sees its grant gone
+    assert not (await record(stage, request)).moved  # sent again, for the answer was lost
+
+    assert await stage.read(keys.grant(stage.tenant, 0, 1)) is None
+
+
 @pytest.mark.parametrize(
     "writes", [Writes(target=2), Writes(tenant="present"), Writes(status=STATUS), Writes(end=True)]
 )

@@ -10,7 +10,7 @@ from tests.fleet.builders import LEASE, brief, later, roll, rolling, standing
 from wharfinger.fleet.draft import Budget
 from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.model.fleet import FleetSpec, Host, Share
-from wharfinger.model.rollout import Busy, Counted, Retire
+from wharfinger.model.rollout import Busy, Counted, Drop, Retire
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,10 @@ def test_after_many_vanished_at_once_even_outdated_ones_are_replaced_one_at_a_ti
 def test_a_starting_outdated_instance_is_dropped() -> None:
     picture = rolling(3).life(0, state="starting")
     memory = replace(picture.memory(), ready=())
-    assert "drop 0.1" in brief(roll(picture, memory))
+    decided = roll(picture, memory)
+    assert "drop 0.1" in brief(decided)
+    starting = picture.instances[0, 1].mod_revision  # should it be ready by then, it stays
+    assert [step.registered for step in decided.steps if isinstance(step, Drop)] == [starting]
 
 
 def test_an_outdated_instance_that_is_ready_but_not_counted_is_not_unhealthy() -> None:

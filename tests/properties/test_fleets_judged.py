@@ -112,6 +112,18 @@ def test_a_drain_that_does_not_compare_what_it_counts_on(broken: str) -> None:
     assert (answers, rules(world)) == ((["moved"], set()) if not broken else ([], {"floor", "matching"}))
 
 
+@pytest.mark.parametrize("broken", ["", "registered"])
+def test_a_fence_that_comes_when_it_serves_again(broken: str) -> None:
+    world = world_of(2, broken=broken)
+    shelf = world.etcd.shelf("common")
+    basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=SPEC, clock=1.0)))
+    answers: list[object] = []
+    epoch = shelf.actor.epoch if shelf.actor is not None else 0
+    late = Drop(1, 1, shelf.grants[1, 1].host, registered=0)  # its record was missing then
+    world.control.revoke("common", epoch, late, basis, answers.append)
+    assert (answers, "floor" in rules(world)) == ((["moved"], False) if not broken else ([None], True))
+
+
 @pytest.mark.parametrize("broken", ["", "epoch"])
 def test_an_actor_that_wakes_late(broken: str) -> None:
     world = world_of(2, broken=broken)

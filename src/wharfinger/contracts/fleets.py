@@ -21,7 +21,7 @@ from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.contract import Contract
 from wharfinger.model.fleet import Role
-from wharfinger.model.rollout import Busy, Counted, Memory, Plan, Writes
+from wharfinger.model.rollout import WHATEVER, Busy, Counted, Memory, Plan, Writes
 
 
 class FleetFailure(StrEnum):
@@ -237,6 +237,8 @@ class RecordInput(Contract):
     writes: Writes = Writes()
     revoke: tuple[tuple[int, int], ...] = ()
     """(slot, incarnation) whose grant is deleted: the fence."""
+    registered: int = WHATEVER
+    """mod revision of the registration of all that is revoked, as it was when that was decided; 0 = there was none."""
 
 
 class RecordedFleet(Contract):
@@ -247,6 +249,8 @@ class RecordedFleet(Contract):
     """As it is in etcd now."""
     ended: bool = False
     """Whether nothing of the fleet is left."""
+    moved: bool = False
+    """Nothing was written: the registration of what was to be revoked had changed, so it may serve by now."""
 
 
 # --- who does it ----------------------------------------------------------------------------------

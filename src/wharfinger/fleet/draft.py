@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 
 from wharfinger.fleet.lives import EPSILON, Life, View
 from wharfinger.model.fleet import FleetSpec
-from wharfinger.model.rollout import FIRST_BACK_OFF, LONGEST_BACK_OFF, Assign, Clear, Counted, Crashed, Drop, Retire, Up
+from wharfinger.model.rollout import (
+    FIRST_BACK_OFF,
+    LONGEST_BACK_OFF,
+    WHATEVER,
+    Assign,
+    Clear,
+    Counted,
+    Crashed,
+    Drop,
+    Retire,
+    Up,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +170,12 @@ class Draft:
             Retire(life.slot, life.incarnation, life.host, life.grant.mod_revision, counted, assign, why=why)
         )
 
-    def drop(self, life: Life, why: str, *, kill: bool = True) -> None:
-        """Fence an instance off at once. Never one that is counted."""
+    def drop(self, life: Life, why: str, *, kill: bool = True, free: bool = False) -> None:
+        """Fence an instance off at once. Never one that is counted; nor one that is by then, unless it is `free`."""
         if life.grant is not None and life.busy is None:
-            self.steps.append(Drop(life.slot, life.incarnation, life.host, kill, why=why))
+            record = life.instance.mod_revision if life.instance is not None else 0
+            registered = WHATEVER if free else record
+            self.steps.append(Drop(life.slot, life.incarnation, life.host, kill, registered, why=why))
 
     def abandon(self, slot: int, why: str) -> None:
         """Give up the busy `up` of a slot."""

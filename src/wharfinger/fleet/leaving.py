@@ -79,7 +79,7 @@ def end(draft: Draft, life: Life, why: str, *, assign: int = 0, free: bool = Fal
     elif life.grant.want == "drain" or life.ready or not life.newcomer:
         draft.retire(life, why, assign=assign, free=free)
     else:
-        draft.drop(life, why)
+        draft.drop(life, why, free=free)
 
 
 def resume_drains(draft: Draft) -> None:

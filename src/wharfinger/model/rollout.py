@@ -24,6 +24,8 @@ IDLE = 300.0
 """Seconds between two looks when nothing is to be done."""
 HOST_LOST = 60.0
 """Seen seconds without a host's record, and its queue silent, after which the host is lost."""
+WHATEVER = -1
+"""Instead of a mod revision: it does not matter."""
 UNKNOWN = 60.0
 """Seen seconds without the record of an instance that was ready, after which its host is asked whether it runs."""
 STEADY = 600.0
@@ -87,6 +89,8 @@ class Drop:
     host: str
     kill: bool = True
     """False: its host is lost, nobody can be asked."""
+    registered: int = WHATEVER
+    """mod revision of its registration, for it goes because it does not serve; 0 = it has none."""
     why: str = ""
     kind: Literal["drop"] = "drop"
 

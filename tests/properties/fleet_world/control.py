@@ -15,7 +15,7 @@ from tests.properties.fleet_world.judge import Basis
 from tests.properties.fleet_world.temporal import Done, Fenced, Stop
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import Actor, Desired, Grant, Observed, Revision, Slot
-from wharfinger.model.rollout import Drop, Memory, Plan, Retire, Status, Up, Writes
+from wharfinger.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, Status, Up, Writes
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.world import World
@@ -281,6 +281,11 @@ class Control:
         self._fence(shelf, epoch)
         life = (step.slot, step.incarnation)
         if life in shelf.grants:
+            instance = shelf.instances.get(life)
+            mod = instance.mod_revision if instance is not None else 0
+            if step.registered not in (WHATEVER, mod) and not self._world.broken("registered"):
+                done(MOVED)
+                return
             self._world.tell(f"{tenant}: fences {life} off ({step.why})")
             self._world.judge.fencing(shelf, life, basis)
             if not step.kill:

@@ -169,6 +169,9 @@ class Task:
     def _fenced_off(self, answer: Any) -> None:
         if self._trouble(answer):
             return
+        if answer == MOVED:
+            self._end("moved")
+            return
         if isinstance(self.step, Drop) and self.step.kill:
             self._kill()
         else:
