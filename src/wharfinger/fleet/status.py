@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.lives import Life, View
+from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, View
 from wharfinger.fleet.progress import Progress, named
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import OutcomeName
@@ -46,7 +46,15 @@ def report(
 
 
 def _ready(draft: Draft) -> int:
-    return sum(draft.view.available(slot) for slot in range(draft.view.spec.replicas))
+    return sum(_is_ready(draft.view, slot) for slot in range(draft.view.spec.replicas))
+
+
+def _is_ready(view: View, slot: int) -> bool:
+    """As readers are told: a gap in the actor's sight, after which nothing is counted on for a while, is not theirs."""
+    again_at = view.memory.sight_since + view.spec.min_ready + EPSILON
+    return view.available(slot) or any(
+        life.runs and not (life.newcomer or life.foreign) and 0.0 < life.ready_at <= again_at for life in view.of(slot)
+    )
 
 
 def _state(draft: Draft, target: Target, rollout: int, done: OutcomeName | None) -> Rollout:
@@ -123,7 +131,7 @@ def _phase(draft: Draft, target: Target, progress: Progress, running: Sequence[R
     if uncounted:
         return f"{what}; slot {uncounted[0].slot} is ready, and counts after {view.spec.min_ready:.0f} s"
     if not view.settled and (progress.left or ready < view.spec.replicas):
-        return f"{what}; the view of the fleet was interrupted: waits until it is trusted again"
+        return f"{what}; acts once it has seen the fleet for {view.asked.lease_ttl + LOOK_AGAIN:.0f} s without a gap"
     return what
 
 
@@ -137,7 +145,7 @@ def _slot(draft: Draft, slot: int) -> SlotStatus:
     return SlotStatus(
         slot=slot,
         assigned=view.assigned(slot),
-        ready=view.available(slot),
+        ready=_is_ready(view, slot),
         incarnations=tuple((life.incarnation, life.phase, life.revision, life.host) for life in view.of(slot)),
         crashes=draft.crashed[slot].times if slot in draft.crashed else view.crashes(slot),
         note=draft.notes.get(slot) or _missing(view.of(slot)) or _refused(view, slot),
