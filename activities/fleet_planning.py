@@ -89,6 +89,7 @@ class Planning:
             kill_timeout=spec.kill_timeout,
             identity=desired.identity if desired is not None else 0,
             summary=told(decided),
+            phase=decided.writes.status.phase if decided.writes.status is not None else "",
         )
 
     async def _runs(self, generation: int, request: PlanInput) -> bool:

@@ -234,8 +234,7 @@ class Acting:
         if took > LATE or planned.attempt > 1:
             self._why = "the last look came too late"
             return None
-        if planned.plan.writes.status is not None:
-            self._phase = planned.plan.writes.status.phase
+        self._phase = planned.phase or self._phase
         return planned
 
     async def _record_plan(self, planned: Planned) -> bool:

@@ -94,7 +94,7 @@ def doing(busy: Sequence[Busy]) -> str:
 def details(phase: str, epoch: int, busy: Sequence[Busy]) -> str:
     """The run's current details, as Markdown."""
     steps = "".join(f"\n- slot {one.slot}: {_doing(one)}" for one in busy)
-    acts = f"acts under epoch {epoch}" if epoch else "does not act yet"
+    acts = f"acts under epoch {epoch}" if epoch else "has had nothing to do"
     return f"{phase or 'Looks after the fleet'} ({acts})\n{steps}"
 
 

@@ -82,6 +82,8 @@ class Planned(Contract):
     """Create revision of the fleet's object, for grants."""
     summary: str = ""
     """One line for the Temporal UI."""
+    phase: str = ""
+    """What is done and waited for, also when the status says so already and is not written again."""
 
 
 # --- the steps ------------------------------------------------------------------------------------
