@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fleet.builders import LEASE, Picture, standing
+from tests.fleet.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.preview import preview
 from wharfinger.model.fleet import FleetSpec, Share
 
@@ -10,6 +10,19 @@ from wharfinger.model.fleet import FleetSpec, Share
 def told(picture: Picture, limit: int = 100) -> list[str]:
     """Without the reasons."""
     return [line.text.split(" (")[0] for line in preview(picture.observed(), lease_ttl=LEASE, limit=limit)]
+
+
+def timed(picture: Picture) -> list[tuple[float, str]]:
+    """When what happens to slots and revisions, in few words; the rest is left out."""
+    words = {"bring up an instance of revision ": "up r", "drain incarnation ": "drain ", "slot ": ""}
+    lines = []
+    for line in preview(picture.observed(), lease_ttl=LEASE):
+        text = line.text.split(" (")[0].split(" on ")[0]
+        if text.startswith(("slot", "revision")) and "is wanted" not in text:
+            for word, short in words.items():
+                text = text.replace(word, short)
+            lines.append((line.at, text))
+    return lines
 
 
 def test_a_fleet_comes_to_be() -> None:
@@ -58,3 +71,124 @@ def test_a_deleted_fleet_is_gone_at_the_end() -> None:
 
 def test_it_is_no_longer_than_asked() -> None:
     assert len(told(standing(50).want("t2"), limit=7)) == 7
+
+
+# --- the seconds ----------------------------------------------------------------------------------
+
+
+def test_slots_one_after_the_other_take_the_sum_of_their_seconds() -> None:
+    assert timed(standing(3, min_ready=3.0).want("t2")) == [
+        (0.0, "2: up r2"),
+        (3.0, "2: drain 1"),
+        (3.0, "1: up r2"),
+        (6.0, "1: drain 1"),
+        (6.0, "0: up r2"),
+        (9.0, "0: drain 1"),
+        (9.0, "revision 2: completed"),
+    ]
+
+
+def test_two_beside_each_other_take_the_seconds_of_one() -> None:
+    assert timed(standing(4, min_ready=3.0, max_surge=Share(2)).want("t2")) == [
+        (0.0, "3: up r2"),
+        (0.0, "2: up r2"),
+        (3.0, "2: drain 1"),
+        (3.0, "3: drain 1"),
+        (3.0, "1: up r2"),
+        (3.0, "0: up r2"),
+        (6.0, "0: drain 1"),
+        (6.0, "1: drain 1"),
+        (6.0, "revision 2: completed"),
+    ]
+
+
+def test_a_new_fleet_is_complete_when_its_instances_count() -> None:
+    assert timed(Picture(FleetSpec(replicas=2, min_ready=2.0))) == [
+        (0.0, "0: up r1"),
+        (0.0, "1: up r1"),
+        (2.0, "revision 1: completed"),
+    ]
+
+
+def test_what_is_recreated_comes_back_at_once_and_counts_later() -> None:
+    assert timed(
+        standing(2, min_ready=3.0, max_surge=Share(0), max_unavailable=Share(100, percent=True)).want("t2")
+    ) == [
+        (0.0, "1: drain 1"),
+        (0.0, "0: drain 1"),
+        (0.0, "0: up r2"),
+        (0.0, "1: up r2"),
+        (3.0, "revision 2: completed"),
+    ]
+
+
+def test_without_surge_the_next_goes_when_the_one_before_is_back() -> None:
+    assert timed(standing(2, min_ready=3.0, max_surge=Share(0), max_unavailable=Share(1)).want("t2")) == [
+        (0.0, "1: drain 1"),
+        (0.0, "1: up r2"),
+        (3.0, "0: drain 1"),
+        (3.0, "0: up r2"),
+        (6.0, "revision 2: completed"),
+    ]
+
+
+def test_slots_that_come_by_scaling_are_brought_up_at_once() -> None:
+    assert timed(standing(1, min_ready=3.0).want(replicas=3)) == [(0.0, "1: up r1"), (0.0, "2: up r1")]
+
+
+def test_scaled_up_with_another_template_the_new_slots_count_first() -> None:
+    assert timed(standing(1, min_ready=3.0).want("t2", replicas=2)) == [
+        (0.0, "1: up r2"),
+        (0.0, "0: up r2"),
+        (3.0, "0: drain 1"),
+        (3.0, "revision 2: completed"),
+    ]
+
+
+def test_a_canary_waits_for_a_person_once_it_counts() -> None:
+    picture = standing(2, min_ready=5.0, canary=1).want("t2")
+    assert timed(picture) == [
+        (0.0, "1: up r2"),
+        (5.0, "1: drain 1"),
+        (5.0, "revision 2: 1 of 2 slots updated; waits for promote"),
+    ]
+
+
+def test_that_a_partition_stays_is_said_when_the_slots_above_it_count() -> None:
+    picture = standing(2, min_ready=5.0, partition=1).want("t2")
+    picture.without(1)
+    assert [entry[0] for entry in timed(picture)] == [0.0, 5.0]
+
+
+def test_long_seconds_are_waited_for_to_their_end() -> None:
+    assert timed(standing(1, min_ready=1800.0, progress_deadline=7200.0).want("t2"))[-1] == (
+        1800.0,
+        "revision 2: completed",
+    )
+
+
+def test_a_fleet_as_it_should_be_stays_however_long_its_seconds_are() -> None:
+    assert timed(standing(3, min_ready=1800.0)) == []
+
+
+def test_a_newcomer_that_is_not_ready_yet_counts_after_its_seconds() -> None:
+    picture = rolling(2, min_ready=3.0).life(1, 2, revision=2, state="starting")
+    assert timed(picture) == [
+        (0.0, "1: up r2"),
+        (3.0, "1: drain 1"),
+        (3.0, "0: up r2"),
+        (6.0, "0: drain 1"),
+        (6.0, "revision 2: completed"),
+    ]
+
+
+def test_after_a_crash_it_waits_and_settles_before_it_is_ready() -> None:
+    picture = standing(2, min_ready=3.0).died(0)
+    assert timed(picture) == [(1.0, "0: up r1")]
+    picture.want("t2")
+    assert timed(picture) == [
+        (0.0, "0: up r2"),
+        (0.0, "1: up r2"),
+        (3.0, "1: drain 1"),
+        (6.0, "revision 2: completed"),
+    ]

@@ -6,7 +6,7 @@ a world where every step succeeds. Nothing is written, and Temporal is not asked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from wharfinger.errors import InvalidConfiguration, NotFound
 from wharfinger.settings import LeaseSettings
 
 if TYPE_CHECKING:
-    from wharfinger.fleet.preview import Line
     from wharfinger.framework.catalog import Catalog
     from wharfinger.model.fleet import Observed
 
@@ -80,7 +79,7 @@ async def _plan(connection: Connection, tenant: str, file: str) -> list[tuple[fl
         raise InvalidConfiguration(observed.unreadable)
     if observed.desired is not None and observed.desired.spec is None and not observed.desired.deleting:
         raise InvalidConfiguration(observed.desired.problems)
-    return from_now(preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant))
+    return [(line.at, line.text) for line in preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant)]
 
 
 def supposed(
@@ -110,8 +109,3 @@ def supposed(
         version=found.template.version,
     )
     return replace(observed, read_at=at, desired=desired)
-
-
-def from_now(lines: Sequence[Line]) -> list[tuple[float, str]]:
-    """The lines with seconds from the first of them on."""
-    return [(line.at - lines[0].at, line.text) for line in lines]

@@ -2,6 +2,9 @@
 
 Nothing is written and nobody is asked; `wharfinger fleet plan` prints it. The world's part is a few functions from one
 `Observed` to the next, so that what is shown is decided by the code that decides in earnest.
+
+Starts and drains take no time there. Time passes only as it must: until a newcomer has been ready for as long as the
+spec says, while others are brought up beside it; and until what the planner itself waits for.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.actor import Actor, StepResult
+from wharfinger.fleet.ideal import brought_up, ended, is_ready, record_of, said_ready, written
+from wharfinger.fleet.lives import EPSILON
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import Actor as ActorFacts
-from wharfinger.model.fleet import Exit, Grant, Host, Instance, Observed, Revision, Role, Slot
+from wharfinger.model.fleet import Observed, Role
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import SLICE, Drop, Memory, Plan, Retire, Up, Writes
+from wharfinger.model.rollout import SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
 
 LINES = 1000
 """Lines of a preview at most, unless told."""
@@ -27,12 +31,12 @@ class Line:
     """One thing that would happen."""
 
     at: float
-    """Seconds on the actor's clock."""
+    """Seconds from now on, of the actor's clock."""
     text: str
 
 
 def preview(observed: Observed, *, lease_ttl: float, tenant: str = COMMON, limit: int = LINES) -> list[Line]:
-    """Step by step what would happen; the actor's view is taken as settled.
+    """Step by step what would happen; the actor's view is taken as settled, and what is ready to be so for long.
 
     Args:
         observed: the fleet as it is, with the object as it would be.
@@ -44,25 +48,45 @@ def preview(observed: Observed, *, lease_ttl: float, tenant: str = COMMON, limit
     quiet = 0
     while len(ideal.lines) < limit and quiet < LOOKS and not ideal.over:
         quiet = 0 if ideal.turn() else quiet + 1
-    if ideal.waits and len(ideal.lines) < limit:
-        ideal.lines.append(Line(ideal.lines[-1].at if ideal.lines else 0.0, ideal.waits))
+    if ideal.waits.text and len(ideal.lines) < limit:
+        ideal.lines.append(ideal.waits)
     return ideal.lines[:limit]
 
 
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """An instance that is brought up: its step is open until it counts."""
+
+    key: int
+    """Of the step."""
+    slot: int
+    incarnation: int
+    due: float
+    """When it says ready, or counts, on the actor's clock."""
+    settles: bool = False
+    """Whether it does not say ready before it is due: the one before it crashed."""
+
+
 class IdealWorld:
-    """Where every step succeeds at once, and time passes only when it is waited for."""
+    """Where every step succeeds, and time passes only when it is waited for."""
 
     def __init__(self, observed: Observed, lease_ttl: float, tenant: str = COMMON) -> None:
         self.observed = observed
         self.lines: list[Line] = []
         self.over = False
-        self.waits = ""
-        """What an open rollout stands at, in one sentence; empty when none is open."""
+        self.waits = Line(0.0, "")
+        """What an open rollout stands at, in one sentence, and since when; no text when none is open."""
         self._lease_ttl = lease_ttl
         self._tenant = tenant
         self._generation = 0
-        settled = Memory(clock=lease_ttl + 60.0)
-        self._actor = Actor("fleet", settled)
+        self._actor = Actor("fleet", settled(observed, lease_ttl))
+        self._began = self._actor.memory.clock
+        self._coming: list[Coming] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self._actor.memory.clock - self._began
 
     def turn(self) -> bool:
         """One plan and what follows of it; whether it was anything."""
@@ -71,32 +95,80 @@ class IdealWorld:
         asked = Asked(role, self._tenant, self._generation, busy, self._lease_ttl)
         decided = self._actor.looked(plan(self.observed, memory, asked), 0.0)
         self.observed = written(self.observed, decided.writes)
-        self._say(decided)
+        self.lines.extend(Line(self.now, text) for text in _lines(decided, decided.writes))
         if (told := decided.writes.status) is not None:
-            self.waits = told.phase if told.rollout in ("running", "paused") else ""
-        keys = [(self._actor.begun(step), step) for step in decided.steps]
-        for key, step in keys:
-            self.observed, result = taken(self.observed, step)
-            self._actor.ended(key, result)
+            text = told.phase if told.rollout in ("running", "paused") else ""
+            self.waits = self.waits if text == self.waits.text else Line(self.now, text)
+        for coming in [coming for coming in self._coming if coming.slot in decided.give_up]:
+            self._ended(coming, StepResult("cancelled", incarnation=coming.incarnation))
+        for step, key in [(step, self._actor.begun(step)) for step in decided.steps]:
+            self._take(step, key)
         if decided.rollout:
             self._generation = decided.rollout
             self._actor = Actor("rollout", self._actor.memory)
         elif decided.done is not None:
             self._generation = 0
             self._actor = Actor("fleet", self._actor.memory)
-        elif not decided.steps:
-            left = decided.wait
-            while left > 0:  # in slices: a single long one would count once
-                self._actor.slept(min(left, SLICE), min(left, SLICE))
-                left -= SLICE
         self.over = decided.ended
-        quiet = replace(decided.writes, status=None).empty and not decided.steps
-        return not quiet or bool(decided.rollout) or decided.done is not None
+        acted = bool(decided.steps or decided.give_up or decided.rollout) or decided.done is not None
+        acted = acted or not replace(decided.writes, status=None).empty
+        if not acted:  # otherwise it is looked again at once: what was done shows
+            self._pass(decided.wait)
+        return acted or bool(self._coming)
 
-    def _say(self, decided: Plan) -> None:
-        at, writes = self._actor.memory.clock, decided.writes
-        for line in _lines(decided, writes):
-            self.lines.append(Line(at, line))
+    def _take(self, step: Up | Retire | Drop, key: int) -> None:
+        """A drain is over at once; who is brought up takes until it counts."""
+        if not isinstance(step, Up):
+            self.observed = ended(self.observed, step)
+            self._actor.ended(key, StepResult("gone"))
+            return
+        asked_only = is_ready(self.observed, step.slot, step.incarnation)  # its host was missing, and answers
+        self.observed, incarnation = brought_up(self.observed, step)
+        due = self._actor.memory.clock + (0.0 if asked_only else self._min_ready)
+        settles = not is_ready(self.observed, step.slot, incarnation)
+        self._actor.granted(key, incarnation)
+        self._coming.append(Coming(key, step.slot, incarnation, due, settles))
+        self._arrive()
+
+    @property
+    def _min_ready(self) -> float:
+        spec = self._actor.memory.spec
+        return spec.min_ready if spec is not None else 0.0
+
+    def _pass(self, seconds: float) -> None:
+        """Time passes until something is due."""
+        clock = self._actor.memory.clock
+        left = min([seconds, *(coming.due - clock for coming in self._coming)])
+        while left > 0:  # in slices: a single long one would count once
+            self._actor.slept(min(left, SLICE), min(left, SLICE))
+            left -= SLICE
+        self._arrive()
+
+    def _arrive(self) -> None:
+        """Who is due says ready, or counts."""
+        clock = self._actor.memory.clock
+        for coming in [coming for coming in self._coming if coming.due <= clock + EPSILON]:
+            if coming.settles:
+                self.observed = said_ready(self.observed, coming.slot, coming.incarnation)
+                self._coming.remove(coming)
+                self._coming.append(replace(coming, due=clock + self._min_ready, settles=False))
+            else:
+                record = record_of(self.observed, coming.slot, coming.incarnation)
+                at = record.mod_revision if record is not None else 0
+                result = StepResult("ready", mod_revision=at, incarnation=coming.incarnation)
+                self._ended(coming, result)
+
+    def _ended(self, coming: Coming, result: StepResult) -> None:
+        self._coming.remove(coming)
+        self._actor.ended(coming.key, result)
+
+
+def settled(observed: Observed, lease_ttl: float) -> Memory:
+    """Of an actor that has seen all this for long: what is ready counts."""
+    spec = observed.desired.spec if observed.desired is not None else None
+    clock = max(lease_ttl + 60.0, spec.min_ready if spec is not None else 0.0)
+    ready = (record for record in observed.instances if record.state == "ready")
+    return Memory(clock=clock, ready=tuple(ReadySince(r.slot, r.incarnation, r.mod_revision, 0.0) for r in ready))
 
 
 def _lines(decided: Plan, writes: Writes) -> Iterable[str]:
@@ -127,100 +199,3 @@ def _step(step: Up | Retire | Drop) -> str:
             return f"slot {step.slot}: drain incarnation {step.incarnation} on {step.host}{why}"
         case Drop():
             return f"slot {step.slot}: end incarnation {step.incarnation} on {step.host}{why}"
-
-
-# --- the ideal world ------------------------------------------------------------------------------
-
-
-def written(observed: Observed, writes: Writes) -> Observed:
-    """Etcd after `record_fleet`."""
-    revisions = list(observed.revisions)
-    desired = observed.desired
-    if writes.new_revision and writes.target is not None and desired is not None:
-        revisions.append(Revision(writes.target, desired.template, version=desired.version))
-    for outcome in writes.outcomes:
-        revisions = [
-            replace(r, outcome=outcome.outcome) if r.number == outcome.revision and r.outcome is None else r
-            for r in revisions
-        ]
-    actor = observed.actor
-    if writes.target is not None:
-        actor = replace(actor or ActorFacts(1, "", "", 0, 1), target=writes.target)
-    if writes.decisions is not None and actor is not None:
-        actor = replace(actor, decisions=writes.decisions)
-    cleared = {(clear.slot, clear.incarnation) for clear in writes.clears}
-    crashes = {clear.slot: clear.crashes for clear in writes.clears}
-    assigned = {assign.slot: assign.revision for assign in writes.assigns}
-    if writes.end:
-        return Observed(observed.read_at + 1, None, hosts=observed.hosts, cordons=observed.cordons)
-    left = [grant.host for grant in observed.grants if (grant.slot, grant.incarnation) in cleared]
-    return replace(
-        observed,
-        read_at=observed.read_at + 1,
-        actor=actor,
-        hosts=_loaded(observed, {host: -left.count(host) for host in left}),
-        revisions=tuple(r for r in revisions if r.number not in writes.forget_revisions),
-        grants=tuple(g for g in observed.grants if (g.slot, g.incarnation) not in cleared),
-        exits=tuple(e for e in observed.exits if (e.slot, e.incarnation) not in cleared),
-        slots=tuple(
-            replace(
-                slot,
-                crashes=crashes.get(slot.number, slot.crashes),
-                revision=assigned.get(slot.number, slot.revision),
-            )
-            for slot in observed.slots
-        ),
-        tenant_present={"present": True, "absent": False}.get(writes.tenant, observed.tenant_present),
-    )
-
-
-def taken(observed: Observed, step: Up | Retire | Drop) -> tuple[Observed, StepResult]:
-    """Etcd after a step that succeeded, and how it ended."""
-    if isinstance(step, Up):
-        return _brought_up(observed, step)
-    key = step.slot, step.incarnation
-    grants = observed.grants
-    exits = observed.exits
-    slots = observed.slots
-    if isinstance(step, Retire):
-        grants = tuple(replace(g, want="drain") if (g.slot, g.incarnation) == key else g for g in grants)
-        exits = (*exits, Exit(*key, "drained", planned=True))
-        slots = tuple(replace(s, revision=step.assign) if step.assign and s.number == step.slot else s for s in slots)
-    else:
-        grants = tuple(grant for grant in grants if (grant.slot, grant.incarnation) != key)
-    seen = replace(
-        observed,
-        read_at=observed.read_at + 1,
-        grants=grants,
-        exits=exits,
-        slots=slots,
-        instances=tuple(record for record in observed.instances if (record.slot, record.incarnation) != key),
-        hosts=observed.hosts if isinstance(step, Retire) else _loaded(observed, {step.host: -1}),
-    )
-    return seen, StepResult("gone")
-
-
-def _loaded(observed: Observed, more: dict[str, int]) -> tuple[Host, ...]:
-    """The hosts with so many instances more (or less)."""
-    return tuple(replace(host, instances=max(host.instances + more.get(host.name, 0), 0)) for host in observed.hosts)
-
-
-def _brought_up(observed: Observed, step: Up) -> tuple[Observed, StepResult]:
-    at = observed.read_at + 1
-    slot = next((slot for slot in observed.slots if slot.number == step.slot), Slot(step.slot, 0, 0, at))
-    incarnation = step.incarnation or slot.incarnation + 1
-    identity = observed.desired.identity if observed.desired is not None else 0
-    grants = observed.grants
-    if not step.incarnation:
-        grants = (*grants, Grant(step.slot, incarnation, step.revision, step.host, "run", identity, at, step.settle))
-        slot = replace(slot, incarnation=incarnation, revision=step.revision if step.assign else slot.revision)
-    others = tuple(r for r in observed.instances if (r.slot, r.incarnation) != (step.slot, incarnation))
-    seen = replace(
-        observed,
-        read_at=at,
-        grants=grants,
-        slots=(*(s for s in observed.slots if s.number != step.slot), slot),
-        instances=(*others, Instance(step.slot, incarnation, "ready", step.host, step.revision, at)),
-        hosts=observed.hosts if step.incarnation else _loaded(observed, {step.host: 1}),
-    )
-    return seen, StepResult("ready", mod_revision=at, incarnation=incarnation)
