@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.fleet.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.preview import preview
 from wharfinger.model.fleet import FleetSpec, Share
@@ -192,3 +194,24 @@ def test_after_a_crash_it_waits_and_settles_before_it_is_ready() -> None:
         (3.0, "1: drain 1"),
         (6.0, "revision 2: completed"),
     ]
+
+
+def reasons(picture: Picture) -> list[str]:
+    """Why instances are brought up."""
+    texts = [line.text for line in preview(picture.observed(), lease_ttl=LEASE)]
+    return [text.split("(")[1].removesuffix(")") for text in texts if "bring up" in text]
+
+
+def test_of_a_slot_that_may_be_in_back_off_it_says_so() -> None:
+    picture = standing(1).without(0)
+    picture.slots[0] = replace(picture.slots[0], crashes=9)
+    assert reasons(picture) == ["its instance ended; 9 ends in a row: it may be up to 256 s later"]
+    assert reasons(picture.want("t2")) == ["its instance ended"]
+
+
+def test_so_it_does_of_a_newcomer_that_ends_beside_the_former_one() -> None:
+    picture = rolling(1)
+    picture.slots[0] = replace(picture.slots[0], incarnation=4, crashes=3)
+    assert reasons(picture) == ["revision 2 is wanted; 3 ends in a row: it may be up to 4 s later"]
+    picture.life(0, 5, revision=2)
+    assert reasons(picture) == []

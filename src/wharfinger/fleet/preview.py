@@ -9,10 +9,11 @@ spec says, while others are brought up beside it; and until what the planner its
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.actor import Actor, StepResult
+from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.ideal import brought_up, ended, is_ready, record_of, said_ready, written
 from wharfinger.fleet.lives import EPSILON
 from wharfinger.fleet.planner import Asked, plan
@@ -82,6 +83,7 @@ class IdealWorld:
         self._actor = Actor("fleet", settled(observed, lease_ttl))
         self._began = self._actor.memory.clock
         self._coming: list[Coming] = []
+        self._held = held_back(observed)
 
     @property
     def now(self) -> float:
@@ -95,7 +97,7 @@ class IdealWorld:
         asked = Asked(role, self._tenant, self._generation, busy, self._lease_ttl)
         decided = self._actor.looked(plan(self.observed, memory, asked), 0.0)
         self.observed = written(self.observed, decided.writes)
-        self.lines.extend(Line(self.now, text) for text in _lines(decided, decided.writes))
+        self.lines.extend(Line(self.now, text) for text in _lines(decided, decided.writes, self._held))
         if (told := decided.writes.status) is not None:
             text = told.phase if told.rollout in ("running", "paused") else ""
             self.waits = self.waits if text == self.waits.text else Line(self.now, text)
@@ -171,7 +173,27 @@ def settled(observed: Observed, lease_ttl: float) -> Memory:
     return Memory(clock=clock, ready=tuple(ReadySince(r.slot, r.incarnation, r.mod_revision, 0.0) for r in ready))
 
 
-def _lines(decided: Plan, writes: Writes) -> Iterable[str]:
+def held_back(observed: Observed) -> dict[tuple[int, int], str]:
+    """What to say when a slot gets a revision that may be in back-off there: etcd shows how often it ended, not when.
+
+    A new revision is tried at once, what ends before our eyes waits in earnest, and what runs has waited.
+    """
+    ending = {exited.slot for exited in observed.exits}
+    occupied = {grant.slot for grant in observed.grants}
+    running = {(grant.slot, grant.revision) for grant in observed.grants}
+    found = {}
+    for slot in observed.slots:
+        if not slot.crashes or slot.number in ending:
+            continue
+        text = f"{slot.crashes} ends in a row: it may be up to {back_off(slot.crashes):.0f} s later"
+        for revision in observed.revisions:
+            key = slot.number, revision.number
+            if key not in running and (slot.number not in occupied or revision.outcome is None):
+                found[key] = text
+    return found
+
+
+def _lines(decided: Plan, writes: Writes, held: Mapping[tuple[int, int], str]) -> Iterable[str]:
     if writes.target is not None:
         yield f"revision {writes.target} is wanted" + (", a new one" if writes.new_revision else "")
     for outcome in writes.outcomes:
@@ -183,15 +205,16 @@ def _lines(decided: Plan, writes: Writes) -> Iterable[str]:
     if decided.rollout:
         yield "a rollout begins"
     for step in decided.steps:
-        yield _step(step)
+        yield _step(step, held.get((step.slot, step.revision), "") if isinstance(step, Up) else "")
     if decided.done is not None:
         yield f"the rollout is over: {decided.done}"
     if writes.end:
         yield "the fleet is gone"
 
 
-def _step(step: Up | Retire | Drop) -> str:
-    why = f" ({step.why})" if step.why else ""
+def _step(step: Up | Retire | Drop, held: str) -> str:
+    why = "; ".join(part for part in (step.why, held) if part)
+    why = f" ({why})" if why else ""
     match step:
         case Up():
             return f"slot {step.slot}: bring up an instance of revision {step.revision} on {step.host}{why}"
