@@ -71,6 +71,13 @@ def test_a_deleted_fleet_is_gone_at_the_end() -> None:
     assert told(picture) == ["slot 0: drain incarnation 1 on a", "the fleet is gone"]
 
 
+def test_a_host_that_is_missing_is_asked_once_and_answers() -> None:
+    picture = standing(2)
+    del picture.hosts["b"]
+    (line,) = preview(picture.observed(), lease_ttl=LEASE)
+    assert (line.at, line.text.split(" (")[1]) == (60.0, "its host is missing: asks whether it answers)")
+
+
 def test_it_is_no_longer_than_asked() -> None:
     assert len(told(standing(50).want("t2"), limit=7)) == 7
 

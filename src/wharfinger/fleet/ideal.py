@@ -79,7 +79,8 @@ def ended(observed: Observed, step: Retire | Drop) -> Observed:
 def brought_up(observed: Observed, step: Up) -> tuple[Observed, int]:
     """Etcd after an instance was granted and has registered, and its incarnation.
 
-    It says ready at once, but where the one before it crashed. Who was ready already stays as it is.
+    It says ready at once, but where the one before it crashed. Who was ready already stays as it is. A host that is
+    asked answers, and is there again if it was missing.
     """
     at = observed.read_at + 1
     slot = next((slot for slot in observed.slots if slot.number == step.slot), Slot(step.slot, 0, 0, at))
@@ -96,7 +97,7 @@ def brought_up(observed: Observed, step: Up) -> tuple[Observed, int]:
         read_at=at,
         grants=grants,
         slots=(*(s for s in observed.slots if s.number != step.slot), slot),
-        hosts=observed.hosts if step.incarnation else _loaded(observed, {step.host: 1}),
+        hosts=_answered(observed, step.host) if step.incarnation else _loaded(observed, {step.host: 1}),
     )
     if before is None and settles:
         starting = Instance(step.slot, incarnation, "starting", step.host, step.revision, at)
@@ -132,6 +133,13 @@ def _with(observed: Observed, record: Instance) -> Observed:
     key = record.slot, record.incarnation
     others = (other for other in observed.instances if (other.slot, other.incarnation) != key)
     return replace(observed, instances=(*others, record))
+
+
+def _answered(observed: Observed, name: str) -> tuple[Host, ...]:
+    """The hosts, with one that was asked: what it has besides its instances is not known."""
+    if any(host.name == name for host in observed.hosts):
+        return observed.hosts
+    return (*observed.hosts, Host(name, instances=sum(grant.host == name for grant in observed.grants)))
 
 
 def _loaded(observed: Observed, more: dict[str, int]) -> tuple[Host, ...]:
