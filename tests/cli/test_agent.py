@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.cli.agent import host_name, installs, variables
+from wharfinger.cli.agent import host_name
 from wharfinger.cli.main import run
 from wharfinger.errors import UsageError
 
@@ -18,26 +18,6 @@ def test_a_host_has_a_dns_name(name: str) -> None:
 def test_a_host_is_called_as_its_machine() -> None:
     assert host_name("rack-7.example.org") == "rack-7.example.org"
     assert host_name("")
-
-
-def test_installs_are_names_and_executables(tmp_path: Path) -> None:
-    program, text = tmp_path / "wharfinger", tmp_path / "text"
-    program.touch(0o755)
-    text.touch(0o644)
-
-    assert installs([f"v2={program}"]) == (("v2", program),)
-    for wrong in (f"={program}", str(program), f"v2={text}", f"v2={tmp_path}", f"v2={tmp_path / 'absent'}", "v2="):
-        with pytest.raises(UsageError, match="--install"):
-            installs([wrong])
-    with pytest.raises(UsageError, match="more than once"):
-        installs([f"v2={program}", f"v2={program}"])
-
-
-def test_variables_that_pass_have_names() -> None:
-    assert variables(["PROXY", "_x1"]) == {"PROXY", "_x1"}
-    for wrong in ("", "A=b", "1A", "A B"):
-        with pytest.raises(UsageError, match="--allow-env"):
-            variables([wrong])
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
 import socket
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from wharfinger.cli.instance_options import (
+    INSTANCES_PANEL,
+    AllowEnv,
+    Install,
+    SecretsDir,
+    installs,
+    secrets_folder,
+    variables,
+)
 from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
@@ -37,10 +43,6 @@ from wharfinger.model.names import is_dns_subdomain
 from wharfinger.settings import AgentSettings, LeaseSettings
 
 _DEFAULTS = AgentSettings(host="", data_dir=Path())
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-
-INSTANCES_PANEL = "Instances"
 
 
 def register(app: typer.Typer) -> None:
@@ -69,29 +71,9 @@ def agent(
     health_port: HealthPort = _DEFAULTS.health_port,
     bind_address: BindAddress = _DEFAULTS.bind_address,
     log_level: LogLevel = Level.INFO,
-    install: Annotated[
-        list[str] | None,
-        option(
-            "install",
-            "A version that templates may name, and its executable; repeat for more.",
-            "NAME=PATH",
-            panel=INSTANCES_PANEL,
-        ),
-    ] = None,
-    secrets_dir: Annotated[
-        Path | None,
-        option("secrets-dir", "Secrets of templates: files DIR/<name>/<version>.", "DIR", panel=INSTANCES_PANEL),
-    ] = None,
-    allow_env: Annotated[
-        list[str] | None,
-        option(
-            "allow-env",
-            "A variable that instances may have, from templates or from the agent's own; repeat for more. "
-            "No other passes.",
-            "NAME",
-            panel=INSTANCES_PANEL,
-        ),
-    ] = None,
+    install: Install = None,
+    secrets_dir: SecretsDir = None,
+    allow_env: AllowEnv = None,
     capacity: Annotated[
         int,
         option("capacity", "How many instances may run here. 0: no bound.", "N", min=0, panel=INSTANCES_PANEL),
@@ -153,7 +135,7 @@ def agent(
         cluster=connection.cluster,
         control=control,
         installs=installs(install or ()),
-        secrets_dir=_folder("--secrets-dir", secrets_dir),
+        secrets_dir=secrets_folder(secrets_dir),
         allow_env=variables(allow_env or ()),
         capacity=capacity,
         bind_address=bind_address,
@@ -185,33 +167,3 @@ def host_name(given: str) -> str:
     if not is_dns_subdomain(name):
         raise UsageError(f"--host: {name!r} is no name of a host (lower case letters, digits, dashes, dots)")
     return name
-
-
-def installs(values: Iterable[str]) -> tuple[tuple[str, Path], ...]:
-    """What `--install` names. Raises `UsageError`."""
-    found: dict[str, Path] = {}
-    for value in values:
-        name, equals, path = value.partition("=")
-        if not equals or not _VERSION.fullmatch(name):
-            raise UsageError(f"--install: {value!r} is no NAME=PATH, such as v2=/opt/wharfinger-2/bin/wharfinger")
-        if name in found:
-            raise UsageError(f"--install: {name} is named more than once")
-        if not os.access(path, os.X_OK) or not Path(path).is_file():
-            raise UsageError(f"--install: {path} is no executable")
-        found[name] = Path(path).absolute()
-    return tuple(found.items())
-
-
-def variables(values: Iterable[str]) -> frozenset[str]:
-    """What `--allow-env` names. Raises `UsageError`."""
-    found = frozenset(values)
-    for name in found:
-        if not _VARIABLE.fullmatch(name):
-            raise UsageError(f"--allow-env: {name!r} is no name of a variable")
-    return found
-
-
-def _folder(option: str, path: Path | None) -> Path | None:
-    if path is not None and not path.is_dir():
-        raise UsageError(f"{option}: there is no folder {path}")
-    return path.resolve() if path is not None else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli.instance_options import AllowEnv, Install, SecretsDir, arguments
 from wharfinger.cli.options import RUN, ConfigOption, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
@@ -92,6 +93,9 @@ def dev(
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.IMMEDIATE,
     cohorts: CohortsOption = Cohorts.AUTO,
+    install: Install = None,
+    secrets_dir: SecretsDir = None,
+    allow_env: AllowEnv = None,
 ) -> None:
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
@@ -120,6 +124,7 @@ def dev(
         config=config,
         eviction=eviction.value,
         cohorts=cohorts.value,
+        agent_options=arguments(install or (), secrets_dir, allow_env or ()),
     )
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up

@@ -76,6 +76,8 @@ class DevSettings:
     """How preempted pods leave: nobody runs pods here."""
     cohorts: str = "auto"
     """`off`: every pod has an attempt of its own, however many wait."""
+    agent_options: tuple[str, ...] = ()
+    """More options of the agent (`--allow-env=TZ`): it does not see variables that begin with WHARFINGER_."""
     temporal_address: str = ""
     """`host:port` of a Temporal that somebody else runs, with a namespace `default`; empty = one of our own."""
 
@@ -270,6 +272,7 @@ class DevTree:
                 f"--eviction={self.settings.eviction}",
                 f"--cohorts={self.settings.cohorts}",
                 f"--max-txn-ops={MAX_TXN_OPS}",
+                *self.settings.agent_options,
                 f"--stop-instances={STOP_INSTANCES:g}",
                 f"--end-with={os.getpid()}",
             )
