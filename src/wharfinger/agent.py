@@ -112,6 +112,7 @@ class Agent:
             pid=os.getpid(),
             installs=tuple(name for name, _ in settings.installs),
             capacity=settings.capacity,
+            allow_env=tuple(sorted(settings.allow_env)),
             version=release(),
             control=settings.control,
             time=utc_now().isoformat(timespec="seconds"),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from tests.conftest import free_port
 from tests.dev.conftest import NewTree
-from tests.integration.dev_tree import DevTree, wait_until
+from tests.integration.dev_tree import HOSTS, DevTree, wait_until
 from tests.patience import patient
 from wharfinger.dev import processes
 
@@ -32,6 +33,11 @@ def lives(tree: DevTree) -> list[processes.Life]:
 
 def all_gone(known: list[processes.Life]) -> bool:
     return not any(life.alive for life in known)
+
+
+def environment(pid: int) -> list[str]:
+    """A process's variables."""
+    return Path(f"/proc/{pid}/environ").read_text().split("\0")
 
 
 def test_it_serves_says_where_and_stops_clean(dev_tree: NewTree) -> None:
@@ -145,6 +151,35 @@ def test_named_ports_are_used(dev_tree: NewTree) -> None:
     assert tree.ready["etcd"] == f"http://127.0.0.1:{etcd}"
     assert tree.ready["temporal"] == f"127.0.0.1:{temporal}"
     assert tree.ready["ui"] == f"http://127.0.0.1:{ui}"
+    assert tree.stop() == 0
+
+
+def test_instances_may_have_what_it_was_told(
+    dev_tree: NewTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secrets" / "own" / "1"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("kept")
+    monkeypatch.setenv("WHARFINGER_ALLOW_ENV", "TZ FROM_HERE")
+    monkeypatch.setenv("FROM_HERE", "passes")
+    tree = dev_tree(1)
+    tree.start("--secrets-dir", str(secret.parents[1]), "--install", f"own={sys.executable}")
+    (host,) = tree.etcd.objects(HOSTS).values()
+    before = tree.ready["pids"]["workers"]
+
+    assert (host["allow_env"], host["installs"]) == (["FROM_HERE", "TZ"], ["own"])
+    assert "FROM_HERE=passes" in environment(before[0])
+
+    template = {"environment": {"TZ": "Asia/Tokyo", "OTHER": "x"}, "secrets": [{"name": "own", "version": "1"}]}
+    file = tmp_path / "fleet.json"
+    about = {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": {"name": "common"}}
+    file.write_text(json.dumps({**about, "spec": {"template": template, "minReadySeconds": 1}}))
+    applied = tree.cli("fleet", "apply", "-f", str(file), "--wait", "--timeout", "120s")
+    wait_until(lambda: len(now := tree.ready["pids"]["workers"]) == 1 and now != before, 30, "the ready file says so")
+
+    assert "note: host dev does not pass OTHER to instances: start its agent with --allow-env OTHER" in applied.stderr
+    assert "TZ=Asia/Tokyo" in environment(tree.ready["pids"]["workers"][0])
+    assert [path.read_text() for path in (tmp_path / "data").glob("**/secrets/own")] == ["kept"]
     assert tree.stop() == 0
 
 

@@ -14,6 +14,7 @@ from wharfinger.cli.files import FilesOption, load
 from wharfinger.cli.fleet import WRITE
 from wharfinger.cli.fleet_options import ReasonOption, TimeoutOption
 from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import plain
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.manifests.kinds import FLEET
@@ -58,7 +59,7 @@ def apply(
 
     All manifests are checked before the first is written; what is wrong is told line by line, and nothing is done then
     (exit code 2). Replicas and paused, when the manifest leaves them out, stay as they are; requests to a rollout are
-    made by promote, abort and resume alone.
+    made by promote, abort and resume alone. A note tells which variables of the template hosts would not pass.
 
     Exit codes with --wait and --tenants: 0 all are complete; 1 one failed, or stands still; 3 the time (of each fleet)
     is over. The fleets behind are not touched then.
@@ -69,10 +70,12 @@ def apply(
 
     seconds_of(timeout)
     wanted = _wanted(files, tenants)
-    connect.run(_check(connection, wanted))
+    notes = connect.run(_check(connection, wanted))
     for number, one in enumerate(wanted):
         changed = connect.run(_apply(connection, one, reason))
         typer.echo(f"schedulerfleet/{one.tenant} {changed.result}")
+        if (note := notes[number]) and note not in notes[:number]:  # a wave's are all alike
+            typer.echo(plain(note), err=True)
         if not (wait or tenants):
             continue
         try:
@@ -118,11 +121,12 @@ def _each_once(wanted: list[Wanted]) -> list[Wanted]:
     return wanted
 
 
-async def _check(connection: Connection, wanted: Sequence[Wanted]) -> None:
-    """Raise all that is wrong, before anything is written."""
+async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
+    """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet_changes import checked
     from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.cli.fleet_variables import note_on
 
     catalog = known_plugins()
     problems: list[str] = []
@@ -135,8 +139,9 @@ async def _check(connection: Connection, wanted: Sequence[Wanted]) -> None:
                 problems += [f"{prefix}{problem}" for problem in error.problems]
             except InvalidObject as error:
                 problems.append(f"{prefix}{error}")
-    if problems:
-        raise InvalidConfiguration(problems)
+        if problems:
+            raise InvalidConfiguration(problems)
+        return [await note_on(store, one.manifest) for one in wanted]
 
 
 async def _apply(connection: Connection, one: Wanted, reason: str) -> Changed:

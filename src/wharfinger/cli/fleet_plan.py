@@ -23,6 +23,7 @@ from wharfinger.settings import LeaseSettings
 if TYPE_CHECKING:
     from wharfinger.framework.catalog import Catalog
     from wharfinger.model.fleet import Observed
+    from wharfinger.registry.store import KeyValue
 
 
 def register(group: typer.Typer) -> None:
@@ -46,7 +47,9 @@ def plan(
     """
     from wharfinger.cli import connect
 
-    lines = connect.run(_plan(connection, fleet, file))
+    lines, note = connect.run(_plan(connection, fleet, file))
+    if note:
+        typer.echo(plain(note), err=True)
     if output is not Output.TABLE:
         show([{"seconds": seconds, "step": text} for seconds, text in lines], output)
     elif not lines:
@@ -56,12 +59,13 @@ def plan(
             typer.echo(f"{seconds:5.0f} s  {plain(text)}")
 
 
-async def _plan(connection: Connection, tenant: str, file: str) -> list[tuple[float, str]]:
+async def _plan(connection: Connection, tenant: str, file: str) -> tuple[list[tuple[float, str]], str]:
+    """The steps, and what is to be noted of the template."""
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet_files import fleet_in
     from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.cli.fleet_variables import note_on
     from wharfinger.fleet.preview import preview
-    from wharfinger.manifests import documents
     from wharfinger.observe.fleets import FleetView
     from wharfinger.registry import keys
 
@@ -70,16 +74,27 @@ async def _plan(connection: Connection, tenant: str, file: str) -> list[tuple[fl
     async with open_store(connection) as store:
         observed = await FleetView(store, catalog).observe(tenant)
         stored = (await store.get(keys.fleet(tenant), revision=observed.read_at)).kv
-    if manifest is not None:
-        before = documents.parse(stored.value) if stored is not None else {}
-        observed = supposed(observed, manifest, before if isinstance(before, dict) else {}, catalog, tenant)
-    elif observed.desired is None and not observed.grants:
-        raise NotFound(f"there is no fleet {tenant}")
-    if observed.blind:
-        raise InvalidConfiguration(observed.unreadable)
-    if observed.desired is not None and observed.desired.spec is None and not observed.desired.deleting:
-        raise InvalidConfiguration(observed.desired.problems)
-    return [(line.at, line.text) for line in preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant)]
+        if manifest is not None:
+            observed = supposed(observed, manifest, _object(stored), catalog, tenant)
+        elif observed.desired is None and not observed.grants:
+            raise NotFound(f"there is no fleet {tenant}")
+        if observed.blind:
+            raise InvalidConfiguration(observed.unreadable)
+        desired = observed.desired
+        if desired is not None and desired.spec is None and not desired.deleting:
+            raise InvalidConfiguration(desired.problems)
+        ends = desired is None or desired.deleting
+        note = "" if ends else await note_on(store, manifest if manifest is not None else _object(stored))
+    lines = preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant)
+    return [(line.at, line.text) for line in lines], note
+
+
+def _object(stored: KeyValue | None) -> Mapping[str, Any]:
+    """What is stored; nothing when that is no object. Raises `InvalidObject` for what cannot be read."""
+    from wharfinger.manifests import documents
+
+    found = documents.parse(stored.value) if stored is not None else {}
+    return found if isinstance(found, dict) else {}
 
 
 def supposed(

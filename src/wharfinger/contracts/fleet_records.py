@@ -105,6 +105,8 @@ class HostRecord(Record):
     pid: int
     installs: tuple[str, ...] = ()
     capacity: int = Field(0, ge=0)
+    allow_env: tuple[str, ...] | None = None
+    """Variables that it passes to instances; None = an earlier release wrote it, and nobody knows."""
     version: str = ""
     """The agent's release."""
     control: bool = True

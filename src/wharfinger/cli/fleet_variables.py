@@ -1,0 +1,75 @@
+"""Variables of a template that hosts keep back: an agent hands on only what it was allowed (`--allow-env`).
+
+A rollout does not fail by the others, so it is said where the template is written: no status would tell it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.contracts.fleet_records import HostRecord
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
+
+_NAMED = 5
+"""Hosts that are named; the others are counted."""
+
+
+async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
+    """What `note` says of a fleet's object, a valid one, and the hosts that are there. Raises the store's errors."""
+    from wharfinger.manifests.fields import mapping
+    from wharfinger.registry import keys
+
+    template = mapping(mapping(fleet, "spec"), "template")
+    if not template.get("environment"):
+        return ""
+    hosts: dict[str, HostRecord] = {}
+    async for page in store.list(keys.HOSTS):
+        for kv in page.items:
+            try:
+                hosts[kv.key.removeprefix(keys.HOSTS)] = HostRecord.model_validate_json(kv.value)
+            except ValueError:
+                continue  # `host list` tells of it
+    cordoned = [kv.key.removeprefix(keys.CORDONS) async for page in store.list(keys.CORDONS) for kv in page.items]
+    return note(template, hosts, cordoned)
+
+
+def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned: Collection[str] = ()) -> str:
+    """One line when hosts that could take an instance would keep variables of its template back; else empty.
+
+    Hosts that do not say what they pass (agents of an earlier release), are cordoned, or lack the template's version
+    are left out.
+    """
+    from wharfinger.config.fleet_fields import TemplateFields
+    from wharfinger.config.understanding import understood
+
+    wanted, _ = understood(template, TemplateFields)
+    able = {
+        name: host
+        for name, host in sorted(hosts.items())
+        if name not in cordoned and (not wanted.version or wanted.version in host.installs)
+    }
+    kept = {
+        name: missing
+        for name, host in able.items()
+        if host.allow_env is not None and (missing := wanted.environment.keys() - host.allow_env)
+    }
+    if not kept:
+        return ""
+    variables = sorted(set[str]().union(*kept.values()))
+    alike = all(len(missing) == len(variables) for missing in kept.values())
+    which = ("" if alike else "all of ") + ", ".join(variables)
+    options = " ".join(f"--allow-env {variable}" for variable in variables)
+    one = len(kept) == 1
+    return (
+        f"note: {_named(list(kept), len(able))} {'does' if one else 'do'} not pass {which} to instances: "
+        f"start {'its agent' if one else 'their agents'} with {options}"
+    )
+
+
+def _named(hosts: list[str], able: int) -> str:
+    names = ", ".join(hosts[:_NAMED]) + (f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else "")
+    some = f" ({len(hosts)} of {able})" if len(hosts) < able else ""
+    return f"host{'s' if len(hosts) > 1 else ''} {names}{some}"
