@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +11,10 @@ from tests.cli.conftest import Shell
 from tests.cli.fleet_records import Records, remove
 from wharfinger.cli.fleet_variables import note, note_on
 from wharfinger.contracts.fleet_records import HostRecord
+from wharfinger.errors import AccessDenied
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Page
 
 TEMPLATE = {"environment": {"TZ": "UTC"}}
 ONE = "note: host {} does not pass TZ to instances: start its agent with --allow-env TZ"
@@ -82,6 +84,18 @@ async def test_hosts_are_those_in_etcd_and_one_that_cannot_be_read_hides_none() 
     assert await note_on(store, {"spec": {"template": TEMPLATE}}) == ONE.format("a (1 of 2)")
     assert await note_on(store, {"spec": {"template": {"environment": {}}}}) == ""
     assert await note_on(store, {}) == ""
+
+
+class Guarded(MemoryStore):
+    """For a user who may read and write fleets alone."""
+
+    async def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
+        raise AccessDenied("etcd refuses: permission denied")
+        yield
+
+
+async def test_who_may_not_see_hosts_is_told_nothing_of_them() -> None:
+    assert await note_on(Guarded(), {"spec": {"template": TEMPLATE}}) == ""
 
 
 @pytest.fixture

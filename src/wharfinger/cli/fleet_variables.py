@@ -18,13 +18,27 @@ _NAMED = 5
 
 
 async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
-    """What `note` says of a fleet's object, a valid one, and the hosts that are there. Raises the store's errors."""
+    """What `note` says of a fleet's object, a valid one, and the hosts; nothing to whom may not see these.
+
+    Raises the store's other errors.
+    """
+    from wharfinger.errors import AccessDenied
     from wharfinger.manifests.fields import mapping
-    from wharfinger.registry import keys
 
     template = mapping(mapping(fleet, "spec"), "template")
     if not template.get("environment"):
         return ""
+    try:
+        hosts, cordoned = await _hosts(store)
+    except AccessDenied:  # who may write fleets alone is not refused for the sake of a note
+        return ""
+    return note(template, hosts, cordoned)
+
+
+async def _hosts(store: Store) -> tuple[dict[str, HostRecord], list[str]]:
+    """The live hosts, and the names of those that take no instance."""
+    from wharfinger.registry import keys
+
     hosts: dict[str, HostRecord] = {}
     async for page in store.list(keys.HOSTS):
         for kv in page.items:
@@ -33,7 +47,7 @@ async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
             except ValueError:
                 continue  # `host list` tells of it
     cordoned = [kv.key.removeprefix(keys.CORDONS) async for page in store.list(keys.CORDONS) for kv in page.items]
-    return note(template, hosts, cordoned)
+    return hosts, cordoned
 
 
 def note(template: Mapping[str, Any], hosts: Mapping[str, HostRecord], cordoned: Collection[str] = ()) -> str:
