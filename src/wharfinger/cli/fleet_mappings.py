@@ -41,6 +41,7 @@ def status_mapping(estate: Estate, picture: Picture, now: datetime) -> dict[str,
         "generation": picture.generation,
         **summary(picture),
         **_told(picture),
+        "lastChange": _last_change(picture),
         "slots": [_life(picture, life) for life in picture.lives],
         "waiting": waiting(picture, now),
         "hints": hints(estate, picture, now),
@@ -64,6 +65,11 @@ def _told(picture: Picture) -> dict[str, Any]:
         "written": picture.status.time,
         "conditions": conditions,
     }
+
+
+def _last_change(picture: Picture) -> dict[str, str] | None:
+    """Who changed the object last, and why, when that is not the wanted revision's own."""
+    return picture.last_change._asdict() if picture.last_change is not None else None
 
 
 def _life(picture: Picture, life: Life) -> dict[str, Any]:
@@ -101,6 +107,7 @@ def history_list(picture: Picture) -> list[dict[str, Any]]:
                 "who": record.who,
                 "why": record.why,
                 "time": record.time,
+                "lastChange": _last_change(picture) if number == picture.target else None,
                 "digest": record.digest,
                 "template": record.template,
             }

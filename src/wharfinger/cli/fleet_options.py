@@ -12,7 +12,7 @@ FleetArgument = Annotated[str, typer.Argument(help="Whose fleet: a tenant's, or 
 ReasonOption = Annotated[
     str,
     typer.Option(
-        "--reason", help="Why: kept with the object; `fleet history` has that of new templates.", metavar="TEXT"
+        "--reason", help="Why: kept with the object; `fleet status` and `fleet history` tell it.", metavar="TEXT"
     ),
 ]
 """Of commands that write; without it no reason is kept."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from wharfinger.config.fleet_fields import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
@@ -30,6 +31,17 @@ class Life(NamedTuple):
 
     slot: int
     incarnation: int
+
+
+class LastChange(NamedTuple):
+    """Who wrote the object last, and why; empty where it does not say. When, no object says."""
+
+    who: str
+    why: str
+
+    def __str__(self) -> str:
+        by = f"by {self.who}" if self.who else ""
+        return ": ".join(part for part in (by, self.why) if part)
 
 
 @dataclass(slots=True)
@@ -103,6 +115,19 @@ class Picture:
         if self.actor is not None and self.actor.target:
             return self.actor.target
         return self.status.status.target if self.status is not None else 0
+
+    @property
+    def last_change(self) -> LastChange | None:
+        """Who wrote the object last; None where it does not say, or says what the wanted revision says itself.
+
+        A revision keeps who wrote it first: of going back to it, or of scaling, only the object knows.
+        """
+        annotations = _mapping(_mapping(self.written, "metadata"), "annotations")
+        who, why = (str(annotations.get(name) or "") for name in (CHANGED_BY, CHANGE_CAUSE))
+        record = self.revisions.get(self.target)
+        if not (who or why) or (record is not None and (who, why) == (record.who, record.why)):
+            return None
+        return LastChange(who, why)
 
     @property
     def last_completed(self) -> int:

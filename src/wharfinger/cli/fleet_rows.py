@@ -206,8 +206,10 @@ def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
     for number, record in sorted(picture.revisions.items()):
         outcome = picture.outcomes.get(number)
         ended = f"({outcome.why})" if outcome is not None and outcome.why else ""
-        why = " ".join(part for part in (record.why, ended) if part)
-        marked = f"{number} *" if number == picture.target else str(number)
+        wanted = number == picture.target
+        changed = f"(last change {picture.last_change})" if wanted and picture.last_change is not None else ""
+        why = " ".join(part for part in (record.why, ended, changed) if part)
+        marked = f"{number} *" if wanted else str(number)
         rows.append((marked, outcome_word(picture, number), age(record.time, now), record.who or NOTHING, why))
     return rows
 

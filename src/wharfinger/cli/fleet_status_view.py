@@ -70,6 +70,8 @@ def _head(picture: Picture, now: datetime) -> Iterator[str]:
     old = fleet_rows.outdated(picture)
     yield _field("Instances", f"{picture.replicas} wanted, {ready} ready, {new} updated, {old} outdated")
     yield _field("Revision", _revision(picture, now))
+    if picture.last_change is not None:
+        yield _field("Changed", str(picture.last_change))
     status = picture.status.status if picture.status is not None else None
     rollout = fleet_rows.rollout_word(picture)
     if status is not None and status.generation:
