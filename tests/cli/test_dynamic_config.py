@@ -47,6 +47,15 @@ class Tenant:
         answer = self.shell("config", "get", "--target", target or self.target, "-o", "json")
         return [one["value"] for one in answer.json["items"]]
 
+    def fleet(self, configuration: dict[str, Any]) -> None:
+        obj = {
+            "apiVersion": "wharfinger.dev/v1",
+            "kind": "SchedulerFleet",
+            "metadata": {"name": self.name},
+            "spec": {"template": {"schedulerConfiguration": configuration}},
+        }
+        self.put(keys.fleet(self.name), json.dumps(obj).encode())
+
     def put(self, key: str, value: bytes) -> None:
         async def run() -> None:
             store = await EtcdStore.connect(EtcdSettings(endpoints=(self.url,)))
@@ -135,17 +144,7 @@ def test_what_is_wrong_is_told_line_by_line_and_nothing_is_written(
 
 
 def test_a_value_for_a_fleet_is_checked_against_its_template(tenant: Tenant) -> None:
-    fleet = {
-        "apiVersion": "wharfinger.dev/v1",
-        "kind": "SchedulerFleet",
-        "metadata": {"name": tenant.name},
-        "spec": {
-            "template": {
-                "schedulerConfiguration": {"podMaxBackoffSeconds": 30, "profiles": [{"schedulerName": "batch"}]}
-            }
-        },
-    }
-    tenant.put(keys.fleet(tenant.name), json.dumps(fleet).encode())
+    tenant.fleet({"podMaxBackoffSeconds": 30, "profiles": [{"schedulerName": "batch"}]})
     of_slot = f"instance/{tenant.name}/0"
 
     unknown = tenant.set("profile", {"profiles": {"default-scheduler": {"weights": {"ImageLocality": 2}}}})
@@ -154,6 +153,25 @@ def test_a_value_for_a_fleet_is_checked_against_its_template(tenant: Tenant) -> 
     assert "must be at least podInitialBackoffSeconds (31), not 30" in backoff.err
     assert tenant.set("profile", {"profiles": {"batch": {"weights": {"ImageLocality": 2}}}}).code == 0
     assert tenant.set("queue", {"podInitialBackoffSeconds": 30}, target=of_slot).code == 0
+
+
+def test_what_is_malformed_hides_nothing_else_that_is_wrong(tenant: Tenant) -> None:
+    tenant.fleet({"profiles": [{"schedulerName": "batch"}]})
+    arguments = [{"name": "Neither", "args": {}}, {"name": "NodeName", "args": {"a": 1}}]
+    batch = {"weights": {"Nope": 3, "TaintToleration": -1}, "pluginConfig": arguments}
+
+    answer = tenant.set("profile", {"profiles": {"batch": batch, "nosuch": {}}})
+
+    assert answer.code == 2
+    assert [line.removeprefix("error: ").split(": ")[0] for line in answer.err.splitlines()] == [
+        "profiles.batch.weights.TaintToleration",
+        "profiles.batch.weights.Nope",
+        "profiles.batch.pluginConfig[0].name",
+        "profiles.batch.pluginConfig[1].args",
+        "profiles.nosuch",
+    ]
+    assert tenant.set("profile", {"profiles": {"batch": 3}}).err.startswith("error: profiles.batch: ")
+    assert tenant.set("profile", {"profiles": {}}).err.count("error: ") == 1
 
 
 @pytest.mark.parametrize(

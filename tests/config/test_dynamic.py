@@ -21,6 +21,7 @@ from wharfinger.config.dynamic import (
     read_value,
     targets,
 )
+from wharfinger.config.kube_scheduler import why_unknown
 from wharfinger.config.overlay import check_alone
 from wharfinger.errors import InvalidConfiguration, InvalidObject
 from wharfinger.framework.args import PluginArgs
@@ -219,7 +220,7 @@ class TestProfiles:
 
         assert refused(value) == (
             "profiles.batch: there is no such profile (there are default-scheduler)",
-            f"profiles.{DEFAULT}.weights.Nonsense: profile default-scheduler does not enable this plugin",
+            f"profiles.{DEFAULT}.weights.Nonsense: {why_unknown('Nonsense', catalog())}",
             f"profiles.{DEFAULT}.pluginConfig[0].args.hardPodAffinityWeight: "
             "Input should be less than or equal to 100, not 101",
             f"profiles.{DEFAULT}.pluginConfig[1].args: plugin NodeName takes no arguments",

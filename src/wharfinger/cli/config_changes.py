@@ -22,6 +22,7 @@ from wharfinger.config.dynamic import (
     check_kind,
     digest,
     read_value,
+    well_formed_profiles,
 )
 from wharfinger.config.errors import refuse
 from wharfinger.config.fleet import read_fleet
@@ -78,15 +79,12 @@ async def check(store: Store, change: Change, catalog: Catalog) -> None:
 
     Of a tenant with a fleet it is laid over the fleet's template; what other workers were started with nobody knows.
     """
-    read = read_value(check_kind(change.kind), change.value)
-    base = await _template_of(store, change.target, catalog) if isinstance(read, ProfileValue | QueueValue) else None
-    match read:
-        case ProfileValue():
-            problems = check_alone(read, catalog)
-            if problems:
-                raise refuse(problems)
-            if base is not None:
-                overlay_configuration(base, read, base)
+    model = check_kind(change.kind)
+    base = await _template_of(store, change.target, catalog) if model in (ProfileValue, QueueValue) else None
+    if model is ProfileValue:
+        _check_profiles(change.value or {}, base, catalog)
+        return
+    match read := read_value(model, change.value):
         case QueueValue():
             first, longest = read.pod_initial_backoff_seconds, read.pod_max_backoff_seconds
             if base is not None:
@@ -96,6 +94,24 @@ async def check(store: Store, change: Change, catalog: Catalog) -> None:
                 check_backoff(read, first, longest)
         case CohortValue():
             check_cohort(read)
+
+
+def _check_profiles(written: Mapping[str, Any], base: Configured | None, catalog: Catalog) -> None:
+    """Raise what is malformed together with what is wrong with the rest, each once."""
+    problems: list[str] = []
+    try:
+        value = read_value(ProfileValue, written)
+    except InvalidConfiguration as error:
+        problems += error.problems
+        value = well_formed_profiles(written)
+    problems += refuse(check_alone(value, catalog)).problems
+    if base is not None:
+        try:
+            overlay_configuration(base, value, base)
+        except InvalidConfiguration as error:
+            problems += error.problems
+    if problems:
+        raise InvalidConfiguration(dict.fromkeys(problems))
 
 
 async def write(store: Store, change: Change, by: Author, *, now: str, again: bool = False) -> Written:

@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError, model_validator
 from wharfinger.config.errors import problems_of, refuse
 from wharfinger.config.file_fields import LONGEST_BACKOFF
 from wharfinger.config.profile_fields import PluginConfig
+from wharfinger.config.understanding import understood
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.framework.args import ConfigPart, Integer
 from wharfinger.model.gang import MOST_TOGETHER
@@ -64,6 +65,12 @@ class ProfileValue(Value):
 
     kind = "profile"
     profiles: dict[str, ProfileOverlay] = Field(min_length=1, max_length=100)
+
+
+class _AnyProfiles(ConfigPart):
+    """A `ProfileValue` that may also say nothing."""
+
+    profiles: dict[str, ProfileOverlay] = Field(default_factory=dict)
 
 
 class QueueValue(Value):
@@ -108,6 +115,12 @@ def read_value(model: type[V], written: Any) -> V:
         return model.model_validate(dict(written), by_alias=True, by_name=False)
     except ValidationError as error:
         raise refuse(problems_of(error)) from error
+
+
+def well_formed_profiles(written: Mapping[str, Any]) -> ProfileValue:
+    """What is well-formed of a value that `read_value` refuses, perhaps no profile: to tell what else is wrong."""
+    rest, _ = understood(written, _AnyProfiles)
+    return ProfileValue.model_construct(profiles=rest.profiles)
 
 
 def check_backoff(value: QueueValue, initial: float, longest: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ Which plugins there are, where they run and how the queue is sorted stays the te
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from wharfinger.config.arguments import completed_arguments
@@ -44,11 +44,7 @@ def check_alone(value: ProfileValue, catalog: Catalog) -> list[Problem]:
     problems: list[Problem] = []
     for name, overlay in value.profiles.items():
         path = f"profiles.{name}"
-        problems += [
-            (f"{path}.weights.{plugin}", why_unknown(plugin, catalog))
-            for plugin in overlay.weights
-            if plugin not in catalog
-        ]
+        problems += _unknown(overlay, catalog, path)
         named = [config.name for config in overlay.plugin_config]
         completed_arguments(overlay.plugin_config, named, catalog, path, problems)
     return problems
@@ -58,9 +54,10 @@ def _overlaid(
     profile: CompletedProfile, overlay: ProfileOverlay, catalog: Catalog, problems: list[Problem]
 ) -> CompletedProfile:
     path = f"profiles.{profile.scheduler_name}"
-    problems += _not_enabled(profile, overlay.weights, f"{path}.weights")
+    problems += _unknown(overlay, catalog, path)
+    problems += _not_enabled(profile, overlay.weights, catalog, f"{path}.weights")
     named = [config.name for config in overlay.plugin_config]
-    problems += _not_enabled(profile, dict.fromkeys(named, 0), f"{path}.pluginConfig")
+    problems += _not_enabled(profile, named, catalog, f"{path}.pluginConfig")
     args = completed_arguments(overlay.plugin_config, dict.fromkeys(named), catalog, path, problems)
     enabled = profile.weights.keys()
     return replace(
@@ -70,7 +67,14 @@ def _overlaid(
     )
 
 
-def _not_enabled(profile: CompletedProfile, named: Mapping[str, int], path: str) -> Iterator[Problem]:
+def _unknown(overlay: ProfileOverlay, catalog: Catalog, path: str) -> Iterator[Problem]:
+    """Weights of plugins that there are not; arguments of such are told by whoever completes them."""
+    for plugin in overlay.weights:
+        if plugin not in catalog:
+            yield f"{path}.weights.{plugin}", why_unknown(plugin, catalog)
+
+
+def _not_enabled(profile: CompletedProfile, named: Iterable[str], catalog: Catalog, path: str) -> Iterator[Problem]:
     for plugin in named:
-        if plugin not in profile.weights:
+        if plugin in catalog and plugin not in profile.weights:
             yield f"{path}.{plugin}", f"profile {profile.scheduler_name} does not enable this plugin"
