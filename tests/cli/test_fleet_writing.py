@@ -113,6 +113,20 @@ class TestApply:
         ]
         assert stored(url, keys.fleet(fleet.tenant)) is None
 
+    def test_a_name_that_no_fleet_can_have_hides_nothing_else(self, shell: Shell, fleet: Records, url: str) -> None:
+        file = shell.file([manifest("Gold_!", replicas=1000), manifest(fleet.tenant, oops=1)])
+
+        answer = shell("fleet", "apply", "-f", file)
+
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.splitlines() == [
+            f"error: {file}: metadata.name 'Gold_!' of a SchedulerFleet must be lower case letters, digits and "
+            "dashes, at most 63, no dash at the ends",
+            "error: fleet Gold_!: spec.replicas: Input should be less than or equal to 100, not 1000",
+            f"error: fleet {fleet.tenant}: spec.oops: unknown field",
+        ]
+        assert stored(url, keys.fleet(fleet.tenant)) is None
+
     def test_a_wave_stops_where_it_does_not_complete(self, shell: Shell, fleet: Records, url: str) -> None:
         tenants = f"{fleet.tenant},{fleet.tenant}-b"
         file = shell.file([manifest("any")])

@@ -31,7 +31,7 @@ _OTHER_RANK = 2
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file; without one, `problem` says why."""
+    """One object of a file; where it cannot be stored as any, `problem` says why, and `about` is None."""
 
     source: str
     about: Reference | None = None
@@ -108,6 +108,6 @@ def _manifest(source: str, found: object, namespace: str) -> Manifest:
         return Manifest(source, reference(obj, namespace), obj)
     except InvalidObject as error:
         metadata = obj.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        named = f" ({str(obj.get('kind'))[:40]} {str(name)[:80]})" if name else ""
-        return Manifest(source, problem=f"{error}{named}")
+        name = str(metadata.get("name") or "")[:80] if isinstance(metadata, Mapping) else ""
+        named = f" ({str(obj.get('kind'))[:40]} {name})" if name and repr(name) not in str(error) else ""
+        return Manifest(source, obj=obj, problem=f"{error}{named}")

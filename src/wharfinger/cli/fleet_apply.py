@@ -5,12 +5,12 @@ A wave over tenants is nothing but this loop: apply, wait until it is complete, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from wharfinger.cli.files import FilesOption, load
+from wharfinger.cli.files import FilesOption, Manifest, load
 from wharfinger.cli.fleet import WRITE
 from wharfinger.cli.fleet_options import ReasonOption, TimeoutOption
 from wharfinger.cli.options import Connection, connected
@@ -18,6 +18,7 @@ from wharfinger.cli.output import plain
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.manifests.kinds import FLEET
+from wharfinger.model.names import COMMON
 
 if TYPE_CHECKING:
     from wharfinger.cli.fleet_changes import Changed
@@ -91,7 +92,8 @@ def _wanted(files: Sequence[str], tenants: str) -> list[Wanted]:
     """Which fleets are to be made what. Raises `UsageError`, `InvalidConfiguration`."""
     found: list[Wanted] = []
     problems: list[str] = []
-    for entry in load(files, "default"):
+    entries = load(files, "default")
+    for entry in entries:
         if entry.about is None or entry.obj is None:
             problems.append(f"{entry.source}: {entry.problem}")
         elif entry.about.kind is not FLEET:
@@ -99,7 +101,7 @@ def _wanted(files: Sequence[str], tenants: str) -> list[Wanted]:
         else:
             found.append(Wanted(entry.about.name, entry.obj))
     if problems:
-        raise InvalidConfiguration(problems)
+        raise InvalidConfiguration([*problems, *(problem for entry in entries for problem in _beside_the_name(entry))])
     if not found:
         raise UsageError("no fleet found")
     if not tenants:
@@ -111,6 +113,24 @@ def _wanted(files: Sequence[str], tenants: str) -> list[Wanted]:
     return _each_once(
         [Wanted(name, {**manifest, "metadata": {**manifest["metadata"], "name": name}}) for name in names]
     )
+
+
+def _beside_the_name(entry: Manifest) -> Iterator[str]:
+    """What is wrong with a fleet's manifest whatever it is called: a bad name, of any of them, hides it no longer."""
+    from wharfinger.cli.fleet_files import applied
+    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.config.fleet import read_fleet
+
+    if entry.obj is None or entry.obj.get("kind") != FLEET.name or not isinstance(entry.obj.get("metadata"), Mapping):
+        return
+    about = f"fleet {str(entry.obj['metadata'].get('name'))[:80]}"
+    manifest = {**entry.obj, "metadata": {**entry.obj["metadata"], "name": COMMON}}
+    try:
+        read_fleet(applied(manifest, {}, COMMON), known_plugins(), name=COMMON)
+    except InvalidConfiguration as error:
+        yield from (f"{about}: {problem}" for problem in error.problems)
+    except InvalidObject as error:
+        yield f"{about}: {error}"
 
 
 def _each_once(wanted: list[Wanted]) -> list[Wanted]:

@@ -135,7 +135,7 @@ def reference(obj: Mapping[str, Any], default_namespace: str) -> Reference:
         hint = " (generateName is not supported)" if metadata.get("generateName") else ""
         raise InvalidObject(f"metadata.name is missing{hint}")
     if not _is_name(name, kind):
-        raise InvalidObject(f"metadata.name {name[:80]!r} is no name of a {kind.name}")
+        raise InvalidObject(f"metadata.name {name[:80]!r} of a {kind.name} must be {_name_rule(kind)}")
     if not kind.namespaced:
         return Reference(kind, "", name)
     namespace = text(metadata, "namespace", "metadata.") or default_namespace
@@ -148,3 +148,12 @@ def _is_name(name: str, kind: Kind) -> bool:
     if kind.group == _RBAC:  # names of roles are path segments, such as system:node
         return name not in (".", "..") and "/" not in name and "%" not in name and len(name) <= 253
     return is_dns_subdomain(name)
+
+
+def _name_rule(kind: Kind) -> str:
+    """What a name must be, for people; a fleet's is its tenant, of which `config.fleet` asks more."""
+    if kind.group == _RBAC:
+        return "a path segment: no / and no %, at most 253 characters"
+    if kind is FLEET:
+        return "lower case letters, digits and dashes, at most 63, no dash at the ends"
+    return "lower case letters, digits, dashes and dots, at most 253, a letter or digit at both ends"
