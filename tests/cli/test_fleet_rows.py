@@ -99,8 +99,8 @@ def test_slots_show_every_incarnation_and_the_empty_ones() -> None:
     records.slot(0, incarnation=2, revision=1).grant(0, 1, 1).instance(0, 1, revision="1")
     records.grant(0, 2).instance(0, 2, "starting", waiting_for="caches not synced")
     records.slot(1).grant(1, want="drain").ended(1, how="code", detail="1", lived=12.0)
-    records.slot(2, revision=1, crashes=3)
-    records.slot(3).grant(3).instance(3)
+    records.slot(2, revision=1)  # does not count yet what the actor does
+    records.slot(3, crashes=4).grant(3).instance(3)
 
     shown = [tuple(cells.values()) for cells in slots(records)]
 
@@ -109,8 +109,10 @@ def test_slots_show_every_incarnation_and_the_empty_ones() -> None:
         ("0", "2", "starting", "2", "host-a", "0", "caches not synced"),
         ("1", "1", "crashed", "2", "host-a", "0", "ended with exit code 1 after 12 s"),
         ("2", "-", "empty", "1", "-", "3", "CrashLoop: again in 40 s"),
-        ("3", "1", "ready", "2", "host-a", "0", "not wanted any more"),
+        ("3", "1", "ready", "2", "host-a", "4", "not wanted any more"),
     ]
+    found = status_mapping(estate(records), picture(records), NOW)["slots"]
+    assert [slot["crashes"] for slot in found] == [0, 0, 0, 4]
 
 
 def test_what_an_instance_says_of_its_configuration_is_noted_though_it_says_so_beside_its_registration() -> None:

@@ -83,7 +83,7 @@ def _life(picture: Picture, life: Life) -> dict[str, Any]:
         "revision": grant.revision if grant is not None else None,
         "assignedRevision": slot.revision if slot is not None else None,
         "host": grant.host if grant is not None else instance.host if instance is not None else None,
-        "crashes": slot.crashes if slot is not None else 0,
+        "crashes": fleet_rows.crashes(picture, life.slot),
         "pid": instance.pid if instance is not None else None,
         "health": instance.health if instance is not None else None,
         "waitingFor": instance.waiting_for if instance is not None else None,

@@ -103,16 +103,21 @@ def _slot_row(picture: Picture, life: Life, told: SlotStatus | None) -> tuple[st
     assigned = slot.revision if slot is not None else told.assigned if told is not None else 0
     revision = str(grant.revision) if grant is not None else instance.revision if instance is not None else ""
     host = grant.host if grant is not None else instance.host if instance is not None else ""
-    crashes = slot.crashes if slot is not None else told.crashes if told is not None else 0
     return (
         str(life.slot),
         str(life.incarnation or NOTHING),
         phase(picture, life),
         revision or str(assigned or NOTHING),
         host or NOTHING,
-        str(crashes),
+        str(crashes(picture, life.slot)),
         _note(picture, life, told),
     )
+
+
+def crashes(picture: Picture, slot: int) -> int:
+    """Ends in a row of a slot's instances. What the actor says may be ahead of the record, or behind."""
+    record, told = picture.slots.get(slot), _told(picture).get(slot)
+    return max(record.crashes if record is not None else 0, told.crashes if told is not None else 0)
 
 
 def phase(picture: Picture, life: Life) -> str:
