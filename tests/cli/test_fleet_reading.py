@@ -135,6 +135,25 @@ def test_status_watch_draws_over_itself_on_a_terminal_until_it_is_interrupted(
     assert b"\x1b[" in shown  # moved the cursor up, and showed it again
 
 
+def test_status_watch_shows_that_a_low_terminal_hides_some(shell: Shell, url: str, fleet: Records) -> None:
+    fleet.fleet(replicas=9).write(url)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*MAIN, "fleet", "status", "-w", fleet.tenant],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "4"},
+    ) as watch:
+        os.close(theirs)
+        shown = _until(ours, b"Revision:")
+        watch.send_signal(signal.SIGINT)
+        shown += _until(ours, b"\x1b[?25h")
+        watch.wait(patient(30))
+    os.close(ours)
+
+    assert b"..." in shown
+
+
 def _until(terminal: int, wanted: bytes) -> bytes:
     """What a program writes until it has written this; ends when it has ended."""
     shown = b""

@@ -146,7 +146,8 @@ class _Screen:
         self._said = ""
         self._live: Live | None = None
         if sys.stdout.isatty():
-            self._live = Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop")
+            # Where the terminal is too low, the last line says that there is more.
+            self._live = Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="ellipsis")
 
     def __enter__(self) -> _Screen:
         if self._live is not None:
