@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config_changes import KEPT, Change, history, write
+from wharfinger.cli.config_rows import nobody_yet
 from wharfinger.cli.fleet_changes import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.config_records import ConfigStatusRecord
@@ -47,12 +48,12 @@ class Tenant:
         answer = self.shell("config", "get", "--target", target or self.target, "-o", "json")
         return [one["value"] for one in answer.json["items"]]
 
-    def fleet(self, configuration: dict[str, Any]) -> None:
+    def fleet(self, configuration: dict[str, Any], replicas: int = 1) -> None:
         obj = {
             "apiVersion": "wharfinger.dev/v1",
             "kind": "SchedulerFleet",
             "metadata": {"name": self.name},
-            "spec": {"template": {"schedulerConfiguration": configuration}},
+            "spec": {"replicas": replicas, "template": {"schedulerConfiguration": configuration}},
         }
         self.put(keys.fleet(self.name), json.dumps(obj).encode())
 
@@ -184,6 +185,8 @@ def test_what_is_malformed_hides_nothing_else_that_is_wrong(tenant: Tenant) -> N
         ("set", "log", "--target", "default", "--value", "{"),
         ("get", "--target", "default", "--effective", "a/0"),
         ("get", "--effective", "a/b"),
+        ("get", "--effective", "common"),
+        ("get", "--effective", "common/07"),
         ("history", "log", "--target", "tenant/A"),
     ],
 )
@@ -192,6 +195,22 @@ def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...]) -> None:
 
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 1
+
+
+def test_a_target_that_nobody_has_is_noted(tenant: Tenant) -> None:
+    log, slot = {"level": "debug"}, f"{tenant.name}/1"
+
+    def notes() -> list[str]:
+        answers = [tenant.set("log", log), tenant.set("log", log, target=f"instance/{slot}")]
+        answers.append(tenant.shell("config", "get", "--effective", slot))
+        assert [answer.code for answer in answers] == [0, 0, 0]
+        return [answer.err for answer in answers]
+
+    assert notes() == [f"note: there is no fleet {tenant.name} yet\n"] * 3
+    tenant.fleet({}, replicas=1)
+    assert notes() == ["", *[f"note: fleet {tenant.name} has no slot 1 yet\n"] * 2]
+    tenant.fleet({}, replicas=2)
+    assert notes() == ["", "", ""]
 
 
 def test_what_counts_for_an_instance_is_shown_beside_what_it_says_itself(tenant: Tenant) -> None:
@@ -279,6 +298,18 @@ async def test_who_may_not_note_a_change_is_told_what_that_takes() -> None:
 
     with pytest.raises(AccessDenied, match=r"permission denied \(.* below /registry/ and /wharfinger.dev/\)"):
         await write(store, LOG, ME, now="t")
+
+
+class Guarded(MemoryStore):
+    """For a user who may not read fleets."""
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        raise AccessDenied("etcd refuses: permission denied")
+
+
+async def test_who_may_not_read_fleets_gets_no_note() -> None:
+    assert await nobody_yet(MemoryStore(), "tenant/nobody") == "note: there is no fleet nobody yet"
+    assert await nobody_yet(Guarded(), "tenant/nobody") == ""
 
 
 async def test_a_value_may_be_written_again_to_be_tried_once_more() -> None:

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wharfinger.cli.fleet_reading import read as read_fleets
 from wharfinger.cli.output import plain
-from wharfinger.config.dynamic import DEFAULT, VALUES, digest, targets
+from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.contracts.config_records import ConfigChangeRecord, ConfigStatusRecord
 from wharfinger.contracts.names import check_tenant
-from wharfinger.errors import UsageError
+from wharfinger.errors import AccessDenied, UsageError
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -90,12 +91,12 @@ async def read(store: Store) -> list[Stored]:
 
 
 async def effective(store: Store, values: Sequence[Stored], kind: str, whose: str) -> list[Effective]:
-    """What counts for `TENANT/SLOT`, or for any worker of `TENANT` that was started by hand. Raises `UsageError`."""
-    tenant, slash, slot = whose.partition("/")
-    check_tenant(tenant)
-    if slash and not (slot.isascii() and slot.isdigit()):
+    """What counts for `TENANT/SLOT`. Raises `UsageError`."""
+    if not is_target(instance_target(whose)):
         raise UsageError(f"{whose!r} is no TENANT/SLOT, such as common/0")
-    said = await _said(store, tenant, slot) if slot else None
+    tenant, _, slot = whose.partition("/")
+    check_tenant(tenant)
+    said = await _said(store, tenant, slot)
     own = said.own if said is not None else ()
     stored = {(value.kind, value.target): value for value in values}
 
@@ -104,6 +105,28 @@ async def effective(store: Store, values: Sequence[Stored], kind: str, whose: st
         return next((stored[each, target] for target in order if (each, target) in stored), None)
 
     return [Effective(each, counts(each), said) for each in ([kind] if kind else VALUES)]
+
+
+def instance_target(whose: str) -> str:
+    """The target that `TENANT/SLOT` is."""
+    return f"instance/{whose}"
+
+
+async def nobody_yet(store: Store, target: str) -> str:
+    """A note on a target that is nobody's, perhaps not yet; empty when somebody has it, or fleets may not be read."""
+    _, *of_whom = target.split("/")
+    if not of_whom:
+        return ""
+    tenant, slot = of_whom[0], "".join(of_whom[1:])
+    try:
+        picture = (await read_fleets(store, tenant, templates=False)).fleet(tenant)
+    except AccessDenied:  # who may set values alone is not refused for the sake of a note
+        return ""
+    if not picture.exists:  # workers that were started by hand have no slot
+        return "" if picture.by_hand and not slot else f"note: there is no fleet {tenant} yet"
+    if slot and int(slot) >= picture.replicas and int(slot) not in {life.slot for life in picture.lives}:
+        return f"note: fleet {tenant} has no slot {slot} yet"
+    return ""
 
 
 async def _said(store: Store, tenant: str, slot: str) -> ConfigStatusRecord | None:

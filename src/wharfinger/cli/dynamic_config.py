@@ -147,14 +147,18 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 async def _set(connection: Connection, change: Change, reason: str, *, again: bool) -> None:
     from wharfinger.cli.config_changes import check, write
+    from wharfinger.cli.config_rows import nobody_yet
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet_changes import author
     from wharfinger.cli.fleet_templates import known_plugins
 
     async with open_store(connection) as store:
         await check(store, change, known_plugins())
+        note = await nobody_yet(store, change.target)
         done = await write(store, change, author(reason), now=_now(), again=again)
     typer.echo(f"{change} {done.result}")
+    if note:  # it may be set before, but a slip of the pen looks the same
+        typer.echo(note, err=True)
 
 
 async def _unset(connection: Connection, change: Change, reason: str) -> None:
@@ -189,6 +193,8 @@ async def _show_effective(store: Store, values: list[Stored], kind: str, whose: 
     from wharfinger.cli import config_rows as rows
 
     found = await rows.effective(store, values, kind, whose)
+    if note := await rows.nobody_yet(store, rows.instance_target(whose)):
+        typer.echo(note, err=True)
     if output is not Output.TABLE:
         show({"items": [one.mapping() for one in found]}, output)
         return
