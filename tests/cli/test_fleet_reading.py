@@ -67,6 +67,14 @@ def test_a_fleet_that_is_not_there_is_told_so(shell: Shell, fleet: Records) -> N
         assert (answer.code, answer.err) == (1, "error: there is no fleet nobody\n")
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "Gold_!"])
+def test_a_name_that_no_fleet_can_have_is_wrong_usage(shell: Shell, name: str) -> None:
+    for command in (("status",), ("history",), ("diff",), ("wait", "--for", "ready"), ("pause",)):
+        answer = shell("fleet", *command, name)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"error: tenant {name!r} is no DNS label, or one of the reserved names ")
+
+
 def test_the_status_of_one_fleet_has_nothing_of_one_whose_name_goes_on(shell: Shell, url: str, fleet: Records) -> None:
     fleet.fleet(replicas=1).serving(0).write(url)
     other = Records(f"{fleet.tenant}-b").fleet(replicas=5, deletionTimestamp=ago(1)).actor(9).serving(0).serving(1)

@@ -19,7 +19,6 @@ import typer
 from wharfinger.cli.fleet import READ
 from wharfinger.cli.fleet_options import FleetArgument
 from wharfinger.cli.options import Connection, connected, variable
-from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ def logs(
     """
     from wharfinger.cli import connect
 
-    check_tenant(fleet)
     folders = _DEFAULTS if data_dir is None else (data_dir, data_dir / _DEV)
     found = _logs(folders, fleet, slot)
     if not (incarnation and incarnation in found):

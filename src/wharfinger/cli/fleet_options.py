@@ -7,7 +7,12 @@ from typing import Annotated
 
 import typer
 
-FleetArgument = Annotated[str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="T")]
+from wharfinger.contracts.names import check_tenant
+
+FleetArgument = Annotated[
+    str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="T", callback=check_tenant)
+]
+"""One that no fleet can have, such as a script's empty variable, is refused whatever the command would do."""
 
 ReasonOption = Annotated[
     str,
