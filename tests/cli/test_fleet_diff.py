@@ -83,6 +83,25 @@ def test_a_file_is_compared_with_its_spec_too() -> None:
         file_difference(found, {**wanted, "spec": {"replicas": -1}}, "fleet.yaml", CATALOG)
 
 
+def test_whole_seconds_are_shown_as_they_are_written() -> None:
+    obj = {
+        "apiVersion": "wharfinger.dev/v1",
+        "kind": "SchedulerFleet",
+        "metadata": {"name": "gold"},
+        "spec": {"minReadySeconds": 3, "killTimeoutSeconds": 2.5, "template": {}},
+    }
+
+    lines = file_difference(Picture("gold"), obj, "fleet.yaml", CATALOG)
+
+    assert [line for line in lines if "Seconds" in line] == [
+        "+minReadySeconds: 3",
+        "+instanceDeadlineSeconds: 300",
+        "+progressDeadlineSeconds: 600",
+        "+drainTimeoutSeconds: 60",
+        "+killTimeoutSeconds: 2.5",
+    ]
+
+
 def test_going_back_to_a_revision_is_shown_or_refused_when_it_is_not_kept() -> None:
     found = picture(Records().fleet(template={"version": "v2"}).revision(1, "completed", {"version": "v1"}))
 

@@ -102,12 +102,12 @@ def _spec(spec: FleetSpec) -> dict[str, Any]:
         "replicas": spec.replicas,
         "paused": spec.paused,
         "strategy": {"rollingUpdate": rolling},
-        "minReadySeconds": spec.min_ready,
-        "instanceDeadlineSeconds": spec.instance_deadline,
-        "progressDeadlineSeconds": spec.progress_deadline,
+        "minReadySeconds": _seconds(spec.min_ready),
+        "instanceDeadlineSeconds": _seconds(spec.instance_deadline),
+        "progressDeadlineSeconds": _seconds(spec.progress_deadline),
         "progressDeadlineAction": spec.on_deadline.capitalize(),
-        "drainTimeoutSeconds": spec.drain_timeout,
-        "killTimeoutSeconds": spec.kill_timeout,
+        "drainTimeoutSeconds": _seconds(spec.drain_timeout),
+        "killTimeoutSeconds": _seconds(spec.kill_timeout),
         "revisionHistoryLimit": spec.history_limit,
         **({"rollout": {"generation": asked.generation, "action": asked.action}} if asked is not None else {}),
     }
@@ -115,3 +115,8 @@ def _spec(spec: FleetSpec) -> dict[str, Any]:
 
 def _share(share: Share) -> int | str:
     return f"{share.amount}%" if share.percent else share.amount
+
+
+def _seconds(value: float) -> float:
+    """As people write them: 3, not 3.0."""
+    return int(value) if value == int(value) else value
