@@ -234,7 +234,8 @@ class Acting:
         if took > LATE or planned.attempt > 1:
             self._why = "the last look came too late"
             return None
-        self._phase = planned.phase or self._phase
+        status = planned.plan.writes.status
+        self._phase = planned.phase or (status.phase if status is not None else "") or self._phase
         return planned
 
     async def _record_plan(self, planned: Planned) -> bool:

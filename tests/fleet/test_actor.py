@@ -9,7 +9,19 @@ import pytest
 from tests.fleet.builders import brief, keep, rolling, standing
 from wharfinger.fleet.actor import PAUSE, Actor, StepResult
 from wharfinger.model.fleet import FleetSpec
-from wharfinger.model.rollout import IDLE, SLICE, Drop, HostMissing, Memory, Plan, ReadySince, Retire, Up, Waiting
+from wharfinger.model.rollout import (
+    IDLE,
+    SLICE,
+    Crashed,
+    Drop,
+    HostMissing,
+    Memory,
+    Plan,
+    ReadySince,
+    Retire,
+    Up,
+    Waiting,
+)
 
 UP = Up(1, 1, "a")
 
@@ -107,6 +119,20 @@ def test_what_was_killed_is_gone_for_sure_and_what_was_only_fenced_off_is_not() 
     actor.ended(actor.begun(Drop(1, 3, "a")), StepResult("gone"))
     actor.ended(actor.begun(Drop(2, 3, "lost", kill=False)), StepResult("gone"))
     assert actor.memory.gone == ((1, 3),)
+
+
+def test_what_was_not_fenced_off_after_all_has_not_crashed() -> None:
+    before = Crashed(1, 500.0, 2)
+    actor = Actor("fleet", Memory(crashed=(before, Crashed(2, 90.0))))
+    memory, _ = actor.look()
+    actor.looked(Plan(memory=replace(memory, crashed=(Crashed(1, 900.0, 3), Crashed(2, 90.0)))), 0.1)
+    late = actor.begun(Drop(1, 3, "a", registered=0))
+    fenced = actor.begun(Drop(2, 3, "a", registered=0))
+
+    actor.ended(late, StepResult("moved", incarnation=3))
+    actor.ended(fenced, StepResult("gone", incarnation=3))
+
+    assert actor.memory.crashed == (before, Crashed(2, 90.0))
 
 
 def test_an_end_without_an_exit_record_is_no_reason_to_start_it_for_ever() -> None:

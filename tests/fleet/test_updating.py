@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fleet.builders import LEASE, brief, later, roll, rolling, standing
+from tests.fleet.builders import LEASE, brief, keep, later, roll, rolling, standing
 from wharfinger.fleet.draft import Budget
 from wharfinger.fleet.lives import LOOK_AGAIN
+from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import FleetSpec, Host, Share
 from wharfinger.model.rollout import Busy, Counted, Drop, Retire
 
@@ -144,6 +145,41 @@ def test_what_is_outdated_and_only_unseen_is_not_asked_to_leave_before_its_absen
     later_on = roll(picture, later(decided, LEASE + LOOK_AGAIN - 1.0))
     assert brief(later_on) == []
     assert brief(roll(picture, later(later_on, 1.0))) == ["retire 0.1"]
+
+
+def test_what_comes_and_goes_is_not_ready_in_the_end() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1), min_ready=30.0)
+    memory = picture.memory()
+    decided = roll(picture.without_record(0), memory)
+    for _ in range(2):
+        decided = roll(picture.life(0, host="a"), later(decided, 6.0))
+        assert brief(decided) == []
+        decided = roll(picture.without_record(0), later(decided, 6.0))
+    assert brief(roll(picture, later(decided, 1.0))) == ["retire 0.1"]  # its first absence was so long ago
+
+
+def test_what_counts_again_begins_anew() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1), min_ready=2.0)
+    memory = picture.memory()
+    decided = roll(picture.without_record(0), memory)
+    assert [entry.lost for entry in decided.memory.ready if entry.slot == 0] == [memory.clock]
+    decided = keep(picture.life(0, host="a"), later(decided, 20.0))
+    decided = keep(picture, later(decided, 3.0))
+    assert [entry.lost for entry in decided.memory.ready if entry.slot == 0] == [0.0]
+
+
+def test_its_host_is_asked_though_leases_are_long_and_the_absence_is_believed_at_last() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
+    asked = Asked("rollout", "acme", picture.generation, (), 60.0)
+    memory = picture.memory()
+    picture.without_record(0)
+    decided = plan(picture.observed(), memory, asked)
+    steps = []
+    for _ in range(16):
+        decided = plan(picture.observed(), later(decided, 5.0), asked)
+        steps += brief(decided)
+    assert steps[0] == "up 0 r1 .1"  # does it run?
+    assert "retire 0.1" in steps
 
 
 def test_what_was_only_unseen_serves_until_its_successor_does() -> None:

@@ -112,6 +112,8 @@ def judge(etcd: Gateway, tenant: str, first: int = 1) -> FleetVerdict:
         kind, life = _life(key, tenant)
         record = json.loads(value) if value is not None else None
         if kind == GRANTS:
+            if unseen.get(life[0]) == life and (record is None or record["want"] == "drain"):
+                del unseen[life[0]]  # it was to come back
             if record is None:
                 if grants.pop(life, None) is not None and life not in over:
                     verdict.dropped.append(life)

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -169,6 +169,16 @@ async def test_what_is_known_is_not_told_again() -> None:
     script = Script([[created(9), known, changes(9, ("c", 4)), changes(9, ("d", 5)), None]])
 
     assert await seen(script, 5, 1) == [(5, ["d"])]
+
+
+async def test_a_member_that_tells_only_what_is_known_is_asked_less_and_less_often() -> None:
+    known = [created(9), changes(9, ("a", 4))]
+    script = Script([known] * 60)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await seen(script, 5, 1)
+
+    assert len(script.starts) < 20  # without a growing pause it would be hundreds
 
 
 async def test_what_nobody_needs_may_be_compacted() -> None:

@@ -252,7 +252,7 @@ class RecordedFleet(Contract):
     ended: bool = False
     """Whether nothing of the fleet is left."""
     moved: bool = False
-    """Nothing was written: the registration of what was to be revoked had changed, so it may serve by now."""
+    """Nothing was revoked: the registration of what was to be had changed, so it may serve by now."""
 
 
 # --- who does it ----------------------------------------------------------------------------------

@@ -107,6 +107,7 @@ class HostRegistration:
             self.registered = False
         except StoreError as error:
             log.debug("host not registered yet error=%r", str(error))
+            self._taken = None  # leases live on while etcd is away: who had the name may be gone, and still seen
             self.registered = self.registered and self._lease is not None and not self._lease.lost
         return None
 

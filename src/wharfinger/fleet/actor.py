@@ -22,6 +22,7 @@ from wharfinger.model.rollout import (
     LATE,
     SLICE,
     Busy,
+    Crashed,
     Drop,
     HostMissing,
     Memory,
@@ -58,6 +59,8 @@ class Actor:
         self.role = role
         self._memory = memory
         self._open: dict[int, tuple[Busy, bool]] = {}
+        self._crashed_before: dict[int, tuple[Crashed, ...]] = {}
+        """By the key of a fence: what was known of its slot's crashes before it was planned."""
         self._keys = 0
         self._due = True
         self._remaining = 0.0
@@ -152,6 +155,8 @@ class Actor:
         revision = step.revision if isinstance(step, Up) else 0
         busy = Busy(step.kind, step.slot, step.incarnation, revision, step.host)
         self._open[self._keys] = busy, not isinstance(step, Drop) or step.kill
+        if isinstance(step, Drop):
+            self._crashed_before[self._keys] = tuple(c for c in self._before.crashed if c.slot == step.slot)
         return self._keys
 
     def granted(self, key: int, incarnation: int) -> None:
@@ -164,6 +169,9 @@ class Actor:
     def ended(self, key: int, result: StepResult) -> None:
         """A step is over."""
         busy, asked = self._open.pop(key)
+        slot, before = busy.slot, self._crashed_before.pop(key, ())
+        if busy.kind == "drop" and result.kind == "moved":  # it was counted as crashed, and lives
+            self._change(lambda memory: _uncrashed(memory, slot, before))
         if result.incarnation and not busy.incarnation:
             busy = replace(busy, incarnation=result.incarnation)
         self._change(lambda memory: _learned(memory, busy, result, host_asked=asked))
@@ -190,6 +198,11 @@ class Actor:
         """The view broke: what was seen since when begins anew. Nothing is forgotten."""
         clock = self._memory.clock
         self._change(lambda memory: broken(memory, clock))
+
+
+def _uncrashed(memory: Memory, slot: int, before: tuple[Crashed, ...]) -> Memory:
+    others = (crash for crash in memory.crashed if crash.slot != slot)
+    return replace(memory, crashed=tuple(sorted((*others, *before), key=lambda crash: crash.slot)))
 
 
 def _awaiting(memory: Memory, slot: int, incarnation: int) -> Memory:

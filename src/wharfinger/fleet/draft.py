@@ -171,7 +171,7 @@ class Draft:
         )
 
     def drop(self, life: Life, why: str, *, kill: bool = True, free: bool = False) -> None:
-        """Fence an instance off at once. Never one that is counted; nor one that is by then, unless it is `free`."""
+        """Fence an instance off at once: one that does not serve, nor does by then; or whatever it does (`free`)."""
         if life.grant is not None and life.busy is None:
             record = life.instance.mod_revision if life.instance is not None else 0
             registered = WHATEVER if free else record

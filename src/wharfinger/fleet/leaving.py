@@ -53,7 +53,7 @@ def lose_hosts(draft: Draft) -> None:
             if life.busy.kind == "up":
                 draft.abandon(life.slot, "its host is lost")
         else:
-            draft.drop(life, f"host {life.host} is lost", kill=False)
+            draft.drop(life, f"host {life.host} is lost", kill=False, free=True)
 
 
 def end(draft: Draft, life: Life, why: str, *, assign: int = 0, free: bool = False) -> None:

@@ -23,6 +23,8 @@ from wharfinger.model.rollout import SLICE, Drop, Memory, Plan, ReadySince, Reti
 
 LINES = 1000
 """Lines of a preview at most, unless told."""
+TURNS = 3
+"""Plans at most, for each line that there may be."""
 LOOKS = 20
 """Looks in a row without any step or write after which nothing more is expected."""
 
@@ -46,9 +48,10 @@ def preview(observed: Observed, *, lease_ttl: float, tenant: str = COMMON, limit
         limit: lines at most.
     """
     ideal = IdealWorld(observed, lease_ttl, tenant)
-    quiet = 0
-    while len(ideal.lines) < limit and quiet < LOOKS and not ideal.over:
+    quiet = turns = 0
+    while len(ideal.lines) < limit and quiet < LOOKS and turns < TURNS * limit and not ideal.over:
         quiet = 0 if ideal.turn() else quiet + 1
+        turns += 1
     if ideal.waits.text and len(ideal.lines) < limit:
         ideal.lines.append(ideal.waits)
     return ideal.lines[:limit]

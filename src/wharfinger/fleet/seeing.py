@@ -50,7 +50,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         if not life.ready:
             _note_vanished(life, known, memory.clock, spec, lost)
         if since is not None:
-            ready.append(since)
+            ready.append(replace(since, lost=0.0) if counted and since.lost else since)
         if newcomer:
             waiting.append(wait)
         lives.append(
@@ -107,7 +107,10 @@ def broken(memory: Memory, clock: float) -> Memory:
     return replace(
         memory,
         sight_since=max(memory.sight_since, clock),
-        ready=tuple(replace(entry, since=max(entry.since, clock)) for entry in memory.ready),
+        ready=tuple(
+            replace(entry, since=max(entry.since, clock), lost=max(entry.lost, clock) if entry.lost else 0.0)
+            for entry in memory.ready
+        ),
         hosts=tuple(replace(entry, since=max(entry.since, clock)) for entry in memory.hosts),
     )
 
@@ -146,9 +149,10 @@ def _ready_since(life: Life, known: ReadySince | None, clock: float) -> ReadySin
     if life.ready and life.instance is not None:
         if known is not None and known.mod_revision == life.instance.mod_revision:
             return known
-        return ReadySince(life.slot, life.incarnation, life.instance.mod_revision, clock)
+        lost = known.lost if known is not None else 0.0
+        return ReadySince(life.slot, life.incarnation, life.instance.mod_revision, clock, lost)
     if known is not None and known.mod_revision:
-        return replace(known, mod_revision=0, since=clock)
+        return replace(known, mod_revision=0, since=clock, lost=known.lost or clock)
     return known
 
 

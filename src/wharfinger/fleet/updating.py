@@ -11,7 +11,7 @@ from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import end
 from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life
 from wharfinger.fleet.targets import Target
-from wharfinger.model.rollout import UNKNOWN, Assign
+from wharfinger.model.rollout import UNKNOWN, Assign, ReadySince
 
 
 def update(draft: Draft, target: Target) -> None:
@@ -126,22 +126,22 @@ def _is_not_ready(draft: Draft, life: Life) -> bool:
     """Whether what was ready is known not to be, by its own word or by a long silence.
 
     A record that is absent says neither: who lost a lease to a pause is back in a moment, and would be missed from then
-    until its successor is ready. It has the time after which everything else is believed too.
+    until its successor is ready. It has the time after which everything else is believed too, to count again.
     """
-    view = draft.view
+    view, entry = draft.view, _remembered(draft, life)
     if life.instance is not None:
         return True
-    moment = _missing_since(draft, life) + view.asked.lease_ttl + LOOK_AGAIN
+    moment = (entry.lost if entry is not None else view.clock) + view.asked.lease_ttl + LOOK_AGAIN
     if view.clock < moment - EPSILON:
         draft.moments.append(moment)
         return False
     return True
 
 
-def _missing_since(draft: Draft, life: Life) -> float:
-    """When what was ready was first seen without its record."""
-    memory, key = draft.view.memory, (life.slot, life.incarnation)
-    return next((entry.since for entry in memory.ready if (entry.slot, entry.incarnation) == key), memory.clock)
+def _remembered(draft: Draft, life: Life) -> ReadySince | None:
+    """What is remembered of an instance that was ready."""
+    key = life.slot, life.incarnation
+    return next((entry for entry in draft.view.memory.ready if (entry.slot, entry.incarnation) == key), None)
 
 
 def _ask(draft: Draft, life: Life) -> None:
@@ -150,17 +150,17 @@ def _ask(draft: Draft, life: Life) -> None:
     One that does is left alone. A host that lost its disk does not know that there ever was one, and starts it. Who
     asked before, or still waits for it from before it vanished, will never hear of that: the host is asked anew.
     """
-    view, key = draft.view, (life.slot, life.incarnation)
+    view, entry = draft.view, _remembered(draft, life)
     if life.instance is not None:
         return
-    moment = max(_missing_since(draft, life) + UNKNOWN, view.settled_at)
+    moment = max((entry.since if entry is not None else view.clock) + UNKNOWN, view.settled_at)
     if view.clock < moment - EPSILON:
         draft.moments.append(moment)
     elif life.busy is not None:
         draft.abandon(life.slot, "its record is missing: its host is to be asked")
     elif not draft.taken(life.slot):
         draft.adopt(life, "its record is missing: asks whether it runs")
-        draft.asked.add(key)
+        draft.asked.add((life.slot, life.incarnation))
 
 
 def _replace(draft: Draft, target: Target, life: Life) -> None:

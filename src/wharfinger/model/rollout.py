@@ -232,6 +232,8 @@ class ReadySince:
     mod_revision: int
     """0: it was ready once, and is not at the moment."""
     since: float
+    lost: float = 0.0
+    """When it went out of sight, or said that it is not ready, and has not counted since; 0 = it counts, or will."""
 
 
 @dataclass(frozen=True, slots=True)

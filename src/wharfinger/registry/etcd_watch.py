@@ -113,16 +113,22 @@ class Watch:
         if message.get("created"):
             await self._begin(revision)
             return []
-        self._backoff.reset()  # not before: a member may open watches only to end them
-        self._sooner = 1
         if message.get("events"):
             events = [event for event in map(wire.event, message["events"]) if event.kv.mod_revision >= self._next]
+            if events:
+                self._serves()
             return list(self._complete(events, more=bool(message.get("fragment"))))
         if self._pieces or revision < self._next - 1:
             return []
+        self._serves()
         self._next = revision + 1
         self._observe(revision)
         return [WatchBatch(revision)]
+
+    def _serves(self) -> None:
+        """It told something new; not before: a member may open watches, and tell what is known, only to end them."""
+        self._backoff.reset()
+        self._sooner = 1
 
     def _complete(self, events: list[Event], *, more: bool) -> Iterator[WatchBatch]:
         if more or self._pieces:
