@@ -110,15 +110,12 @@ class Recorder:
             self._fail(f"the watch was cancelled at {self.read}: {message}")
             return
         now = time.time()
-        try:
-            revisions = self._continuity.take(message, now)
-        except Gap as gap:
-            self._fail(str(gap))
-            return
-        if revisions:
-            file.write(json.dumps({"time": now, "message": message}, separators=(",", ":")) + "\n")
-            file.flush()
-        with self._heard:
+        with self._heard:  # who waits for a revision finds all of it here once it is read
+            try:
+                revisions = self._continuity.take(message, now)
+            except Gap as gap:
+                self._fail(str(gap))
+                return
             self.revisions.extend(revisions)
             for change in (change for revision in revisions for change in revision.changes):
                 if change.value is None:
@@ -126,6 +123,9 @@ class Recorder:
                 else:
                     self._latest[change.key] = change
             self._heard.notify_all()
+        if revisions:
+            file.write(json.dumps({"time": now, "message": message}, separators=(",", ":")) + "\n")
+            file.flush()
 
     def _fail(self, why: str) -> None:
         with self._heard:
