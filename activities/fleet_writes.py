@@ -68,7 +68,7 @@ def looked_at(request: RecordInput) -> list[str]:
         wanted += [keys.grant(tenant, slot, incarnation), keys.exited(tenant, slot, incarnation)]
     wanted += [keys.slot(tenant, number) for number in (*slots(writes), *writes.forget_slots)]
     if request.registered != WHATEVER:
-        wanted += [keys.instance(tenant, str(slot), incarnation) for slot, incarnation in request.revoke]
+        wanted += [_registration(request, life) for life in request.revoke]
     return list(dict.fromkeys(wanted))
 
 
@@ -84,12 +84,19 @@ def slots(writes: Writes) -> list[int]:
 
 def may_serve(request: RecordInput, found: Found) -> bool:
     """Whether what is to be revoked, and was not yet, has another registration than when that was decided."""
-    tenant = request.tenant
-    return request.registered != WHATEVER and any(
-        found[keys.grant(tenant, slot, incarnation)] is not None
-        and mod(found[keys.instance(tenant, str(slot), incarnation)]) != request.registered
-        for slot, incarnation in request.revoke
-    )
+    return any(mod(found[_registration(request, life)]) != request.registered for life in _judged(request, found))
+
+
+def _judged(request: RecordInput, found: Found) -> list[tuple[int, int]]:
+    """What is to be revoked, and was not yet, where its registration matters."""
+    if request.registered == WHATEVER:
+        return []
+    return [life for life in request.revoke if found[keys.grant(request.tenant, *life)] is not None]
+
+
+def _registration(request: RecordInput, life: tuple[int, int]) -> str:
+    slot, incarnation = life
+    return keys.instance(request.tenant, str(slot), incarnation)
 
 
 def missing(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
@@ -126,12 +133,11 @@ def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
     present = [kv for key in gone if (kv := found[key]) is not None]
     operations: list[Operation] = [Delete(kv.key) for kv in present]
     conditions: list[Condition] = [Compare(kv.key, "mod", kv.mod_revision) for kv in present]
-    if request.registered != WHATEVER:
-        conditions += [
-            Compare(keys.instance(tenant, str(slot), incarnation), "mod", request.registered)
-            for of, incarnation in request.revoke
-            if of == slot and found[keys.grant(tenant, slot, incarnation)] is not None
-        ]
+    conditions += [
+        Compare(_registration(request, life), "mod", request.registered)
+        for life in _judged(request, found)
+        if life[0] == slot
+    ]
     changes: dict[str, int] = {}
     if clears:
         changes["crashes"] = clears[-1].crashes

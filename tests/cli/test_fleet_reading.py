@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -123,21 +124,11 @@ def test_status_watch_draws_over_itself_on_a_terminal_until_it_is_interrupted(
     shell: Shell, url: str, fleet: Records
 ) -> None:
     fleet.fleet(replicas=1).grant(0).instance(0, state="starting", waiting_for="caches not synced").write(url)
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*MAIN, "fleet", "status", "-w", fleet.tenant],
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
-    ) as watch:
-        os.close(theirs)
+    with on_a_terminal(fleet, lines=40) as (watch, ours):
         shown = _until(ours, b"caches not synced")
         Records(fleet.tenant).instance(0).write(url)
         shown = _until(ours, b"1 ready")
-        watch.send_signal(signal.SIGINT)
-        shown += _until(ours, b"\x1b[?25h")  # before its end: what nobody reads would hold that up
-        watch.wait(patient(30))
-    os.close(ours)
+        shown += _interrupted(watch, ours)
 
     assert watch.returncode == 130
     assert b"\x1b[" in shown  # moved the cursor up, and showed it again
@@ -145,21 +136,34 @@ def test_status_watch_draws_over_itself_on_a_terminal_until_it_is_interrupted(
 
 def test_status_watch_shows_that_a_low_terminal_hides_some(shell: Shell, url: str, fleet: Records) -> None:
     fleet.fleet(replicas=9).write(url)
+    with on_a_terminal(fleet, lines=4) as (watch, ours):
+        shown = _until(ours, b"Revision:")
+        shown += _interrupted(watch, ours)
+
+    assert b"..." in shown
+
+
+@contextmanager
+def on_a_terminal(fleet: Records, lines: int) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """`fleet status -w` on a terminal of so many lines, and the end of it that shows what it writes."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*MAIN, "fleet", "status", "-w", fleet.tenant],
         stdout=theirs,
         stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "4"},
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": str(lines)},
     ) as watch:
         os.close(theirs)
-        shown = _until(ours, b"Revision:")
-        watch.send_signal(signal.SIGINT)
-        shown += _until(ours, b"\x1b[?25h")
-        watch.wait(patient(30))
+        yield watch, ours
     os.close(ours)
 
-    assert b"..." in shown
+
+def _interrupted(watch: subprocess.Popen[bytes], terminal: int) -> bytes:
+    """What it writes from Ctrl-C to its end."""
+    watch.send_signal(signal.SIGINT)
+    shown = _until(terminal, b"\x1b[?25h")  # before its end: what nobody reads would hold that up
+    watch.wait(patient(30))
+    return shown
 
 
 def _until(terminal: int, wanted: bytes) -> bytes:

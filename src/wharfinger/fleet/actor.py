@@ -51,6 +51,16 @@ class StepResult:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A step that is being taken."""
+
+    busy: Busy
+    host_asked: bool
+    crashed: tuple[Crashed, ...]
+    """What was known of its slot's crashes before it was planned."""
+
+
 class Actor:
     """What one actor knows between two plans."""
 
@@ -58,9 +68,7 @@ class Actor:
         """`memory`: of the run before, or of the other actor."""
         self.role = role
         self._memory = memory
-        self._open: dict[int, tuple[Busy, bool]] = {}
-        self._crashed_before: dict[int, tuple[Crashed, ...]] = {}
-        """By the key of a fence: what was known of its slot's crashes before it was planned."""
+        self._open: dict[int, _Open] = {}
         self._keys = 0
         self._due = True
         self._remaining = 0.0
@@ -76,7 +84,7 @@ class Actor:
     @property
     def busy(self) -> tuple[Busy, ...]:
         """The open steps."""
-        return tuple(busy for busy, _ in self._open.values())
+        return tuple(step.busy for step in self._open.values())
 
     @property
     def idle(self) -> bool:
@@ -154,27 +162,26 @@ class Actor:
         self._keys += 1
         revision = step.revision if isinstance(step, Up) else 0
         busy = Busy(step.kind, step.slot, step.incarnation, revision, step.host)
-        self._open[self._keys] = busy, not isinstance(step, Drop) or step.kill
-        if isinstance(step, Drop):
-            self._crashed_before[self._keys] = tuple(c for c in self._before.crashed if c.slot == step.slot)
+        crashed = tuple(crash for crash in self._before.crashed if crash.slot == step.slot)
+        self._open[self._keys] = _Open(busy, not isinstance(step, Drop) or step.kill, crashed)
         return self._keys
 
     def granted(self, key: int, incarnation: int) -> None:
         """An `up` has its incarnation."""
-        busy, asked = self._open[key]
-        self._open[key] = replace(busy, incarnation=incarnation), asked
-        slot = busy.slot
+        step = self._open[key]
+        self._open[key] = replace(step, busy=replace(step.busy, incarnation=incarnation))
+        slot = step.busy.slot
         self._change(lambda memory: _awaiting(memory, slot, incarnation))
 
     def ended(self, key: int, result: StepResult) -> None:
         """A step is over."""
-        busy, asked = self._open.pop(key)
-        slot, before = busy.slot, self._crashed_before.pop(key, ())
+        step = self._open.pop(key)
+        busy = step.busy
         if busy.kind == "drop" and result.kind == "moved":  # it was counted as crashed, and lives
-            self._change(lambda memory: _uncrashed(memory, slot, before))
+            self._change(lambda memory: _uncrashed(memory, step.busy.slot, step.crashed))
         if result.incarnation and not busy.incarnation:
             busy = replace(busy, incarnation=result.incarnation)
-        self._change(lambda memory: _learned(memory, busy, result, host_asked=asked))
+        self._change(lambda memory: _learned(memory, busy, result, host_asked=step.host_asked))
         if result.kind in ("moved", "not-granted"):
             self._remaining = min(self._remaining, PAUSE)
         else:
