@@ -19,12 +19,13 @@ setup: servers
 demo: setup
 	@$(BIN)/wharfinger demo
 
-# Two processes: most of the time a test waits for servers. A file stays in one: its tests share servers and order.
+# Three processes, for two cores too: most of the time a test waits for servers. A file stays in one: its tests share
+# servers and order.
 # Files are handed out in the order of tests/conftest.py, the long ones first.
 # Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
 test: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
 # Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.patience import patient
+from tests.patience import PROCESSES, patient
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
 
@@ -35,8 +35,10 @@ settings.load_profile("any machine")
 
 _PORTS = range(12_000, 32_000)
 """Below those that the system gives to outgoing connections: one of these would be taken before somebody listens."""
-_HALVES = {"gw0": _PORTS[: len(_PORTS) // 2], "gw1": _PORTS[len(_PORTS) // 2 :]}
-_own = _HALVES.get(os.environ.get("PYTEST_XDIST_WORKER", ""), _PORTS)
+_share = len(_PORTS) // PROCESSES
+_at = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) * _share
+_own = _PORTS[_at : _at + _share]
+"""This process's: no other one looks for free ports there."""
 _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 
 
@@ -46,7 +48,7 @@ def free_port() -> int:
 
 
 _HEAVY = ("integration", "faults", "dev", "demo")
-"""Whose files are few and long: they go first, so that no process is left with one of them when the other is done."""
+"""Whose files are few and long: they go first, so that no process is left with one of them when the others are done."""
 _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
 

@@ -1,8 +1,8 @@
 """How long tests wait for real servers before they call it a failure.
 
 Limits are written for a machine of its own, as an operator would be told them. Test processes that run side by side
-share it: with as many of them as cores each gets one, and another's dozen workers take what they can; what is done
-within 30 s alone may then take a minute, and nothing is broken.
+share it: two others' dozens of workers take what they can; what is done within 30 s alone may then take a minute, and
+nothing is broken.
 """
 
 from __future__ import annotations
