@@ -177,9 +177,12 @@ class TestObjects:
         assert shell("delete", "fleet", fleet.tenant, "--ignore-not-found").code == 0
 
     def test_an_invalid_fleet_is_refused_and_the_rest_goes_on(self, shell: Shell, fleet: Records) -> None:
-        answer = shell("apply", "-f", shell.file([manifest(fleet.tenant, replicas=-1), shell.pod("web")]))
+        bad = manifest(fleet.tenant, replicas=-1, minReadySeconds=-1)
+        answer = shell("apply", "-f", shell.file([bad, shell.pod("web")]))
         assert answer.code == 1
-        assert f"error: schedulerfleet/{fleet.tenant}: spec.replicas: " in answer.err
+        about = f"error: schedulerfleet/{fleet.tenant}: spec."
+        told = [line.removeprefix(about).partition(":")[0] for line in answer.err.splitlines()]
+        assert sorted(told) == ["minReadySeconds", "replicas"]
         assert "pod/" in answer.out
 
 

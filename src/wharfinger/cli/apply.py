@@ -15,7 +15,7 @@ import typer
 
 from wharfinger.cli.files import FilesOption, Manifest, load
 from wharfinger.cli.options import OBJECTS, Connection, connected
-from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.writing import REFUSED, Applied, write
 from wharfinger.errors import WharfingerError
 from wharfinger.manifests.times import rfc3339
@@ -103,7 +103,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _print(entry: Applied) -> None:
-    if entry.result == REFUSED:
-        typer.echo(f"error: {entry.object}: {entry.reason}", err=True)
-    else:
+    for problem in entry.problems:
+        typer.echo(plain(f"error: {entry.object}: {problem}"), err=True)
+    if entry.result != REFUSED:
         typer.echo(f"{entry.object} {entry.result}")

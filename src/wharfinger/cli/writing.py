@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.files import Manifest
-from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, Unavailable, WharfingerError
+from wharfinger.errors import (
+    ConfigurationError,
+    InvalidConfiguration,
+    InvalidObject,
+    RequestTooLarge,
+    Unavailable,
+    WharfingerError,
+)
 from wharfinger.manifests import decode, documents, merge
 from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
 from wharfinger.registry import keys
@@ -31,12 +38,13 @@ class Applied:
     """`pod/default/web`, or the file when no object could be read from it."""
     result: str
     """`created`, `configured`, `unchanged` or `refused`."""
-    reason: str = ""
+    problems: tuple[str, ...] = ()
+    """Why it was refused, a line each."""
 
     def mapping(self) -> dict[str, str]:
         """As printed for programs; the reason only where there is one."""
         shown = {"object": self.object, "result": self.result}
-        return {**shown, "reason": self.reason} if self.reason else shown
+        return {**shown, "reason": "; ".join(self.problems)} if self.problems else shown
 
 
 async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Applied:
@@ -45,7 +53,7 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
     `uid` and `now` (RFC 3339, UTC) are given to a new object that has none. Raises `Unavailable`.
     """
     if manifest.about is None or manifest.obj is None:
-        return Applied(manifest.source, REFUSED, manifest.problem)
+        return Applied(manifest.source, REFUSED, (manifest.problem,))
     if manifest.about.kind is FLEET:
         return await _write_fleet(store, manifest.about, manifest.obj)
     draft = _Draft(manifest.about, dict(manifest.obj), uid, now)
@@ -54,7 +62,7 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
         await commit(store, key, draft.over, str(manifest.about))
         return Applied(str(manifest.about), draft.result)
     except (InvalidObject, RequestTooLarge) as error:
-        return Applied(str(manifest.about), REFUSED, str(error))
+        return Applied(str(manifest.about), REFUSED, (str(error),))
 
 
 async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
@@ -64,8 +72,10 @@ async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, An
     by, catalog = fleet_changes.author(), known_plugins()
     try:
         changed = await fleet_changes.apply(store, about.name, manifest, by, catalog=catalog)
+    except InvalidConfiguration as error:
+        return Applied(str(about), REFUSED, error.problems)
     except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
-        return Applied(str(about), REFUSED, str(error))
+        return Applied(str(about), REFUSED, (str(error),))
     return Applied(str(about), changed.result)
 
 
