@@ -64,6 +64,10 @@ ACTIVITIES = 2000
 """Of one queue, at a time. Most of them wait (for an instance to be ready, to drain, to end), as long as their tenant's
 instances take; with few places, some tenants in trouble would keep the others' plans waiting."""
 
+BEFORE_INSTANCES = 1.0
+"""Seconds that activities get when the instances are to end with the agent: theirs are counted from then on, and what
+waits for instances would take all it may."""
+
 
 def utc_now() -> datetime:
     """The time of day, for records."""
@@ -206,7 +210,7 @@ class Agent:
                 group.create_task(keep_polling(polling, self._chance))
 
     def _polling(self, queue: str, workflows: list[type], activities: list[Callable[..., object]]) -> Polling:
-        timeout = self._settings.drain_timeout
+        timeout = self._settings.drain_timeout if self._settings.stop_instances is None else BEFORE_INSTANCES
         factory = worker_factory(
             self._client,
             task_queue=queue,

@@ -150,7 +150,9 @@ class TestApply:
         assert f"fleet {fleet.tenant} is complete" in answer.out
         assert answer.out.endswith(f"schedulerfleet/{fleet.tenant}-b created\n")
 
-    @pytest.mark.parametrize("line", [["--tenants", "a,a"], ["--tenants", "a,control"], ["--tenants", "a,"]])
+    @pytest.mark.parametrize(
+        "line", [["--tenants", "a,a"], ["--tenants", "a,control"], ["--tenants", "a,"], ["--tenants", ""]]
+    )
     def test_tenants_are_names_each_once(self, line: list[str], shell: Shell, fleet: Records) -> None:
         assert shell("fleet", "apply", "-f", shell.file([manifest(fleet.tenant)]), *line).code == 2
 
@@ -238,6 +240,34 @@ class TestRollout:
         assert shell("fleet", "promote", fleet.tenant).code == 0
 
         assert spec(url, fleet.tenant)["rollout"] == {"generation": 7, "action": "promote"}
+
+    def test_a_request_that_was_followed_can_be_made_again(self, shell: Shell, fleet: Records, url: str) -> None:
+        with_rollout(fleet, url)
+
+        for _ in range(2):  # a rollout stands still at its deadline as often as nobody mends the cause
+            assert shell("fleet", "resume", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} resumed\n"
+            assert shell("fleet", "resume", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} is resumed already\n"
+            kv = stored(url, keys.fleet(fleet.tenant))
+            assert kv is not None
+            followed = status(observed_generation=kv.mod_revision, generation=7, rollout="running")
+            Records(fleet.tenant).status(followed).write(url)
+        assert spec(url, fleet.tenant)["rollout"] == {"generation": 7, "action": "resume"}
+
+    @pytest.mark.parametrize("action", ["abort", "resume"])
+    def test_a_request_beside_a_template_that_nobody_saw_would_be_lost_and_is_refused(
+        self, action: str, shell: Shell, fleet: Records, url: str
+    ) -> None:
+        with_rollout(fleet, url)
+        assert shell("fleet", "scale", fleet.tenant, "4").code == 0
+        assert shell("fleet", action, fleet.tenant).code == 0  # it is about the same template
+        shell("fleet", "restart", fleet.tenant)
+
+        answer = shell("fleet", action, fleet.tenant)
+
+        assert (answer.code, "template was not looked at yet" in answer.err) == (1, True)
+        assert "rollout" not in spec(url, fleet.tenant)
+        assert shell("fleet", "pause", fleet.tenant).code == 0
+        assert shell("fleet", "resume", fleet.tenant).code == 0
 
     def test_promote_needs_a_canary(self, shell: Shell, fleet: Records, url: str) -> None:
         with_rollout(fleet, url)

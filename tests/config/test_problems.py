@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, model_validator
 
 from tests.config.conftest import completed, paths, problems, profile, with_args
 from wharfinger.framework.catalog import Catalog, Entry
@@ -227,6 +227,20 @@ class TestArguments:
 
         demanding = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
         assert problems({}, demanding) == ["profiles[0].pluginConfig.rack: Racks: Field required"]
+
+    @pytest.mark.parametrize("written", [{"pluginConfig": [{"name": "Racks", "args": {"rack": "r1"}}]}, {}])
+    def test_a_model_that_raises_whatever_it_likes_makes_them_wrong_and_no_more(self, written: dict[str, Any]) -> None:
+        class Args(BaseModel):
+            rack: str = "r0"
+
+            @model_validator(mode="before")
+            @classmethod
+            def known(cls, _: object) -> object:
+                raise TypeError("no longer so")
+
+        broken = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
+        (found,) = problems(profile({}, **written), broken)
+        assert found.endswith("plugin Racks could not check its arguments: TypeError: no longer so")
 
     def test_of_plugins_that_are_not_enabled_are_checked_and_dropped(self) -> None:
         off = {"multiPoint": {"disabled": [{"name": "NodeAffinity"}]}}

@@ -40,6 +40,17 @@ async def test_a_fleet_that_is_there_stays_as_its_user_made_it() -> None:
     assert await written(store) == changed
 
 
+async def test_one_that_is_being_deleted_is_left_alone_and_told() -> None:
+    store = MemoryStore()
+    assert await common_fleet.want(store, 2)
+    leaving = await written(store)
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    await store.put(KEY, json.dumps(leaving).encode())
+
+    assert [await common_fleet.want(store, number) for number in (None, 5)] == [False, False]
+    assert await written(store) == leaving
+
+
 async def test_a_named_number_changes_the_replicas_and_nothing_else() -> None:
     store = MemoryStore()
     await common_fleet.want(store, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -57,6 +58,23 @@ def test_the_same_exit_seen_twice_is_one_crash() -> None:
     second = keep(picture, later(first, 0.2))
     assert second.memory.crashed == first.memory.crashed
     assert second.writes.clears[0].crashes <= 1
+
+
+@pytest.mark.parametrize("kind", ["up", "retire"])
+def test_a_crash_that_is_seen_before_its_step_ends_is_counted_then(
+    kind: Literal["up", "retire"],
+) -> None:
+    picture = standing(2).died(1)
+    first = keep(picture, None, Busy(kind, 1, 1, 1, "b"))
+    assert not first.writes.clears
+    second = keep(picture, later(first, 0.1))
+    assert [clear.crashes for clear in second.writes.clears] == [1]
+    assert brief(second) == []
+
+
+def test_the_successor_of_a_first_crash_settles_also_on_another_revision() -> None:
+    ups = [step for step in roll(rolling(2).died(1)).steps if isinstance(step, Up) and step.slot == 1]
+    assert [(step.revision, step.settle) for step in ups] == [(2, True)]
 
 
 def test_a_lease_that_outlives_its_process_does_not_hold_the_slot_up() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -144,9 +145,12 @@ async def test_the_next_runtime_adopts_what_lives_and_tells_what_ended(data: Pat
         again = await runtime.start(FIRST, instance_command(runtime.lock(FIRST)))
         assert again.pid == process.pid
 
+        signed = time.time() - 3600
+        os.utime(runtime.lock(FIRST), (signed, signed))
         await runtime.terminate(FIRST)
         ending = await next_ending(runtime)
         assert (ending.id, ending.how) == (FIRST, "unknown")
+        assert ending.lived >= 3600  # until now, though it may have said nothing for long
 
 
 async def test_an_agent_killed_right_after_the_fork_leaves_a_process_that_is_adopted(data: Path) -> None:

@@ -196,7 +196,10 @@ def _record(kv: KeyValue) -> ConfigChangeRecord:
 
 
 async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:
-    """The configuration of the target's fleet; None without a fleet, or with one that is not valid itself."""
+    """The configuration of the target's fleet; None without a fleet, or with one that is not valid itself.
+
+    None too where the template has none: its instances get their agent's (`--config`), which nobody knows here.
+    """
     of_tenant = target.split("/")[1:2]
     kv = (await store.get(keys.fleet(of_tenant[0]))).kv if of_tenant else None
     if kv is None:
@@ -204,6 +207,6 @@ async def _template_of(store: Store, target: str, catalog: Catalog) -> Configure
     try:
         written = documents.parse(kv.value)
         template = read_fleet(written, catalog, name=of_tenant[0]).template
-        return load_configuration(template.configuration or {}, catalog=catalog)
+        return load_configuration(template.configuration, catalog=catalog) if template.configuration else None
     except (InvalidConfiguration, InvalidObject):
         return None

@@ -105,6 +105,7 @@ def dev(
     if ready_file is not None and not ready_file.parent.is_dir():
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
     from wharfinger.dev import durations, tree
+    from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.progress import progress_for
     from wharfinger.profiles import load_configuration
 
@@ -127,7 +128,8 @@ def dev(
         agent_options=arguments(install or (), secrets_dir, allow_env or ()),
     )
     if ready_file is not None:
-        ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
+        with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
+            ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
     asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr))))
 
 

@@ -41,14 +41,15 @@ def apply(
     files: FilesOption,
     *,
     tenants: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--tenants",
             help="Apply one manifest to these fleets, whatever its name: one after the other, each when the one before "
             "is complete.",
             metavar="T,T,...",
+            show_default=False,
         ),
-    ] = "",
+    ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Until the fleet is complete, before the next one; --tenants always does.")
     ] = False,
@@ -77,7 +78,7 @@ def apply(
         typer.echo(f"schedulerfleet/{one.tenant} {changed.result}")
         if (note := notes[number]) and note not in notes[:number]:  # a wave's are all alike
             typer.echo(plain(note), err=True)
-        if not (wait or tenants):
+        if not wait and tenants is None:
             continue
         try:
             wait_for(connection, one.tenant, Goal.COMPLETE, timeout)
@@ -88,7 +89,7 @@ def apply(
             raise
 
 
-def _wanted(files: Sequence[str], tenants: str) -> list[Wanted]:
+def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
     """Which fleets are to be made what. Raises `UsageError`, `InvalidConfiguration`."""
     found: list[Wanted] = []
     problems: list[str] = []
@@ -104,7 +105,7 @@ def _wanted(files: Sequence[str], tenants: str) -> list[Wanted]:
         raise InvalidConfiguration([*problems, *(problem for entry in entries for problem in _beside_the_name(entry))])
     if not found:
         raise UsageError("no fleet found")
-    if not tenants:
+    if tenants is None:
         return _each_once(found)
     if len(found) != 1:
         raise UsageError(f"--tenants is for one manifest, not for {len(found)}")

@@ -16,7 +16,7 @@ import getpass
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -28,7 +28,7 @@ from wharfinger.cli.writing import commit, readable, same
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
-from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
 from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import FLEET, Reference
@@ -45,6 +45,8 @@ class Standing:
     status: Status | None
     mod_revision: int
     """Of the object."""
+    template_seen: bool = True
+    """Whether the actor has looked at the template as it is, whatever else it has not seen."""
 
     @property
     def seen(self) -> bool:
@@ -57,10 +59,15 @@ class Standing:
         return self.status.generation if self.status is not None else 0
 
 
-Edit = Callable[[dict[str, Any], Standing], None]
-"""Changes the object's spec (a copy of its own) in place; leaves it as it is when there is nothing to change."""
+Edit = Callable[[dict[str, Any], Standing], bool | None]
+"""Changes the object's spec (a copy of its own) in place; leaves it as it is when there is nothing to change.
+
+True: it is to be written even if nothing differs, as what is asked for once more is.
+"""
 
 _NAME_LIMIT = 200
+_UNKNOWN = object()
+"""Instead of a template; like no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +125,24 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
         if before is None:
             raise NotFound(f"there is no fleet {tenant}")
         spec = copy.deepcopy(_part(before, "spec"))
-        edit(spec, standing)
+        draft.insists = bool(edit(spec, standing))
         return {**before, "spec": spec}
 
-    return await _commit(store, _Draft(tenant, edited, by, catalog, await read_status(store, tenant)))
+    status = await read_status(store, tenant)
+    draft = _Draft(tenant, edited, by, catalog, status, await _seen_template(store, tenant, status))
+    return await _commit(store, draft)
+
+
+async def _seen_template(store: Store, tenant: str, status: Status | None) -> object:
+    """The template that the fleet's actor looked at last, as it was written; `_UNKNOWN` when nobody can tell."""
+    if status is None:
+        return _UNKNOWN
+    try:
+        kv = (await store.get(keys.fleet(tenant), revision=status.observed_generation)).kv
+    except (Compacted, RevisionFuture):
+        return _UNKNOWN
+    seen = readable(kv.value) if kv is not None else None
+    return _UNKNOWN if seen is None else _part(seen, "spec").get("template")
 
 
 async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
@@ -171,7 +192,11 @@ class _Draft:
     by: Author
     catalog: Catalog
     status: Status | None
+    seen_template: object = None
+    """What the actor looked at last; only for who asks a rollout for something."""
     result: str = "unchanged"
+    insists: bool = False
+    """Whether it is written even if nothing differs."""
 
     def over(self, stored: KeyValue | None) -> bytes | None:
         """The value to store, or None when nothing changes."""
@@ -180,16 +205,21 @@ class _Draft:
             raise InvalidObject(f"what is stored as {stored.key} is no object: delete it first")
         if is_deleting(before):
             raise InvalidObject(f"fleet {self.tenant} is being deleted: it can be made again when that is done")
-        standing = Standing(self.status, stored.mod_revision if stored is not None else 0)
+        standing = self._standing(before, stored.mod_revision if stored is not None else 0)
         obj = self.make(before, standing)
-        if before is not None and same(_without_author(obj), _without_author(before)):
+        if before is not None and not self.insists and same(_without_author(obj), _without_author(before)):
             return None
-        if before is not None:
+        if before is not None and not self.insists:
             _drop_request(before, obj, standing)
         sign(obj, self.by)
         read_fleet(obj, self.catalog, name=self.tenant)
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
+
+    def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> Standing:
+        standing = Standing(self.status, mod_revision)
+        template = _part(before or {}, "spec").get("template")
+        return replace(standing, template_seen=standing.seen or template == self.seen_template)
 
 
 def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: Standing) -> None:

@@ -47,12 +47,13 @@ def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conne
     The progress deadline begins anew. Refused when there is nothing to go on with.
     """
 
-    def edit(spec: dict[str, Any], standing: Standing) -> None:
+    def edit(spec: dict[str, Any], standing: Standing) -> bool:
         paused = spec.pop("paused", False)
-        if standing.rollout:
-            _ask(spec, standing, "resume")
-        elif not paused:
+        if standing.rollout and (standing.template_seen or not paused):
+            return _ask(spec, standing, "resume")
+        if not paused:
             raise _nothing_open(fleet, "resume", standing)
+        return False
 
     _run(connection, fleet, edit, reason, "resumed")
 
@@ -64,12 +65,12 @@ def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
     Refused when no rollout is open, or the strategy has no canary.
     """
 
-    def edit(spec: dict[str, Any], standing: Standing) -> None:
+    def edit(spec: dict[str, Any], standing: Standing) -> bool:
         if not standing.rollout:
             raise _nothing_open(fleet, "promote", standing)
         if not _canary(spec):
             raise WharfingerError(f"the strategy of fleet {fleet} has no canary: there is nothing to promote")
-        _ask(spec, standing, "promote")
+        return _ask(spec, standing, "promote")
 
     _run(connection, fleet, edit, reason, "promoted")
 
@@ -81,21 +82,32 @@ def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
     Use `fleet undo` to go back. Refused when no rollout is open.
     """
 
-    def edit(spec: dict[str, Any], standing: Standing) -> None:
+    def edit(spec: dict[str, Any], standing: Standing) -> bool:
         if not standing.rollout:
             raise _nothing_open(fleet, "abort", standing)
-        _ask(spec, standing, "abort")
+        return _ask(spec, standing, "abort")
 
     _run(connection, fleet, edit, reason, "aborted")
 
 
-def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> None:
+def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> bool:
+    """Put the request; whether it is one that was followed already, and is made again.
+
+    Raises `WharfingerError` when it would be lost: the rollout takes up a newer template first, and asks nothing of
+    whoever wrote before it knew that one.
+    """
+    if not standing.template_seen:
+        raise WharfingerError(
+            f"the fleet's latest template was not looked at yet, and to {action} would mean the one before: try again "
+            "in a moment; `fleet pause` and `fleet undo` work at once"
+        )
     wanted = {"generation": standing.rollout, "action": action}
     earlier = spec.get("rollout")
     waits = isinstance(earlier, Mapping) and earlier.get("generation") == standing.rollout and not standing.seen
     if waits and earlier != wanted and action != "abort":
         raise WharfingerError("another request to this rollout was not looked at yet: try again in a moment")
     spec["rollout"] = wanted
+    return earlier == wanted and standing.seen
 
 
 def _run(connection: Connection, fleet: str, edit: Edit, reason: str, done: str) -> None:

@@ -39,6 +39,8 @@ def completed_arguments(
             given = found[name] if name in found else entry.args()
         except ValidationError as error:  # a model with a field that has no default
             problems += [(where, f"{name}: {reason}") for where, reason in problems_of(error, f"{path}.pluginConfig")]
+        except Exception as error:
+            problems.append((f"{path}.pluginConfig", _broken(name, error)))
         else:
             if given is not None:
                 args[name] = given
@@ -75,7 +77,15 @@ def _validated(entry: Entry, written: Mapping[str, Any], path: str, problems: li
     except ValidationError as error:
         problems += problems_of(error, path)
         return None
+    except Exception as error:
+        problems.append((path, _broken(entry.name, error)))
+        return None
     return args if len(problems) == known else None
+
+
+def _broken(plugin: str, error: Exception) -> str:
+    """A model of somebody else's plugin may raise anything: that makes arguments wrong, and stops nobody."""
+    return f"plugin {plugin} could not check its arguments: {type(error).__name__}: {error}"
 
 
 def _without_type(entry: Entry, written: Mapping[str, Any], path: str, problems: list[Problem]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from wharfinger.config.fleet import is_deleting
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ServerError
 from wharfinger.manifests.times import rfc3339
@@ -18,26 +19,27 @@ MIN_READY = 1
 TRIES = 5
 
 
-async def want(store: Store, workers: int | None) -> None:
+async def want(store: Store, workers: int | None) -> bool:
     """Put the fleet when there is none (one instance unless `workers` says otherwise); else set its replicas.
 
-    Without `workers`, a fleet that exists stays as it is.
+    Without `workers`, a fleet that exists stays as it is. Answers False for one that is being deleted: it is nobody's
+    to change, and can be made again when it is gone.
     """
     key = keys.fleet(COMMON)
     for _ in range(TRIES):
         found = (await store.get(key)).kv
         if found is None:
             written, revision = _fleet(1 if workers is None else workers), 0
-        elif workers is None:
-            return
         else:
             written, revision = json.loads(found.value), found.mod_revision
-            if written.setdefault("spec", {}).get("replicas", 1) == workers:
-                return
+            if is_deleting(written):
+                return False
+            if workers is None or written.setdefault("spec", {}).get("replicas", 1) == workers:
+                return True
             written["spec"]["replicas"] = workers
         put = Put(key, json.dumps(written, separators=(",", ":")).encode())
         if (await store.txn([Compare(key, "mod", revision)], [put])).succeeded:
-            return
+            return True
     raise ServerError("the common fleet is being changed by somebody else: try again")
 
 

@@ -173,7 +173,11 @@ class DevTree:
             {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
         )
         self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
-        await common_fleet.want(self.store, self.settings.workers)
+        if not await common_fleet.want(self.store, self.settings.workers):
+            self.supervisor.say(
+                f"The fleet {COMMON} is being deleted: there are no workers until you start again when it is gone, or "
+                "put one by `wharfinger fleet apply`"
+            )
         self._following = asyncio.create_task(self.instances.follow(self.store))
         await self.supervisor.start(self._agent_spec(), within=deadline - time.monotonic(), tries=TRIES)
         self.folder.remember_ports({"agent": self.agent_port})

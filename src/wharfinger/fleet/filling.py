@@ -33,6 +33,6 @@ def fill(draft: Draft, target: Target) -> None:
         if not draft.room:
             draft.note(slot, "empty: waits for room under the ceiling")
             continue
-        crashed = view.crashes(slot) > 0
+        crashed = view.crashes(slot) > 0 or slot in draft.crashed
         why = "its instance ended" if crashed else "the slot is empty"
         draft.bring_up(slot, revision, assign=True, settle=crashed, why=why)

@@ -77,7 +77,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         spec=spec,
         ready=tuple(ready),
         waiting=tuple(waiting),
-        gone=tuple(sorted({(life.slot, life.incarnation) for life in bare if life.ended})),
+        gone=tuple(sorted({(life.slot, life.incarnation) for life in bare if _end_is_known(life)})),
         crashed=_crashes(memory, lives, spec),
         hosts=_missing_hosts(observed, memory, bare),
         silent_hosts=_silent_hosts(observed, memory),
@@ -143,6 +143,14 @@ def _found(observed: Observed, memory: Memory, asked: Asked) -> list[Life]:
         )
         for key in sorted(grants.keys() | instances.keys() | exits.keys() | busy.keys())
     ]
+
+
+def _end_is_known(life: Life) -> bool:
+    """Whether the end was judged, and counted, by this plan or before: while a step is open on it, that is put off.
+
+    Whom a drop is about was counted when that was planned.
+    """
+    return life.ended and (life.gone or life.busy is None or life.busy.kind == "drop")
 
 
 def _ready_since(life: Life, known: ReadySince | None, clock: float) -> ReadySince | None:

@@ -252,13 +252,19 @@ class Processes:
         known.handle.close()
         del self._running[instance]
         how: Literal["code", "signal", "unknown"] = "unknown" if code is None else "signal" if code < 0 else "code"
-        lived = self._wall() - known.began if known.child is not None else self._lived(instance)
+        lived = self._wall() - (known.began if known.child is not None else self._signed(instance, known.began))
         words = logs.last_words(known.process.log)
         self._endings.put_nowait(Ending(instance, how, abs(code or 0), max(0.0, lived), words))
         known.gone.set()
 
+    def _signed(self, instance: InstanceId, otherwise: float) -> float:
+        """When it began, by the clock on the wall: its lock is signed then."""
+        with suppress(OSError):
+            return self.lock(instance).stat().st_mtime
+        return otherwise
+
     def _lived(self, instance: InstanceId) -> float:
-        """Seconds, about, from the files: the lock is signed at the start, the log written until the end."""
+        """Seconds, about, of one that ended while nobody watched: its log was written until then, or less long."""
         with suppress(OSError):
             return max(0.0, self.log(instance).stat().st_mtime - self.lock(instance).stat().st_mtime)
         return 0.0
