@@ -126,10 +126,12 @@ def test_two_of_them_do_not_run_on_one_folder(dev_tree: NewTree, tmp_path: Path)
     tree = dev_tree(0)
     tree.start()
 
-    refused = tree.cli("dev", "--data-dir", str(tmp_path / "data"), check=False)
+    same = ("--data-dir", str(tmp_path / "data"), "--ready-file", str(tree.ready_file))
+    refused = tree.cli("dev", *same, check=False)
 
     assert refused.returncode == 1
     assert "another `wharfinger dev` is running there" in refused.stderr
+    assert tree.ready_file.exists()
     assert tree.stop() == 0
 
 

@@ -30,7 +30,8 @@ def register(group: typer.Typer) -> None:
 def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
     """Stop updating a fleet where it is.
 
-    Steps that were begun are finished. Crashed instances return and scaling goes on; no deadline runs.
+    Steps that were begun are finished, within the instance's own deadline. Crashed instances return and scaling goes
+    on; the progress deadline does not run.
     """
 
     def edit(spec: dict[str, Any], _: Standing) -> None:
