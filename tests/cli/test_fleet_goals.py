@@ -12,6 +12,7 @@ from tests.cli.fleet_records import OBJECT_REVISION, Records, ago, status
 from wharfinger.cli.fleet_goals import Verdict, judge
 from wharfinger.cli.fleet_options import Goal
 from wharfinger.cli.fleet_reading import estate_of
+from wharfinger.cli.fleet_rows import outdated, updated
 from wharfinger.model.rollout import Condition
 
 V1, V2 = {"version": "v1"}, {"version": "v2"}
@@ -53,6 +54,19 @@ def test_a_rollout_is_complete_when_its_revision_serves_everywhere() -> None:
 )
 def test_a_rollout_is_waited_for_while_anything_is_missing(records: Records) -> None:
     assert verdict(records, Goal.COMPLETE).kind == "waiting"
+
+
+def test_a_rollout_is_complete_where_the_template_came_under_a_former_number() -> None:
+    same = {"cpu": 1, **V2}
+    records = rolled_out().fleet(replicas=2, template=same).actor(4).serving(0, 4)
+    records.revision(2, "superseded", {**V2, "cpu": 1}).revision(3, "superseded", V1).revision(4, "completed", same)
+    assert verdict(records, Goal.COMPLETE) == Verdict("reached", "2 of 2 instances are ready on revision 4")
+
+
+def test_what_runs_the_wanted_template_under_a_former_number_is_counted_as_updated() -> None:
+    records = rolled_out().actor(4).revision(2, "superseded", V2).revision(4, "", V2).serving(0, 1)
+    picture = estate_of(records.stored(), 100).fleet(records.tenant)
+    assert (updated(picture), outdated(picture)) == (1, 1)
 
 
 def test_a_partition_is_complete_when_all_that_it_allows_is_updated() -> None:

@@ -49,6 +49,7 @@ LOOKED, FOUND = Actor.looked, seeing._found
         (Draft, "may_lose_one", ALWAYS, {"floor"}),
         (Draft, "room", ALWAYS, {"ceiling"}),
         (Target, "canary_only", NEVER, {"canary"}),
+        (Target, "alike", lambda _, one, other: one == other, {"matching", "replaced"}),
         (Target, "frozen", NEVER, {"rolled-again", "matching"}),
         (hosts, "HOST_LOST", 0.0, {"host-lost"}),
         (seeing, "_found", _found_without_doubt, {"cleared"}),

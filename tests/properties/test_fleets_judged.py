@@ -224,6 +224,23 @@ def test_a_rollback_keeps_what_matches_and_replaces_only_what_was_rolled(seed: i
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_a_template_that_is_wanted_again_keeps_what_runs_it_already(seed: int) -> None:
+    world = world_of(3, seed=seed)
+    shelf = world.etcd.shelf("common")
+    world.apply("common", SPEC, "t2")
+    kept: set[tuple[int, int]] = set()
+    while not kept:
+        world.timeline.run(world.timeline.now + 1.0)
+        kept = {life for life, grant in shelf.grants.items() if grant.revision == 2 == shelf.slots[life[0]].revision}
+    world.apply("common", SPEC, "t3")
+    world.timeline.run(world.timeline.now + world.chance.uniform(0.5, 2.0))
+    world.apply("common", SPEC, "t2")
+    settle(world)
+    assert kept <= set(shelf.grants)
+    assert {shelf.revisions[grant.revision] for grant in shelf.grants.values()} == {"t2"}
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_an_upgrade_rolls_nothing(seed: int) -> None:
     world = world_of(3, seed=seed)
     record = world.judge.of("common")

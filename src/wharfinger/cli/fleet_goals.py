@@ -88,7 +88,7 @@ def _complete(picture: Picture, status: Status, name: Namer) -> Verdict:
     if revision == picture.target:
         if message := _holds(status, "PartitionComplete"):
             return Verdict("reached", f"revision {revision} runs as far as the partition allows: {message}")
-        counts = {picture.replicas, len(picture.grants), updated(picture), status.ready, status.updated}
+        counts = {picture.replicas, len(picture.grants), updated(picture, same), status.ready, status.updated}
         if ended is not None and status.rollout == ended.outcome == "completed" and len(counts) == 1:
             return Verdict(
                 "reached", f"{status.ready} of {picture.replicas} instances are ready on revision {revision}"

@@ -117,6 +117,16 @@ class Picture:
         return self.status.status.target if self.status is not None else 0
 
     @property
+    def wanted(self) -> set[int]:
+        """The wanted revision, and former ones with the same template: what runs one of them is up to date.
+
+        A template that is wanted again after its rollout was left unfinished gets a new number.
+        """
+        record = self.revisions.get(self.target)
+        same = (number for number, one in self.revisions.items() if record and one.template == record.template)
+        return {*same, self.target} - {0}
+
+    @property
     def last_change(self) -> LastChange | None:
         """Who wrote the object last; None where it does not say, or says what the wanted revision says itself.
 

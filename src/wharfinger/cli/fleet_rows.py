@@ -6,7 +6,7 @@ right: the actor may be behind, or away. Neighbours: `cli.fleet_sentences` says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from wharfinger.cli.fleet_pictures import Estate, Life, Picture
@@ -47,16 +47,18 @@ def ready_count(picture: Picture) -> int:
     return len(_wanted_ready(picture))
 
 
-def updated(picture: Picture) -> int:
-    """How many of the wanted slots serve on the wanted revision."""
-    return sum(1 for revision in _wanted_ready(picture).values() if revision == picture.target)
+def updated(picture: Picture, wanted: Collection[int] = ()) -> int:
+    """How many of the wanted slots serve on the wanted template; `wanted`: its numbers, where they are known better."""
+    numbers = wanted or picture.wanted
+    return sum(1 for revision in _wanted_ready(picture).values() if revision in numbers)
 
 
 def outdated(picture: Picture) -> int:
-    """How many incarnations that may live are of another revision than the wanted one; none while none is wanted."""
+    """How many incarnations that may live are of another template than the wanted one; none while none is wanted."""
     if not picture.target:
         return 0
-    return sum(1 for grant in picture.grants.values() if grant.revision != picture.target)
+    wanted = picture.wanted
+    return sum(1 for grant in picture.grants.values() if grant.revision not in wanted)
 
 
 def _wanted_ready(picture: Picture) -> dict[int, int]:

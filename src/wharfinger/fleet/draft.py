@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.lives import EPSILON, Life, View
-from wharfinger.model.fleet import FleetSpec
+from wharfinger.fleet.targets import alike
+from wharfinger.model.fleet import FleetSpec, Revision
 from wharfinger.model.rollout import (
     FIRST_BACK_OFF,
     LONGEST_BACK_OFF,
@@ -46,11 +47,13 @@ class Budget:
 class Draft:
     """What has been decided so far."""
 
-    def __init__(self, view: View, versions: Mapping[int, str]) -> None:
-        """`versions`: by number of the revision, the install that it needs."""
+    def __init__(self, view: View, revisions: Mapping[int, Revision]) -> None:
+        """`revisions`: by number."""
         self.view = view
         self.budget = Budget.of(view.spec)
-        self.versions = versions
+        self.versions = {revision.number: revision.version for revision in revisions.values()}
+        """By number of the revision, the install that it needs."""
+        self._revisions = revisions
         self.steps: list[Up | Drop | Retire] = []
         self.give_up: dict[int, str] = {}
         self.clears: list[Clear] = []
@@ -182,7 +185,7 @@ class Draft:
         self.give_up.setdefault(slot, why)
 
     def crash(self, life: Life, why: str, *, host: str = "", first: bool = False) -> int:
-        """One crash more in a slot: it waits longer. The number of them in a row, of one revision.
+        """One crash more in a slot: it waits longer. The number of them in a row, of one template.
 
         Args:
             life: what crashed.
@@ -195,7 +198,7 @@ class Draft:
         if known is None:
             before = record.crashes if record is not None else 0
         else:
-            before = known.times if known.revision in (0, life.revision) else 0
+            before = known.times if self._crashes_alike(known, life.revision) else 0
         times = 1 if first else before + 1
         moment = self.view.clock + back_off(times)
         self.crashed[slot] = Crashed(slot, moment, times, why, host, life.revision)
@@ -204,12 +207,18 @@ class Draft:
     def backing_off(self, slot: int, revision: int) -> bool:
         """Whether a slot has to wait before it gets a revision, because that one crashed there; says so."""
         crash = self.crashed.get(slot)
-        if crash is None or crash.not_before <= self.view.clock + EPSILON or crash.revision not in (0, revision):
+        if crash is None or crash.not_before <= self.view.clock + EPSILON:
+            return False
+        if not self._crashes_alike(crash, revision):
             return False
         self.moments.append(crash.not_before)
         what = f"CrashLoop: {crash.times} ends in a row" if crash.times > 1 else "ended unasked"
         self.note(slot, f"{what} ({crash.why}); waits {back_off(crash.times):.0f} s")
         return True
+
+    def _crashes_alike(self, crash: Crashed, revision: int) -> bool:
+        """Whether a crash tells of what is to be expected of a revision: it was the same template, or nobody knows."""
+        return crash.revision == 0 or alike(self._revisions, crash.revision, revision)
 
     def note(self, slot: int, text: str) -> None:
         """What readers should know of a slot; the first note stays."""

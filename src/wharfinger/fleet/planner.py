@@ -51,7 +51,7 @@ def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
     if spec is None:
         view = replace(view, memory=replace(view.memory, spec=None))
     target = replace(target, memory=view.memory)
-    draft = Draft(view, {revision.number: revision.version for revision in target.revisions.values()})
+    draft = Draft(view, target.revisions)
     clear(draft, known)
     if target.deleting:
         return _delete(draft, target)
@@ -93,7 +93,7 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
     if target.frozen:
         lose_hosts(draft)
         resume_drains(draft)
-        left = withdraw(draft)
+        left = withdraw(draft, target)
         for step in view.asked.busy:
             if step.kind == "up":
                 draft.abandon(step.slot, "the rollout is aborted")
@@ -101,8 +101,9 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
         return _close(draft, target, progress, done="aborted" if over else None)
     _repair(draft, target)
     done: OutcomeName | None = None
-    assigned = all(view.assigned(slot) == target.number for slot in range(view.spec.replicas))
-    if progress.everywhere and progress.alone and assigned and target.revision is not None and not draft.steps:
+    assigned = all(target.alike(view.assigned(slot), target.number) for slot in range(view.spec.replicas))
+    begun = draft.steps or draft.assigns
+    if progress.everywhere and progress.alone and assigned and target.revision is not None and not begun:
         done = "failed" if target.reverting else "completed"
         memory = replace(target.memory, stable=target.number, promoted=True)
         target = replace(target, memory=memory).completed()
@@ -151,11 +152,17 @@ def _rollout_wanted(view: View, target: Target) -> bool:
         return True
     number = target.number
     return any(
-        (life.runs and life.revision != number)
-        or (life.slot not in view.memory.fresh and view.assigned(life.slot) not in (0, number))
+        (life.runs and not target.alike(life.revision, number))
+        or (life.slot not in view.memory.fresh and not _as_assigned(view, target, life.slot))
         for life in view.lives
         if life.slot < view.spec.replicas and not life.foreign
     )
+
+
+def _as_assigned(view: View, target: Target, slot: int) -> bool:
+    """Whether a slot would return on what is wanted, or on nothing else."""
+    assigned = view.assigned(slot)
+    return assigned == 0 or target.alike(assigned, target.number)
 
 
 def _close(

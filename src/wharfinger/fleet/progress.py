@@ -16,9 +16,9 @@ class Progress:
     """Where the target is, among the slots below the replicas."""
 
     updated: frozenset[int]
-    """Slots with a counted instance of the target."""
+    """Slots with a counted instance of the target's template."""
     outdated: int
-    """Living incarnations of other revisions."""
+    """Living incarnations of other templates."""
     left: tuple[int, ...]
     """Slots that are not updated, and that may be."""
     kept: tuple[int, ...]
@@ -46,15 +46,22 @@ def measure(view: View, target: Target) -> Progress:
     """Count."""
     number, replicas = target.number, view.spec.replicas
     updated = frozenset(
-        life.slot for life in view.lives if number and life.counted and life.revision == number and life.slot < replicas
+        life.slot
+        for life in view.lives
+        if number and life.counted and target.alike(life.revision, number) and life.slot < replicas
     )
     missing = [slot for slot in range(replicas) if slot not in updated]
-    own = (0, number) if target.first else (number,)  # what such a slot is filled with is the target all the same
-    left = tuple(slot for slot in missing if target.may_update(slot) or (target.rolling and view.assigned(slot) in own))
+
+    def own(slot: int) -> bool:
+        """Whether what the slot is filled with is the target all the same."""
+        assigned = view.assigned(slot)
+        return target.alike(assigned, number) or (target.first and assigned == 0)
+
+    left = tuple(slot for slot in missing if target.may_update(slot) or (target.rolling and own(slot)))
     living = [life for life in view.lives if life.living]
     return Progress(
         updated=updated,
-        outdated=sum(life.revision != number for life in living if life.slot < replicas),
+        outdated=sum(not target.alike(life.revision, number) for life in living if life.slot < replicas),
         left=left,
         kept=tuple(slot for slot in missing if slot not in left),
         alone=len(living) == len(updated) and not view.asked.busy,

@@ -6,6 +6,7 @@ nothing, a target that failed or was aborted is frozen, and a revert holds until
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role
@@ -74,6 +75,10 @@ class Target:
         """Whether nothing was ever completed: then neither partition nor canary have anything to keep."""
         return self.stable == 0
 
+    def alike(self, one: int, other: int) -> bool:
+        """Whether an instance of one revision need not be replaced by one of another."""
+        return alike(self.revisions, one, other)
+
     def may_update(self, slot: int) -> bool:
         """Whether a slot may get the target now."""
         return self.in_reach(slot) and not self.spec.paused and not self.memory.halted
@@ -95,6 +100,18 @@ class Target:
             revisions={**self.revisions, revision.number: revision},
             outcomes=(*self.outcomes, Outcome(revision.number, "completed")),
         )
+
+
+def alike(revisions: Mapping[int, Revision], one: int, other: int) -> bool:
+    """Whether two numbers stand for the same template.
+
+    A template that is wanted again, after it was superseded, aborted or failed, gets a new number: an outcome is said
+    once. What runs it already, under the former number, is as wanted all the same.
+    """
+    if one == other:
+        return True
+    first, second = revisions.get(one), revisions.get(other)
+    return first is not None and second is not None and first.template == second.template
 
 
 def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> Target:

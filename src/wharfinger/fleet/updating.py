@@ -1,8 +1,8 @@
 """Slots that have an instance: which one is kept, which newcomer is waited for, and which slot is replaced next.
 
 A replacement stays inside its slot: the newcomer is the slot's next incarnation, and the former one goes when the
-newcomer is counted (surge), or before (unavailable). A slot is replaced because its revision is not the wanted one, or
-because its host is being drained; in that case by the same revision elsewhere.
+newcomer is counted (surge), or before (unavailable). A slot is replaced because its template is not the wanted one, or
+because its host is being drained; in that case by the same template elsewhere.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def update(draft: Draft, target: Target) -> None:
         _replace(draft, target, life)
 
 
-def withdraw(draft: Draft) -> bool:
+def withdraw(draft: Draft, target: Target) -> bool:
     """End the newcomers of a rollout that is given up, as far as nobody misses them; whether some are left."""
     view, left = draft.view, False
     for slot in range(view.spec.replicas):
         running = [life for life in view.of(slot) if life.runs and not life.foreign]
-        former = [life for life in running if life.revision == view.assigned(slot)]
+        former = [life for life in running if target.alike(life.revision, view.assigned(slot))]
         for life in running:
             serves = life.counted or bool(life.ready_at)
             if life in former or (serves and not any(other.counted for other in former)):
@@ -47,7 +47,7 @@ def wanted(draft: Draft, target: Target, slot: int) -> int:
     if target.may_update(slot):
         return target.number
     begun = target.in_reach(slot) and any(
-        life.runs and life.revision == target.number and not life.foreign for life in draft.view.of(slot)
+        life.runs and target.alike(life.revision, target.number) and not life.foreign for life in draft.view.of(slot)
     )
     return target.number if begun else draft.view.assigned(slot)
 
@@ -59,7 +59,7 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
     running = [life for life in view.of(slot) if life.runs and not life.foreign]
 
     def good(life: Life) -> bool:
-        return life.revision == revision and not view.hosts.being_left(life.host)
+        return target.alike(life.revision, revision) and not view.hosts.being_left(life.host)
 
     kept = next((life for life in reversed(running) if life.counted and good(life)), None)
     if kept is not None:
@@ -177,7 +177,7 @@ def _replace(draft: Draft, target: Target, life: Life) -> None:
     if draft.backing_off(slot, revision):
         draft.reserved += 1
         return
-    why = "its host is being drained" if life.revision == revision else f"revision {revision} is wanted"
+    why = "its host is being drained" if target.alike(life.revision, revision) else f"revision {revision} is wanted"
     settle = draft.crashed.get(slot) is not None
     if draft.room and draft.bring_up(slot, revision, assign=False, settle=settle, why=why):
         return

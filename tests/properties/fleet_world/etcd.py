@@ -61,6 +61,10 @@ class Shelf:
     """Whether `tenants/<tenant>` is there."""
     status: Status | None = None
 
+    def alike(self, one: int, other: int) -> bool:
+        """Whether two revisions have the same template: nobody needs to go for the other's sake."""
+        return one == other or None is not self.revisions.get(one) == self.revisions.get(other)
+
     @property
     def empty(self) -> bool:
         """Whether no key is left of it."""

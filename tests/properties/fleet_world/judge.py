@@ -160,8 +160,11 @@ class Judge:
         # Of a rollout back to a revision that was completed before, no outcome tells that it was given up.
         if frozen or shelf.outcomes.get(wanted) in ("failed", "aborted"):  # each slot stays on what it has
             wanted = shelf.slots[grant.slot].revision
+        reached = decided is not None and (decided.promoted or grant.slot in decided.canary)
+        reached = reached or not any(spec.canary for spec in self.specs(shelf, basis))
+        # A new number has a canary of its own: what is not in it need not have the template any more.
         return (
-            grant.revision == wanted
+            (shelf.alike(grant.revision, wanted) if reached else grant.revision == wanted)
             and all(grant.slot >= spec.partition for spec in self.specs(shelf, basis))
             and grant.identity == basis.identity
             and all(grant.slot < spec.replicas for spec in self.specs(shelf, basis))
@@ -201,8 +204,12 @@ class Judge:
             theirs = shelf.grants.get(other)
             if theirs is None:
                 self.violated(tenant, "fence", f"{life} while {other} is registered without a grant")
-            elif theirs.want == "run" and theirs.revision == grant.revision and theirs.host not in basis.draining:
-                self.violated(tenant, "replaced", f"{life} beside {other}, which is of the same revision")
+            elif (
+                theirs.want == "run"
+                and shelf.alike(theirs.revision, grant.revision)
+                and theirs.host not in basis.draining
+            ):
+                self.violated(tenant, "replaced", f"{life} beside {other}, which is of the same template")
         self._judge_revision(shelf, grant, basis, record)
 
     def _judge_revision(self, shelf: Shelf, grant: Grant, basis: Basis, record: Record) -> None:
@@ -245,8 +252,8 @@ class Judge:
             for other, theirs in shelf.grants.items()
             if other != life and other[0] == life[0] and theirs.want == "run" and other not in shelf.exits
         ]
-        if not any(shelf.grants[other].revision == grant.revision for other in rivals):
-            self.violated(shelf.tenant, "matching", f"{life} is drained, though it is of target {basis.target}")
+        if not any(shelf.alike(shelf.grants[other].revision, grant.revision) for other in rivals):
+            self.violated(shelf.tenant, "matching", f"{life} is drained, though it is as target {basis.target}")
 
     def fencing(self, shelf: Shelf, life: Life, basis: Basis) -> None:
         """Before a grant is deleted while its instance may live."""
@@ -268,7 +275,7 @@ class Judge:
         outcome = shelf.outcomes.get(grant.revision)
         patience = min((spec.instance_deadline for spec in specs), default=0.0)
         alone = not any(
-            other[0] == life[0] and theirs.want == "run" and theirs.revision == grant.revision
+            other[0] == life[0] and theirs.want == "run" and shelf.alike(theirs.revision, grant.revision)
             for other, theirs in shelf.grants.items()
             if other != life
         )
@@ -331,7 +338,7 @@ class Judge:
             lacking = {
                 slot
                 for slot in range(spec.replicas if spec is not None else 0)
-                if not any(life[0] == slot and g.revision == number for life, g in shelf.grants.items())
+                if not any(life[0] == slot and shelf.alike(g.revision, number) for life, g in shelf.grants.items())
             }
             if lacking and spec is not None and spec.replicas <= len(shelf.slots):
                 self.notes.append(f"{shelf.tenant}: revision {number} completed without slots {sorted(lacking)}")

@@ -135,7 +135,7 @@ def unrest(world: World, tenant: str) -> str:
             continue  # it serves where its rollout was given up between two templates, and nobody else does
         reached = shelf.outcomes[target] == "completed" and not frozen  # who goes back to it may give up on the way
         wanted = target if reached else shelf.slots[life[0]].revision
-        if shelf.grants[life].revision != wanted:
+        if not shelf.alike(shelf.grants[life].revision, wanted):
             return f"{life} is of revision {shelf.grants[life].revision}, wanted is {wanted}"
     return ""
 
