@@ -349,6 +349,27 @@ def test_r27_an_instance_that_cannot_be_ended_keeps_no_other_slot_waiting() -> N
     assert rules(world) == set()
 
 
+def test_r27_an_instance_that_is_long_in_leaving_keeps_no_repair_waiting_though_a_rollout_waits_for_it() -> None:
+    """The same, of the manager's own loop: while it waited for one end, it filled nothing."""
+    world = world_of(3, drain_timeout=1_000.0)
+    leaving, crashing = world.process("common", (2, 1)), world.process("common", (0, 1))
+    assert leaving is not None
+    assert crashing is not None
+    leaving.behaviour = Behaviour(drain=200.0)
+    spec = replace(SPEC, replicas=2, drain_timeout=1_000.0)
+    world.apply("common", spec, "t1")
+    world.timeline.run(world.timeline.now + 20.0)
+    world.apply("common", spec, "t2")
+    crashing.die("9", "signal")
+    world.timeline.run(world.timeline.now + 60.0)
+    assert leaving.alive
+    assert world.tenant("common").rollout is None
+    instances = world.etcd.shelf("common").instances
+    assert {slot for (slot, _), record in instances.items() if record.state == "ready"} == {0, 1}
+    settle(world)
+    assert {grant.revision for grant in world.etcd.shelf("common").grants.values()} == {2}
+
+
 def test_r29_what_cannot_be_read_is_never_ended() -> None:
     """An instance whose arguments were empty or newer was not expected, and was killed."""
     world = world_of(2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, RolloutRequest
-from wharfinger.model.rollout import Busy, Memory, Plan
+from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest, Share
+from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan
 
 
 def outcomes(decided: object) -> list[tuple[int, str]]:
@@ -44,6 +45,55 @@ def test_fleet_starts_no_rollout_while_a_step_of_its_own_is_open() -> None:
     assert first.rollout == 0
     assert first.give_up == (1,)
     assert keep(picture, first.memory).rollout == picture.generation
+
+
+def test_fleet_repairs_and_scales_while_a_drain_of_its_own_keeps_a_rollout_from_starting() -> None:
+    picture = standing(4).life(3, host="b", want="drain", state="draining").without(1).want("t2", replicas=3)
+    memory, draining = picture.memory(replicas=4), Busy("retire", 3, 1, host="b")
+
+    first = keep(picture, memory, draining)
+    assert (first.rollout, first.writes.target) == (0, 2)
+    assert brief(first) == ["up 1 r1"]
+
+    picture.revision(2, "t2").target = 2
+    filling = Busy("up", 1, 0, 1, first.steps[0].host)
+    second = keep(picture, later(first, 5.0), draining, filling)
+    assert (brief(second), second.give_up, second.rollout) == ([], (), 0)
+    third = keep(picture.want(replicas=2, max_unavailable=Share(1)), later(second, 1.0), draining, filling)
+    assert (brief(third), third.give_up) == (["retire 2.1"], ())
+
+
+@pytest.mark.parametrize("kind", ["retire", "drop"])
+def test_what_fleet_brings_up_beside_a_long_end_is_given_up_for_the_rollout_once_that_is_over(
+    kind: Literal["retire", "drop"],
+) -> None:
+    picture = rolling(3).without(2).life(3, host="b", want="drain", state="draining")
+    filling = Busy("up", 2, 0, 1, "a")
+
+    ending = keep(picture, None, Busy(kind, 3, 1, host="b"), filling)
+    assert (ending.give_up, ending.rollout) == ((), 0)
+    ended = keep(picture.without(3), later(ending, 1.0), filling)
+    assert (brief(ended), ended.give_up, ended.rollout) == ([], (2,), 0)
+    over = keep(picture, later(ended, 1.0))
+    assert (brief(over), over.rollout) == ([], picture.generation)  # slot 2 is empty, and the rollout's to fill
+
+
+def test_a_lost_host_is_fenced_off_while_a_drain_keeps_a_rollout_from_starting() -> None:
+    picture = rolling(3)
+    picture.hosts = {"a": Host("a"), "c": Host("c")}
+    missing = (HostMissing("b", CLOCK - 60.0),)
+    memory = picture.memory(hosts=missing, silent_hosts=(HostMissing("b", CLOCK),))
+
+    decided = keep(picture, memory, Busy("retire", 3, 1, host="a"))
+
+    assert "drop 1.1" in brief(decided)
+
+
+def test_beside_a_long_drain_nothing_is_replaced_twice() -> None:
+    picture = rolling(3, max_surge=Share(2))
+    picture.cordons = (Cordon("a", "drain"),)
+    assert brief(keep(picture, None, Busy("retire", 3, 1, host="a"))) == []
+    assert brief(roll(picture)) == ["up 2 r2", "up 1 r2"]
 
 
 def test_a_rollout_that_was_planned_and_never_started_is_planned_again() -> None:

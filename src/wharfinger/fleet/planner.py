@@ -63,7 +63,7 @@ def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
 
 
 def _keep(draft: Draft, target: Target) -> Plan:
-    """Fleet, with no rollout open: repair and scale, or start a rollout."""
+    """Fleet, with no rollout open: repair and scale, or start a rollout once no drain or kill of its own is open."""
     view, desired = draft.view, draft.view.observed.desired
     assert desired is not None
     wanted = _rollout_wanted(view, target)
@@ -75,9 +75,13 @@ def _keep(draft: Draft, target: Target) -> Plan:
     if not wanted:
         _repair(draft, target)
         return _close(draft, target, progress)
+    if any(step.kind != "up" for step in view.asked.busy):
+        # It ends by itself, and may take an hour: till then nobody else repairs. What is brought up now is given up as
+        # soon as nothing else is open, so it never holds the rollout up. Nothing is replaced that the rollout replaces.
+        _repair(draft, target, replacing=False)
+        return _close(draft, target, progress)
     for step in view.asked.busy:
-        if step.kind == "up":
-            draft.abandon(step.slot, "a rollout goes on with it")
+        draft.abandon(step.slot, "a rollout goes on with it")
     if view.asked.busy:
         return _close(draft, target, progress)
     return _close(draft, target, progress, rollout=desired.generation)
@@ -110,8 +114,8 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
     return _close(draft, target, progress, done=done)
 
 
-def _repair(draft: Draft, target: Target) -> None:
-    """Bring the slots to what is wanted of them, one step further."""
+def _repair(draft: Draft, target: Target, *, replacing: bool = True) -> None:
+    """Bring the slots to what is wanted of them, one step further. `replacing`: also what serves, and is to be new."""
     lose_hosts(draft)
     resume_drains(draft)
     foreign = [life for life in draft.view.lives if life.foreign and life.living]
@@ -120,7 +124,7 @@ def _repair(draft: Draft, target: Target) -> None:
         return
     scale_down(draft)
     fill(draft, target)
-    update(draft, target)
+    update(draft, target, replacing=replacing)
 
 
 def _delete(draft: Draft, target: Target) -> Plan:

@@ -14,8 +14,14 @@ from wharfinger.fleet.targets import Target
 from wharfinger.model.rollout import UNKNOWN, Assign, ReadySince
 
 
-def update(draft: Draft, target: Target) -> None:
-    """Settle what lives in each slot; then replace the highest available ones that are not as wanted."""
+def update(draft: Draft, target: Target, *, replacing: bool = True) -> None:
+    """Settle what lives in each slot; then replace the highest available ones that are not as wanted.
+
+    Args:
+        draft: the plan in the making.
+        target: what is wanted.
+        replacing: whether replacements begin; those that have begun are settled anyway.
+    """
     view = draft.view
     outdated = []
     for slot in range(view.spec.replicas):
@@ -23,7 +29,7 @@ def update(draft: Draft, target: Target) -> None:
             replaceable = _settle(draft, target, slot)
             if replaceable is not None:
                 outdated.append(replaceable)
-    for life in sorted(outdated, key=lambda life: -life.slot):
+    for life in sorted(outdated if replacing else (), key=lambda life: -life.slot):
         _replace(draft, target, life)
 
 
