@@ -136,6 +136,8 @@ class Acting:
         if not await self._tried(self._record_plan(planned)):
             if planned.plan.rollout:
                 self.actor.unstarted()
+            for step in planned.plan.steps:
+                self.actor.put_off(step)
             return False
         self.check()
         for slot in planned.plan.give_up:
@@ -146,6 +148,8 @@ class Acting:
             self.steps.give_up()
         for step in planned.plan.steps[:room]:
             self.steps.start(step, planned)
+        for step in planned.plan.steps[room:]:
+            self.actor.put_off(step)
         self._publish()
         return True
 

@@ -135,6 +135,40 @@ def test_what_was_not_fenced_off_after_all_has_not_crashed() -> None:
     assert actor.memory.crashed == (before, Crashed(2, 90.0))
 
 
+def test_a_crash_is_counted_once_though_there_is_no_place_to_follow_the_plan_for_long() -> None:
+    picture = standing(40)
+    for slot in range(40):
+        picture.life(slot, state=None)
+    refused = tuple(Waiting(slot, 1, 1000.0, refused="no secret tls/3") for slot in range(40))
+    actor = Actor("fleet", picture.memory(waiting=refused))
+    dropped = []
+    for _ in range(5):
+        memory, _ = actor.look()
+        plan = actor.looked(keep(picture, memory), 0.1)
+        steps = [step for step in plan.steps if isinstance(step, Drop)]
+        for step in steps[:8]:
+            actor.ended(actor.begun(step), StepResult("gone", incarnation=step.incarnation))
+            dropped.append(step.slot)
+            picture.without(step.slot)
+        for step in steps[8:]:
+            actor.put_off(step)
+        assert [(crash.slot, crash.times) for crash in actor.memory.crashed] == [(slot, 1) for slot in dropped]
+    assert dropped == list(range(40))
+
+
+def test_what_ended_by_itself_stays_counted_though_another_end_in_its_slot_is_put_off() -> None:
+    before = Crashed(1, 500.0, 2, "exit 1")
+    actor = Actor("fleet", Memory(crashed=(before,)))
+    memory, _ = actor.look()
+    counted = (Crashed(1, 900.0, 3, "exit 1", revision=1),)
+    actor.looked(Plan(memory=replace(memory, crashed=counted)), 0.1)
+
+    actor.put_off(Drop(1, 4, "a", why="it is not ready, and another one is wanted"))
+    actor.put_off(UP)
+
+    assert actor.memory.crashed == counted
+
+
 def test_an_end_without_an_exit_record_is_no_reason_to_start_it_for_ever() -> None:
     picture = standing(2).life(1, state=None)
     actor = Actor("fleet", picture.memory())

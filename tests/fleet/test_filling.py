@@ -268,6 +268,12 @@ def test_a_refused_start_is_dropped_and_says_why() -> None:
     assert "no secret tls/3" in later_on.writes.status.slots[1].note
 
 
+def test_what_goes_at_once_stands_before_what_is_filled() -> None:
+    picture = standing(4).without(0).without(1).life(3, state=None)
+    memory = picture.memory(waiting=(Waiting(3, 1, CLOCK, refused="no secret tls/3"),))
+    assert brief(keep(picture, memory)) == ["drop 3.1", "up 0 r1", "up 1 r1"]
+
+
 @pytest.mark.parametrize(
     ("hosts", "cordons", "version", "expected"),
     [

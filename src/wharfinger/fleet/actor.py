@@ -2,7 +2,7 @@
 
 The shell (a workflow, or a simulation) does what takes time, and tells::
 
-    look() ─► plan ─► looked() ─► write, give up, start: begun() ─► granted() ─► ended()
+    look() ─► plan ─► looked() ─► write, give up, start: begun(), or put_off() ─► granted() ─► ended()
                                    wait at most .timeout ─► slept()        a signal ─► poked()
 
 Pure: the shell measures the seconds. Neighbours: `fleet.planner` decides, `workflows.fleet` and
@@ -157,13 +157,20 @@ class Actor:
         """The rollout that the plan wanted was not started: nobody is to be waited for, or found missing."""
         self._change(lambda memory: replace(memory, rollout=0))
 
+    def put_off(self, step: Up | Retire | Drop) -> None:
+        """A step of the last plan is left to a later one. What was counted as crashed with it is counted again then."""
+        counted = (step.slot, step.host, step.why)
+        if isinstance(step, Drop) and any((e.slot, e.host, e.why) == counted for e in self._memory.crashed):
+            before = self._crashed_before(step.slot)
+            self._change(lambda memory: _uncrashed(memory, step.slot, before))
+
     def begun(self, step: Up | Retire | Drop) -> int:
         """A step's task was started: the key to tell of it."""
         self._keys += 1
         revision = step.revision if isinstance(step, Up) else 0
         busy = Busy(step.kind, step.slot, step.incarnation, revision, step.host)
-        crashed = tuple(crash for crash in self._before.crashed if crash.slot == step.slot)
-        self._open[self._keys] = _Open(busy, not isinstance(step, Drop) or step.kill, crashed)
+        host_asked = not isinstance(step, Drop) or step.kill
+        self._open[self._keys] = _Open(busy, host_asked, self._crashed_before(step.slot))
         return self._keys
 
     def granted(self, key: int, incarnation: int) -> None:
@@ -186,6 +193,10 @@ class Actor:
             self._remaining = min(self._remaining, PAUSE)
         else:
             self._due = True
+
+    def _crashed_before(self, slot: int) -> tuple[Crashed, ...]:
+        """What the last plan knew of a slot's crashes before it counted."""
+        return tuple(crash for crash in self._before.crashed if crash.slot == slot)
 
     def _take(self, memory: Memory) -> None:
         """That memory, and what happened since the look; the clock never goes back."""

@@ -227,7 +227,11 @@ class Draft:
     # --- the end -------------------------------------------------------------------------------
 
     def finished(self) -> tuple[Up | Retire | Drop, ...]:
-        """The steps; each drain that the floor allows names the ready records that it counts on."""
+        """The steps; each drain that the floor allows names the ready records that it counts on.
+
+        What ends at once comes first: who follows the plan may have places for its first steps only, and slots that are
+        filled again and again would leave none for ending what failed. Drains stay where they are: they take long.
+        """
         kept = [_record(self._counted[slot][-1]) for slot in sorted(self._counted)]
         relied = tuple(kept[: self.budget.floor])
         steps = list(self.steps)
@@ -235,7 +239,7 @@ class Draft:
             step = steps[place]
             assert isinstance(step, Retire)
             steps[place] = replace(step, counted=relied)
-        return tuple(steps)
+        return tuple(sorted(steps, key=lambda step: not isinstance(step, Drop)))
 
 
 def back_off(times: int) -> float:

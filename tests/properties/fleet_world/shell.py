@@ -297,6 +297,8 @@ class Acting:
         if took > LATE:  # what was seen may not be so any more
             if looked.plan.rollout:
                 self.actor.unstarted()
+            for step in looked.plan.steps:
+                self.actor.put_off(step)
             self.actor.poked()
             self.look()
             return
