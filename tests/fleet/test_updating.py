@@ -250,6 +250,17 @@ def test_the_canary_is_fixed_when_the_target_is_taken_and_the_others_wait_for_pr
     assert brief(roll(picture, replace(memory, promoted=True))) == ["up 2 r2"]
 
 
+def test_a_canary_that_comes_late_stops_the_rollout_and_takes_nothing_back() -> None:
+    picture = rolling(3).without(2).life(2, 2, revision=2).life(1, 2, revision=2)
+    picture.spec = replace(picture.spec, canary=1)
+    memory = replace(picture.memory(), canary=(), promoted=False)
+    assert brief(roll(picture, memory)) == ["retire 1.1"]
+    decided = roll(picture.without(1), memory)
+    assert brief(decided) == []
+    assert decided.writes.status is not None
+    assert "CanaryWaiting" in [one.type for one in decided.writes.status.conditions]
+
+
 def test_neither_canary_nor_partition_are_said_to_stand_before_what_they_replaced_is_gone() -> None:
     for spec in ({"canary": 1}, {"partition": 1}):
         picture = rolling(2, **spec).life(1, 2, revision=2).life(1, 1, want="drain", state="draining", assign=False)

@@ -85,9 +85,14 @@ class Target:
 
     def in_reach(self, slot: int) -> bool:
         """The same, when a pause is over."""
-        if not self.rolling or slot < self.spec.partition:
-            return False
-        return not self.canary_only or slot in self.memory.canary
+        return self._beyond_partition(slot) and not self.held_by_canary(slot)
+
+    def held_by_canary(self, slot: int) -> bool:
+        """Whether nothing but the canary keeps the target from a slot."""
+        return self._beyond_partition(slot) and self.canary_only and slot not in self.memory.canary
+
+    def _beyond_partition(self, slot: int) -> bool:
+        return self.rolling and slot >= self.spec.partition
 
     def completed(self) -> Target:
         """It is everywhere: said once, by the first rollout that brought it."""

@@ -52,9 +52,11 @@ def wanted(draft: Draft, target: Target, slot: int) -> int:
     """The revision that a slot should have now. A pause holds the next replacement, and ends none that has begun."""
     if target.may_update(slot):
         return target.number
-    begun = target.in_reach(slot) and any(
-        life.runs and target.alike(life.revision, target.number) and not life.foreign for life in draft.view.of(slot)
-    )
+    running = [life for life in draft.view.of(slot) if life.runs and not life.foreign]
+    if target.in_reach(slot):
+        begun = any(target.alike(life.revision, target.number) for life in running)
+    else:  # a canary that was asked for when the rollout had gone further takes nothing back
+        begun = target.held_by_canary(slot) and any(life.revision == target.number for life in running)
     return target.number if begun else draft.view.assigned(slot)
 
 
