@@ -36,7 +36,7 @@ settings.load_profile("any machine")
 _PORTS = range(12_000, 32_000)
 """Below those that the system gives to outgoing connections: one of these would be taken before somebody listens."""
 _share = len(_PORTS) // PROCESSES
-_at = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) * _share
+_at = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES * _share
 _own = _PORTS[_at : _at + _share]
 """This process's: no other one looks for free ports there."""
 _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))

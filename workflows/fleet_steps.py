@@ -136,9 +136,7 @@ class Steps:
         step = current.step
         granted_here = current.incarnation != step.incarnation
         if current.given_up and granted_here and result.kind != "ready":
-            # What registered meanwhile may be counted on: Fleet, which sees it, ends that with due care.
-            drop = Drop(step.slot, current.incarnation, step.host, why="it was given up", registered=0)
-            self.unready.append(drop)
+            self.unready.append(Drop(step.slot, current.incarnation, step.host, why="it was given up"))
         self._actor.ended(key, result)
         self.ended += 1
         self.left += result.kind == "gone"

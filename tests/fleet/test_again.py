@@ -92,6 +92,18 @@ def test_a_slot_that_is_out_of_reach_keeps_what_it_has_and_counts() -> None:
     assert brief(keep(picture, later(second, 1))) == ["up 0 r2"]
 
 
+@pytest.mark.parametrize(("strategy", "condition"), [("partition", "PartitionComplete"), ("canary", "CanaryWaiting")])
+def test_a_slot_that_has_it_only_by_chance_is_kept_back_and_told(strategy: str, condition: str) -> None:
+    """It ran when its rollout was aborted, and nothing else did; the slot would return on what it had before."""
+    picture = again(2, **{strategy: 1})
+    picture.slots[0] = replace(picture.slots[0], revision=1)
+    picture.slots[1] = replace(picture.slots[1], revision=4)
+    decided = roll(picture, replace(picture.memory(), canary=(1,)))
+    assert (brief(decided), assigned(decided), decided.done) == ([], [], None)
+    assert decided.writes.status is not None
+    assert condition in [one.type for one in decided.writes.status.conditions]
+
+
 def test_of_a_canary_the_slots_that_had_it_before_are_kept_and_no_more_get_it() -> None:
     picture = again(canary=1)
     memory = replace(picture.memory(), canary=(3,))

@@ -26,8 +26,8 @@ def get(
 ) -> None:
     """List fleets: how many instances are wanted and serve, on which revision, and how the rollout stands.
 
-    `ready` counts slots whose instance says so itself; `updated` those of them on the wanted revision; `outdated`
-    instances of other revisions that still live. Needs etcd alone.
+    `ready` counts slots whose instance says so itself; `updated` those of them on the wanted template; `outdated`
+    instances of other templates that still live. Needs etcd alone.
     """
     from wharfinger.cli import connect
 

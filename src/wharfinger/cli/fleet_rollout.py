@@ -45,7 +45,8 @@ def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
 def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
     """Go on with a rollout that was paused, or that stands still because its deadline passed.
 
-    The progress deadline begins anew. Refused when there is nothing to go on with.
+    The progress deadline begins anew. Refused when there is nothing to go on with, or a newer template was not looked
+    at yet.
     """
 
     def edit(spec: dict[str, Any], standing: Standing) -> bool:
@@ -63,7 +64,7 @@ def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conne
 def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
     """Let a rollout go on from its canary to all slots.
 
-    Refused when no rollout is open, or the strategy has no canary.
+    Refused when no rollout is open, a newer template was not looked at yet, or the strategy has no canary.
     """
 
     def edit(spec: dict[str, Any], standing: Standing) -> bool:
@@ -80,7 +81,7 @@ def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
 def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
     """End a rollout where it is: nothing more is updated, updated slots stay so.
 
-    Use `fleet undo` to go back. Refused when no rollout is open.
+    Use `fleet undo` to go back. Refused when no rollout is open, or a newer template was not looked at yet.
     """
 
     def edit(spec: dict[str, Any], standing: Standing) -> bool:

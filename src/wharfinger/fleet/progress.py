@@ -45,10 +45,15 @@ def named(slots: Sequence[int]) -> str:
 def measure(view: View, target: Target) -> Progress:
     """Count."""
     number, replicas = target.number, view.spec.replicas
+
+    def stays(slot: int) -> bool:
+        """Whether the slot returns on the target, or will: what it may not be assigned is there by chance."""
+        return not target.rolling or target.in_reach(slot) or target.alike(view.assigned(slot), number)
+
     updated = frozenset(
         life.slot
         for life in view.lives
-        if number and life.counted and target.alike(life.revision, number) and life.slot < replicas
+        if number and life.counted and target.alike(life.revision, number) and life.slot < replicas and stays(life.slot)
     )
     missing = [slot for slot in range(replicas) if slot not in updated]
 

@@ -259,7 +259,7 @@ class Crashed:
     host: str = ""
     """Where: tried last the next time."""
     revision: int = 0
-    """What crashed: another revision is tried at once. 0 = not known."""
+    """What crashed: another template is tried at once. 0 = not known."""
 
 
 @dataclass(frozen=True, slots=True)
