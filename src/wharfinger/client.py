@@ -36,6 +36,7 @@ from wharfinger.contracts.names import (
     COMMON,
     DEFAULT_CLUSTER,
     SCHEDULE_ATTEMPT,
+    SEARCH_BUILDS,
     SEARCH_POD,
     SEARCH_TENANT,
     TENANT_LABEL,
@@ -60,6 +61,10 @@ TASK_TIMEOUT = timedelta(seconds=3)
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
+BUILDS_KEY = SearchAttributeKey.for_keyword_list(SEARCH_BUILDS)
+
+UNVERSIONED = "unversioned"
+"""How Temporal marks builds of workers that leave versions to their own code, as ours do."""
 
 DEFAULT_ADDRESS = "127.0.0.1:7233"
 DEFAULT_NAMESPACE = "default"
@@ -96,6 +101,7 @@ async def start_attempt(
     revision: int = 0,
     woken_by: str = "",
     eager: bool = True,
+    build_id: str = "",
     terminate_existing: bool = False,
     timings: AttemptTimings | None = None,
     rpc_timeout: timedelta | None = None,
@@ -104,8 +110,9 @@ async def start_attempt(
 
     Joining adds no event to the open run. `uid` is `Pod.uid`; `revision` one of the pod that the placing
     worker must have seen (0 = it reads); `tenant` says on whose task queue the work lies. `eager` lets a
-    worker on this very client take the first task without a round trip. `terminate_existing` ends an
-    open chain first: it may lie on a task queue that nobody polls any more.
+    worker on this very client take the first task without a round trip; `build_id` is that worker's, see
+    `attributes`. `terminate_existing` ends an open chain first: it may lie on a task queue that nobody
+    polls any more.
 
     Raises `temporalio.service.RPCError` as the client does; nothing is retried beyond its own retries.
     """
@@ -127,7 +134,7 @@ async def start_attempt(
         id_conflict_policy=conflict or WorkflowIDConflictPolicy.USE_EXISTING,
         retry_policy=chain_retry(timings or AttemptTimings()),
         task_timeout=TASK_TIMEOUT,
-        search_attributes=attributes(namespace, name, tenant),
+        search_attributes=attributes(namespace, name, tenant, build_id),
         static_summary=f"{namespace}/{name}",
         request_eager_start=eager,
         rpc_timeout=rpc_timeout,
@@ -145,11 +152,18 @@ async def outcome_of(handle: AttemptHandle, pod: str, timeout: float | None = No
         raise ServerError(f"Temporal did not tell the outcome of pod {pod}: {error}") from error
 
 
-def attributes(namespace: str, name: str, tenant: str = COMMON) -> TypedSearchAttributes:
-    """What an attempt can be found by from its start on."""
+def attributes(namespace: str, name: str, tenant: str = COMMON, build_id: str = "") -> TypedSearchAttributes:
+    """What an attempt can be found by from its start on.
+
+    `build_id`: of the worker that will take the first task, where that is known. Temporal notes the builds that
+    completed a run's tasks, and writes what it shows of the run once more for it, in all its indexes; what it finds
+    noted already it leaves (the values are `worker_versioning.VersionStampToBuildIdSearchAttribute`'s of its source).
+    """
     pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(POD_KEY, pod_attribute(namespace, name))]
     if tenant != COMMON:
         pairs.append(SearchAttributePair(TENANT_KEY, tenant))
+    if build_id:
+        pairs.append(SearchAttributePair(BUILDS_KEY, [UNVERSIONED, f"{UNVERSIONED}:{build_id}"]))
     return TypedSearchAttributes(pairs)
 
 

@@ -104,20 +104,22 @@ class Worker:
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
             fleet_revision=str(settings.grant.revision) if settings.grant is not None else "",
         )
-        completing = Completing(clock)
+        completing, build_id = Completing(clock), release()
         polling = worker_factory(
             client,
             task_queue=task_queue(self._cluster, settings.tenant),
             workflows=[ScheduleAttempt, ScheduleCohort],
             activities=self._activities.all,
             identity=identity(),
-            build_id=release(),
+            build_id=build_id,
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
             interceptors=[RunEnds(completing)],
         )
         timings = backoff(configured.configuration)
-        attempts = TemporalAttempts(client, cluster=self._cluster, tenant=settings.tenant, timings=timings)
+        attempts = TemporalAttempts(
+            client, cluster=self._cluster, tenant=settings.tenant, build_id=build_id, timings=timings
+        )
         self.loops = Loops(
             settings,
             store=store,

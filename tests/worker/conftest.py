@@ -17,6 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
+from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
@@ -102,6 +103,10 @@ class Site:
 
     async def node_of(self, name: str) -> str:
         return str((await self.stored(name))["spec"].get("nodeName", ""))
+
+    def uid(self, worker: Worker, name: str) -> str:
+        """What tells this pod from others of its name, as the worker knows it."""
+        return worker.cache.pods[PodKey(self.namespace, name)].uid
 
     async def all_bound(self, names: list[str], seconds: float = 30.0) -> dict[str, str]:
         """Where each pod is, as etcd says it, once all are bound."""

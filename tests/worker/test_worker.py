@@ -6,10 +6,13 @@ import asyncio
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.converter import decode_typed_search_attributes
 
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.client import start_attempt
+from wharfinger.client import BUILDS_KEY, start_attempt
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.control.identity import release
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Part
@@ -93,14 +96,46 @@ async def test_a_worker_that_does_not_dispatch_runs_only_what_others_start(site:
     await site.pod("started")
     await site.pod("left-alone")
     await site.until(lambda: len(worker.cache.pods) == 2)
-    uid = worker.cache.pods[PodKey(site.namespace, "started")].uid
     handle = await start_attempt(
-        site.client, cluster="wharfinger", namespace=site.namespace, name="started", uid=uid, eager=False
+        site.client,
+        cluster="wharfinger",
+        namespace=site.namespace,
+        name="started",
+        uid=site.uid(worker, "started"),
+        eager=False,
     )
     result = await asyncio.wait_for(handle.result(), patient(15))
 
     assert (result.outcome, result.node) == ("bound", "node")
     assert await site.node_of("left-alone") == ""
+
+
+async def test_a_start_names_the_build_as_temporal_notes_it_so_that_nothing_is_left_to_be_noted(site: Site) -> None:
+    """Temporal compares what it would note with what is there: same values, same order."""
+    await site.node("node")
+    worker = await site.worker(dispatch="none")
+    await site.pod("plain")
+    await site.until(lambda: worker.cache.pods)
+    plain = await start_attempt(
+        site.client, cluster="wharfinger", namespace=site.namespace, name="plain", uid=site.uid(worker, "plain")
+    )
+    await asyncio.wait_for(plain.result(), patient(15))
+    noted = (await plain.describe()).typed_search_attributes.get(BUILDS_KEY)
+    await site.drain(worker)
+
+    worker = await site.worker()
+    await site.pod("named")
+    await site.until(lambda: "named" in {key.name for key in worker.cache.pods})
+    chain = site.client.get_workflow_handle(
+        pod_workflow_id("wharfinger", site.namespace, "named", site.uid(worker, "named"))
+    )
+    await site.all_bound(["named"])
+    await asyncio.wait_for(chain.result(), patient(15))
+    started = (await chain.fetch_history()).events[0].workflow_execution_started_event_attributes
+
+    assert noted == ["unversioned", f"unversioned:{release()}"]
+    assert decode_typed_search_attributes(started.search_attributes).get(BUILDS_KEY) == noted
+    assert (await chain.describe()).typed_search_attributes.get(BUILDS_KEY) == noted
 
 
 async def test_a_chain_on_a_task_queue_that_nobody_polls_is_terminated_when_taken_over(site: Site) -> None:

@@ -32,6 +32,8 @@ SEARCH_OUTCOME = "WharfingerOutcome"
 SEARCH_TENANT = "WharfingerTenant"
 SEARCH_ATTRIBUTES = (SEARCH_POD, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_TENANT)
 """All of type Keyword; registered at start-up."""
+SEARCH_BUILDS = "BuildIds"
+"""Temporal's own: the builds of workers that completed tasks of a run."""
 
 NAME_LIMIT = 255
 """Characters of a workflow id and of a keyword search attribute: what Temporal on SQL stores takes of each."""

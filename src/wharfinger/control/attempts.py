@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -20,12 +21,15 @@ from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn,
 from wharfinger.contracts.names import (
     COMMON,
     SCHEDULE_COHORT,
+    SEARCH_BUILDS,
     cohort_workflow_id,
     gang_workflow_id,
     pod_workflow_id,
     task_queue,
 )
 from wharfinger.model.pod import Pod
+
+log = logging.getLogger(__name__)
 
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one try; the callers try again by themselves."""
@@ -37,9 +41,14 @@ _NOBODY = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
 class TemporalAttempts:
     """Attempts of one pool on one client (the worker's own, so that eager starts find it)."""
 
-    def __init__(self, client: Client, *, cluster: str, tenant: str, timings: AttemptTimings | None = None) -> None:
-        """`timings` of the chains that are started; None = the defaults, which the inputs then do not repeat."""
+    def __init__(
+        self, client: Client, *, cluster: str, tenant: str, build_id: str = "", timings: AttemptTimings | None = None
+    ) -> None:
+        """`build_id`: of this process's worker, which takes the first tasks; `timings` of the chains that are started;
+        None = the defaults, which the inputs then do not repeat.
+        """
         self._client = client
+        self._build_id = build_id
         self._timings = timings
         self._cluster = cluster
         self._tenant = tenant
@@ -62,6 +71,22 @@ class TemporalAttempts:
 
     async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
         """Start the pod's chain here, or join the open one; see `Starter`."""
+        elsewhere = check_queue and await self._sits_elsewhere(self.workflow_id(pod))
+        build_id = self._build_id
+        try:
+            await self._start(pod, cause, build_id, terminate_existing=elsewhere)
+        except RPCError as error:
+            if not build_id or not _refuses_builds(error):
+                raise
+            self._name_no_build()
+            await self._start(pod, cause, "", terminate_existing=elsewhere)
+
+    def _name_no_build(self) -> None:
+        if self._build_id:
+            self._build_id = ""
+            log.warning("Temporal lets no start name its build, so it writes what it shows of a run once more")
+
+    async def _start(self, pod: Pod, cause: str, build_id: str, *, terminate_existing: bool) -> None:
         await start_attempt(
             self._client,
             cluster=self._cluster,
@@ -72,7 +97,8 @@ class TemporalAttempts:
             revision=pod.mod_revision,
             woken_by=cause,
             eager=True,
-            terminate_existing=check_queue and await self._sits_elsewhere(self.workflow_id(pod)),
+            build_id=build_id,
+            terminate_existing=terminate_existing,
             timings=self._timings,
             rpc_timeout=RPC_TIMEOUT,
         )
@@ -143,3 +169,8 @@ class TemporalAttempts:
                 return False
             raise
         return found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self._queue
+
+
+def _refuses_builds(error: RPCError) -> bool:
+    """Whether the server, an old one say, refuses the attribute that would only spare it work."""
+    return error.status is RPCStatusCode.INVALID_ARGUMENT and SEARCH_BUILDS in error.message
