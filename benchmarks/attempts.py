@@ -34,7 +34,7 @@ from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Put, WatchBatch
 from wharfinger.settings import EtcdSettings
 
-ROUNDS = 2
+ROUNDS = 5
 """Turns of bare workflows and attempts; each does its share."""
 LONE = 100
 """Lone pods and workflows, one after another, of which the median is taken."""
