@@ -26,6 +26,7 @@ from typing import Any
 import uvloop
 
 from wharfinger.demo.audit import audit
+from wharfinger.dev import processes
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
 from wharfinger.dev.tree import DevSettings, Servers, prepare, running
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     given = parser.parse_args()
     servers = prepare(progress_for(sys.stderr))
+    processes.work_in_batch()  # so does the tree: the bare workflow's process is to have the same
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
     try:
         figures = uvloop.run(measure(servers, folder, given.nodes, given.pods, given.temporal))

@@ -62,6 +62,18 @@ async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) ->
     assert processes.life(child.pid) is None
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
+async def test_children_and_what_they_start_work_in_batch_and_their_supervisor_does_not(tmp_path: Path) -> None:
+    before = os.sched_getscheduler(0)
+    keeper = supervisor([])
+    child = await keeper.start(spec(tmp_path, "sleep 60 & echo $! > UP.inner; touch UP; wait"), within=WITHIN)
+    policies = [os.sched_getscheduler(pid) for pid in (child.pid, int((tmp_path / "child.up.inner").read_text()))]
+    await keeper.stop([child])
+
+    assert policies == [os.SCHED_BATCH] * 2
+    assert os.sched_getscheduler(0) == before
+
+
 async def test_a_child_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     keeper = supervisor([])
 

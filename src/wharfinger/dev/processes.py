@@ -26,6 +26,8 @@ __all__ = [
     "end_survivors",
     "life",
     "started",
+    "supervised",
+    "work_in_batch",
 ]
 
 _PR_SET_PDEATHSIG = 1
@@ -37,6 +39,30 @@ def become_subreaper() -> None:
     """Inherit what descendants leave behind, instead of init; without effect where that is not offered."""
     if _libc is not None:
         _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def work_in_batch() -> None:
+    """Ask the system not to interrupt whoever runs for each message that arrives for us, or for what we start.
+
+    The processes of a tree work for each other: a message that is read a moment later costs nothing, and each change
+    costs the caches of both. On two cores it is a fifth more attempts a second, and a lone one is not later.
+    Without effect where that is not offered (only Linux has it) or not allowed.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def supervised() -> Callable[[], None]:
+    """For `preexec_fn`: a child of a tree, which works in batch and ends with us."""
+    bind = die_with_parent()
+
+    def prepare() -> None:
+        work_in_batch()
+        if bind is not None:
+            bind()
+
+    return prepare
 
 
 def die_with_parent() -> Callable[[], None] | None:

@@ -167,7 +167,7 @@ class Supervisor:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=processes.die_with_parent(),
+                preexec_fn=processes.supervised(),
             )
         self.changed()
         return child.process
