@@ -1,7 +1,8 @@
 """The measure that attempts are held against: a workflow of one trivial local and one trivial ordinary activity.
 
 A plain process of its own (what a worker does about garbage is its own merit). Same worker options, start options,
-data converter and number in flight as the real worker's; each counts from its start to its result. Prints
+data converter and number in flight as the real worker's, but no search attributes: attempts pay for theirs, and gain
+by naming their build (docs/decisions/0019). Each counts from its start to its result. Prints
 `{"seconds": ..., "lone": [...]}`: of all of them, and of each lone one.
 """
 
