@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, model_validator
 
 from tests.config.conftest import completed, paths, problems, profile, with_args
+from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, Entry
 from wharfinger.plugins.builtin import catalog
+
+
+def racks_of(model: type[PluginArgs]) -> Callable[[PluginArgs], object]:
+    """A plugin of another package that takes arguments of that model."""
+
+    class Racks:
+        name = "Racks"
+
+        def __init__(self, args: PluginArgs) -> None:
+            self.args = model.model_validate(args.model_dump())
+
+    return Racks
 
 
 class TestAllAtOnce:
@@ -245,18 +259,24 @@ class TestArguments:
     def test_of_plugins_that_are_not_enabled_are_checked_and_dropped(self) -> None:
         off = {"multiPoint": {"disabled": [{"name": "NodeAffinity"}]}}
         assert "NodeAffinity" not in completed(profile(off, pluginConfig=[{"name": "NodeAffinity", "args": {}}])).args
-        assert problems(profile(off, pluginConfig=[{"name": "NodeAffinity", "args": {"oops": 1}}]))
+        wrong = problems(profile(off, pluginConfig=[{"name": "NodeAffinity", "args": {"oops": 1}}]))
+        assert paths(wrong) == ["profiles[0].pluginConfig[0].args.oops"]
 
-    def test_an_object_of_another_group_may_stand_beside_those_of_a_foreign_plugin(self) -> None:
-        class Args(BaseModel):
+    @pytest.mark.parametrize("kind", ["RacksArgs", "Anything"])
+    def test_of_a_foreign_plugin_may_name_any_group_and_kind(self, kind: str) -> None:
+        """Both are removed before the plugin's own model, which forbids unknown fields, reads the rest."""
+
+        class Args(PluginArgs):
+            rack: str = "r0"
+
+        foreign = Catalog([*catalog(), Entry("Racks", racks_of(Args), Args, origin="racks")])
+        written = {"apiVersion": "example.com/v1", "kind": kind, "rack": "r1"}
+        assert completed(with_args("Racks", written), foreign).args["Racks"] == Args(rack="r1")
+
+    def test_of_a_foreign_plugin_reach_its_own_field_named_kind(self) -> None:
+        class Args(PluginArgs):
             kind: str = "of wood"
 
-        class Racks:
-            name = "Racks"
-
-            def __init__(self, args: Args) -> None:
-                self.args = args
-
-        foreign = Catalog([*catalog(), Entry("Racks", Racks, Args, origin="racks")])
-        found = completed(with_args("Racks", {"apiVersion": "example.com/v1", "kind": "of steel"}), foreign)
-        assert found.args["Racks"] == Args(kind="of steel")
+        foreign = Catalog([*catalog(), Entry("Racks", racks_of(Args), Args, origin="racks")])
+        written = {"apiVersion": "example.com/v1", "kind": "of steel"}
+        assert completed(with_args("Racks", written), foreign).args["Racks"] == Args(kind="of steel")
