@@ -119,6 +119,11 @@ class Metrics:
         self.waiting_without_chain = Gauge(
             "wharfinger_waiting_without_chain", "Waiting pods that have no workflow, only their record.", **own
         )
+        self.unserved_pods = Gauge(
+            "wharfinger_unserved_pods",
+            "Pending pods of this worker's shard whose scheduler name no live instance serves.",
+            **own,
+        )
         self.wakes = Counter("wharfinger_wakes", "Waiting pods woken, by event.", ["event"], **own)
         self.wake_decisions = Counter(
             "wharfinger_wake_decisions",

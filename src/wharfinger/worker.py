@@ -220,9 +220,8 @@ async def run_worker(settings: WorkerSettings) -> int:
         connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, chance=chance)
         if grant is not None:
             waiting = f"temporal: {connected['temporal']}"
-            early = Membership(
-                store, place_of(settings, health.url), settings.lease, clock=time.monotonic, chance=chance, grant=grant
-            )
+            place = place_of(settings, health.url, configured.profiles)
+            early = Membership(store, place, settings.lease, clock=time.monotonic, chance=chance, grant=grant)
             connecting = registered_while(early, waiting, connecting)
         client = await unless_stopped(stop, while_granted(grant, connecting))
         if client is None:

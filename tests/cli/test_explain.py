@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tests.activities.conftest import pod_object
 from tests.conftest import EtcdServer, TemporalServer
 from tests.workflows.conftest import Stage, refused, stage
+from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -86,3 +87,27 @@ async def test_only_pods_can_be_explained(etcd_server: EtcdServer, temporal_serv
 
     assert answer.code == 2
     assert answer.err.count("\n") == 1
+
+
+async def test_unserved_scheduler_name_is_explained_and_listed(
+    etcd_server: EtcdServer, temporal_server: TemporalServer
+) -> None:
+    name, instance = f"web-{uuid.uuid4().hex[:8]}", keys.instance("common", uuid.uuid4().hex[:8], 1)
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd_server.url,)))
+    pod = pod_object(name, uid="uid-1", schedulerName="volcano")
+    await store.put(keys.pod("default", name), json.dumps(pod).encode())
+    lease = await store.grant_lease(30)
+    record = InstanceRecord(state="ready", host="h", pid=1, scheduler_names=("default-scheduler",))
+    await store.put(instance, record.to_bytes(), lease=lease.id)
+    try:
+        told = await wharfinger(etcd_server, temporal_server, "explain", "pod", f"default/{name}")
+        pending = await wharfinger(etcd_server, temporal_server, "pending", "-o", "json")
+    finally:
+        await lease.revoke()
+        await store.delete(keys.pod("default", name))
+        await store.close()
+
+    sentence = "no live wharfinger instance serves volcano; another scheduler may"
+    assert f"Not tried now: {sentence}." in told.out
+    [group] = [one for one in json.loads(pending.out) if f"default/{name}" in one["pods"]]
+    assert (group["reason"], group["message"]) == ("NotServed", sentence)

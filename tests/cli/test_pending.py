@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wharfinger.cli.pending import NOT_TRIED, group
-from wharfinger.cli.serving import unserved
+from wharfinger.cli.pending import NOT_SERVED, NOT_TRIED, group
+from wharfinger.cli.serving import Unserved, unserved
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
@@ -41,7 +41,57 @@ async def test_who_is_taken_by_nobody_is_told_why_nothing_tried_it() -> None:
 
     nobody = await unserved(store, [plain, gold, silver])
 
-    assert nobody == {gold.key: "no worker takes pods of tenant gold now (`wharfinger fleet status gold`)"}
-    assert [entry.message for entry in group([gold], {}, unserved=nobody)] == list(nobody.values())
+    sentence = "no worker takes pods of tenant gold now (`wharfinger fleet status gold`)"
+    assert nobody == {gold.key: Unserved(sentence)}
+    assert [entry.message for entry in group([gold], {}, unserved=nobody)] == [sentence]
     await store.delete(keys.instance("common", "0", 1))
     assert set(await unserved(store, [plain, gold, silver])) == {plain.key, gold.key, silver.key}
+
+
+async def serving(store: MemoryStore, tenant: str, slot: str, names: tuple[str, ...] | None) -> None:
+    record = InstanceRecord(state="ready", host="h", pid=1, scheduler_names=names)
+    await store.put(keys.instance(tenant, slot, 1), record.to_bytes())
+
+
+async def test_pod_whose_scheduler_name_no_instance_serves_is_shown() -> None:
+    store = MemoryStore()
+    await serving(store, "common", "0", ("default-scheduler",))
+    ours = Pod(namespace="default", name="ours", uid="1")
+    foreign = Pod(namespace="default", name="foreign", uid="2", scheduler_name="volcano")
+    refused = Pod(
+        namespace="default",
+        name="refused",
+        uid="3",
+        scheduler_name="volcano",
+        condition=("False", "Unschedulable", "no queue"),
+    )
+    sentence = "no live wharfinger instance serves volcano; another scheduler may"
+
+    nobody = await unserved(store, [ours, foreign, refused])
+    groups = {(entry.reason, entry.message) for entry in group([ours, foreign, refused], {}, unserved=nobody)}
+
+    assert nobody == {key: Unserved(sentence, by_name=True) for key in (foreign.key, refused.key)}
+    assert (NOT_SERVED, sentence) in groups
+    assert (NOT_SERVED, f"{sentence} (PodScheduled=False, Unschedulable: no queue)") in groups
+    assert {reason for reason, _ in groups} == {NOT_SERVED, NOT_TRIED}
+
+
+async def test_scheduler_names_count_in_their_own_pool_only() -> None:
+    store = MemoryStore()
+    await store.put(keys.tenant("gold"), b"{}")
+    await serving(store, "common", "0", ("default-scheduler",))
+    await serving(store, "gold", "0", ("fast",))
+    gold = Pod(namespace="default", name="gold", uid="1", labels={"wharfinger.dev/tenant": "gold"})
+
+    found = await unserved(store, [gold])
+
+    sentence = "no live wharfinger instance of tenant gold serves default-scheduler; another scheduler may"
+    assert found == {gold.key: Unserved(sentence, by_name=True)}
+
+
+async def test_instance_of_an_earlier_release_leaves_the_served_names_unknown() -> None:
+    store = MemoryStore()
+    await serving(store, "common", "0", ("default-scheduler",))
+    await serving(store, "common", "1", None)
+
+    assert await unserved(store, [Pod(namespace="default", name="p", uid="1", scheduler_name="volcano")]) == {}

@@ -11,6 +11,7 @@ from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_member
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.serving import unserved
 from wharfinger.cli.stored import one, pod_key
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests import kinds
@@ -94,6 +95,9 @@ async def _held(store: Store, key: PodKey) -> str:
     pod = (await one(store, POD, *key)).pod
     if pod is None:
         return ""
+    nobody = (await unserved(store, [pod])).get(pod.key)
+    if nobody is not None and nobody.by_name:
+        return nobody.sentence
     return rows.gates(pod) or await held_member(store, pod)
 
 

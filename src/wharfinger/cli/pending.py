@@ -13,7 +13,7 @@ from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_of
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
-from wharfinger.cli.serving import unserved
+from wharfinger.cli.serving import Unserved, unserved
 from wharfinger.cli.stored import every, record_of
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
@@ -24,7 +24,9 @@ EXAMPLES = 3
 """Names shown of each group."""
 NOT_TRIED = "NotTried"
 GATED = "SchedulingGated"
+NOT_SERVED = "NotServed"
 NOBODY: Mapping[PodKey, str] = {}
+SERVED: Mapping[PodKey, Unserved] = {}
 
 
 @dataclass(slots=True)
@@ -80,8 +82,7 @@ async def _groups(connection: Connection, namespace: str) -> list[Group]:
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
         pods = [entry.pod for entry in found if entry.pod is not None]
         held = await held_of(store, pods, namespace)
-        untried = [pod for pod in pods if pod.pending and _why(pod, held.get(pod.key, ""))[0] == NOT_TRIED]
-        nobody = await unserved(store, untried)
+        nobody = await unserved(store, [pod for pod in pods if pod.pending])
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
     return group(pods, records, held, nobody)
 
@@ -90,12 +91,12 @@ def group(
     pods: Iterable[Pod],
     records: Mapping[PodKey, AttemptRecord],
     held: Mapping[PodKey, str] = NOBODY,
-    unserved: Mapping[PodKey, str] = NOBODY,
+    unserved: Mapping[PodKey, Unserved] = SERVED,
 ) -> list[Group]:
     """The pending ones of these pods by reason and message, the largest group first.
 
-    `held`: what members of gangs wait for, that are held back for the others. `unserved`: why nobody takes pods that
-    nothing has tried.
+    `held`: what members of gangs wait for, that are held back for the others. `unserved`: why no instance takes a pod;
+    an unserved scheduler name is the reason of any pod, an absent worker only of pods that were not tried yet.
     """
     groups: dict[tuple[str, str], Group] = {}
     pods = list(pods)
@@ -103,9 +104,11 @@ def group(
     for pod in pods:
         if pod.pending:
             why = _why(pod, held.get(pod.key, ""))
-            if why[0] == NOT_TRIED:
-                nobody = unserved.get(pod.key)
-                why = refused.get(gang_key(pod), (NOT_TRIED, nobody) if nobody else why)
+            nobody = unserved.get(pod.key)
+            if nobody is not None and nobody.by_name:
+                why = NOT_SERVED, _with_condition(nobody.sentence, pod)
+            elif why[0] == NOT_TRIED:
+                why = refused.get(gang_key(pod), (NOT_TRIED, nobody.sentence) if nobody is not None else why)
             entry = groups.setdefault(why, Group(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:
@@ -125,6 +128,14 @@ def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]
         elif pod.group and pod.pending and not pod.scheduling_gates and _refused(pod):
             told[gang_key(pod)] = _why(pod, "")
     return {key: why for key, why in told.items() if key not in running}
+
+
+def _with_condition(sentence: str, pod: Pod) -> str:
+    """The sentence, and the refusal of the scheduler that tried the pod before."""
+    if pod.condition is None or not _refused(pod):
+        return sentence
+    _, reason, message = pod.condition
+    return f"{sentence} (PodScheduled=False, {reason}: {message})"
 
 
 def _refused(pod: Pod) -> bool:

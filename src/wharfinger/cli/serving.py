@@ -1,41 +1,70 @@
-"""Whether anybody takes a pod that nothing has tried: worked out from what is stored, for people who ask."""
+"""Whether any instance takes a pod: computed from the stored registrations when a command asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.serving import served_names
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
 
-async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, str]:
-    """Of these pods those that no worker takes now, and why; no pod, no reading.
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """Why no instance takes a pod now."""
 
-    Pools go by the usual label: which one workers were told is written nowhere.
+    sentence: str
+    by_name: bool = False
+    """Whether the pod's scheduler name is the reason: then another scheduler may place it."""
+
+
+async def unserved(store: Store, pods: Iterable[Pod]) -> dict[PodKey, Unserved]:
+    """The pods that no instance takes now, and why; without pods, nothing is read.
+
+    Pools are found by the default tenant label, because no key stores the label that the workers use.
     """
     asked = list(pods)
     if not asked:
         return {}
     tenants = {kv.key.removeprefix(keys.TENANTS) async for page in store.list(keys.TENANTS) for kv in page.items}
-    serving = set[str]()
+    pools = await _instances(store)
+    names = {pool: served_names(records) for pool, records in pools.items()}
+    ready = {pool for pool, records in pools.items() if any(_takes_pods(record) for record in records)}
+    found = ((pod.key, _why(pod, Ownership(frozenset()).tenant_of(pod, tenants), names, ready)) for pod in asked)
+    return {key: why for key, why in found if why is not None}
+
+
+async def _instances(store: Store) -> dict[str, list[InstanceRecord]]:
+    """The readable registrations by pool."""
+    pools: dict[str, list[InstanceRecord]] = {}
     async for page in store.list(keys.INSTANCES):
         for kv in page.items:
             try:
                 record = InstanceRecord.model_validate_json(kv.value)
             except ValidationError:
-                continue  # nobody can tell what it does
-            if record.state == "ready" and record.dispatches:
-                serving.add(kv.key.removeprefix(keys.INSTANCES).split("/")[0])
-    pools = {pod.key: Ownership(frozenset()).tenant_of(pod, tenants) for pod in asked}
-    return {key: _nobody(pool) for key, pool in pools.items() if pool not in serving}
+                record = InstanceRecord(state="withdrawn", host="", pid=0)  # live, and its names are unknown
+            pools.setdefault(kv.key.removeprefix(keys.INSTANCES).split("/")[0], []).append(record)
+    return pools
 
 
-def _nobody(pool: str) -> str:
+def _takes_pods(record: InstanceRecord) -> bool:
+    return record.state == "ready" and record.dispatches
+
+
+def _why(pod: Pod, pool: str, names: Mapping[str, frozenset[str] | None], ready: set[str]) -> Unserved | None:
+    served = names.get(pool)
+    if served is not None and pod.scheduler_name not in served:
+        whose = "" if pool == COMMON else f" of tenant {pool}"
+        sentence = f"no live wharfinger instance{whose} serves {pod.scheduler_name}; another scheduler may"
+        return Unserved(sentence, by_name=True)
+    if pool in ready:
+        return None
     whose = "the common pool" if pool == COMMON else f"tenant {pool}"
-    return f"no worker takes pods of {whose} now (`wharfinger fleet status {pool}`)"
+    return Unserved(f"no worker takes pods of {whose} now (`wharfinger fleet status {pool}`)")

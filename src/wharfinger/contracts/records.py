@@ -63,6 +63,8 @@ class InstanceRecord(Record):
     """Whether it takes part in sharing pods out; False for workers that run only what others start."""
     waiting_for: str = ""
     """What `/readyz` misses while it is not ready: one line."""
+    scheduler_names: tuple[str, ...] | None = None
+    """The values of `spec.schedulerName` that it serves, sorted; None = an earlier release wrote it: unknown."""
 
 
 class InstallationRecord(Record):

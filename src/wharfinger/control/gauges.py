@@ -6,6 +6,7 @@ from collections import Counter
 
 from wharfinger.cache.cache import Cache
 from wharfinger.control.shards import Shards
+from wharfinger.control.unserved import Unserved
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
 
@@ -13,11 +14,14 @@ from wharfinger.telemetry import Metrics
 class Gauges:
     """What the queue, the cache and the shards are like now."""
 
-    def __init__(self, metrics: Metrics, queue: SchedulingQueue, cache: Cache, shards: Shards) -> None:
+    def __init__(
+        self, metrics: Metrics, queue: SchedulingQueue, cache: Cache, shards: Shards, unserved: Unserved
+    ) -> None:
         self._metrics = metrics
         self._queue = queue
         self._cache = cache
         self._shards = shards
+        self._unserved = unserved
 
     def refresh(self, *, ready: bool) -> None:
         """Set every gauge."""
@@ -33,6 +37,7 @@ class Gauges:
         metrics.cache_size.labels("nodes").set(len(self._cache.nodes))
         metrics.cache_size.labels("pods").set(len(self._cache.pods))
         metrics.cache_size.labels("assumed_pods").set(len(self._cache.assumed()))
+        metrics.unserved_pods.set(self._unserved.count())
         refused: Counter[tuple[str, str]] = Counter()
         for entry in queue.waiting:
             for plugin in entry.refusal.rejectors if entry.refusal is not None else ():

@@ -25,6 +25,7 @@ from wharfinger.control.gangs import Gangs
 from wharfinger.control.gauges import Gauges
 from wharfinger.control.grants import OwnGrant
 from wharfinger.control.informer import Informer
+from wharfinger.control.instances import Instances
 from wharfinger.control.intake import Intake
 from wharfinger.control.last_good import LastGood, LastGoodFiles
 from wharfinger.control.membership import Membership, place_of
@@ -34,6 +35,7 @@ from wharfinger.control.reachability import Probe, Reachability
 from wharfinger.control.shards import Shards
 from wharfinger.control.signals import Attempts
 from wharfinger.control.stopping import unless_stopped
+from wharfinger.control.unserved import Unserved
 from wharfinger.control.upkeep import Upkeep
 from wharfinger.control.view import View
 from wharfinger.control.wake_signals import WakeSignals
@@ -152,7 +154,7 @@ class Loops:
         self.informer = Informer(store, self.view, subscribers, metrics, chance=chance)
         self.membership = Membership(
             store,
-            place_of(settings, health_url),
+            place_of(settings, health_url, profiles),
             settings.lease,
             clock=clock,
             chance=chance,
@@ -191,9 +193,11 @@ class Loops:
         self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
         polling.on_failure(self.duty.polling_failed)
         subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
-        subscribers.append(self.dynamic)
+        instances = Instances()
+        unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        subscribers += [self.dynamic, instances, unserved]
         self._upkeep = Upkeep(cache, metrics)
-        self._gauges = Gauges(metrics, self.queue, cache, self.shards)
+        self._gauges = Gauges(metrics, self.queue, cache, self.shards, unserved)
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""

@@ -18,7 +18,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -59,10 +59,12 @@ class Place:
     """Of a worker started by hand, 1."""
     revision: str = ""
     """Of the fleet's template; empty for workers started by hand."""
+    scheduler_names: tuple[str, ...] = ()
+    """The values of `spec.schedulerName` that it serves, sorted."""
 
 
-def place_of(settings: WorkerSettings, health_url: str) -> Place:
-    """This process's place."""
+def place_of(settings: WorkerSettings, health_url: str, scheduler_names: Iterable[str]) -> Place:
+    """This process's place; `scheduler_names`: the names of its profiles."""
     grant = settings.grant
     return Place(
         tenant=settings.tenant,
@@ -73,6 +75,7 @@ def place_of(settings: WorkerSettings, health_url: str) -> Place:
         pid=os.getpid(),
         health=health_url,
         dispatches=settings.dispatch == SHARDED,
+        scheduler_names=tuple(sorted(scheduler_names)),
     )
 
 
@@ -272,6 +275,7 @@ class Membership:
             revision=place.revision,
             dispatches=place.dispatches,
             waiting_for=said.waiting_for,
+            scheduler_names=place.scheduler_names,
         )
 
     async def _permission(self, wanted: Said) -> list[Compare] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod, PodKey
@@ -66,6 +66,10 @@ class Roster:
             lives[incarnation] = record
         if not lives:
             del self._slots[slot]
+
+    def records(self) -> Iterator[InstanceRecord]:
+        """Every registration, whatever its state."""
+        return (record for lives in self._slots.values() for record in lives.values())
 
     def ready(self) -> frozenset[str]:
         """The members, `<tenant>/<slot>`: slots with a ready incarnation that dispatches."""

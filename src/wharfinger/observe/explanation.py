@@ -32,7 +32,7 @@ class Explanation:
     missing: tuple[str, ...]
     """What can no longer be told, and why."""
     held: str = ""
-    """Why nothing is tried: the pod's scheduling gates, or what its gang lacks."""
+    """Why nothing is tried: an unserved scheduler name, the pod's scheduling gates, or what its gang lacks."""
 
 
 def explain(
