@@ -94,7 +94,7 @@ async def test_unserved_scheduler_name_is_explained_and_listed(
 ) -> None:
     name, instance = f"web-{uuid.uuid4().hex[:8]}", keys.instance("common", uuid.uuid4().hex[:8], 1)
     store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd_server.url,)))
-    pod = pod_object(name, uid="uid-1", schedulerName="volcano")
+    pod = pod_object(name, uid="uid-1", spec={"schedulerName": "volcano"})
     await store.put(keys.pod("default", name), json.dumps(pod).encode())
     lease = await store.grant_lease(30)
     record = InstanceRecord(state="ready", host="h", pid=1, scheduler_names=("default-scheduler",))
