@@ -89,6 +89,30 @@ def test_a_gated_pod_waits_for_its_gates_only(queue: SchedulingQueue) -> None:
     assert popped(queue) == ["a"]
 
 
+def test_the_clock_of_a_gated_pod_starts_when_its_gates_open(queue: SchedulingQueue, clock: Clock) -> None:
+    """kube-scheduler sets the initial attempt's timestamp when the pod enters the active queue, not when it is seen."""
+    queue.put(pod("gated", gates=("wait",)), None)
+    clock.advance(60)
+    queue.put(pod("ready"), None)
+    clock.advance(60)
+
+    entry = queue.put(pod("gated"), None)
+
+    assert (entry.since, entry.arrival) == (clock(), clock())
+    assert popped(queue) == ["ready", "gated"]
+
+
+def test_a_pod_gated_again_keeps_the_time_of_its_first_queueing(queue: SchedulingQueue, clock: Clock) -> None:
+    first = queue.put(pod("a"), None).since
+    clock.advance(60)
+    queue.put(pod("a", gates=("wait",)), None)
+    clock.advance(60)
+
+    entry = queue.put(pod("a"), None)
+
+    assert (entry.since, entry.arrival) == (first, clock())
+
+
 def test_a_pod_with_a_record_waits(queue: SchedulingQueue) -> None:
     queue.put(pod("a"), refusal(record=7))
 

@@ -29,9 +29,9 @@ class Entry:
     pod: Pod
     """As last seen."""
     since: float
-    """Clock seconds at which the pod was first queued here."""
+    """Clock seconds at which the pod could first be started here: when it was seen, or when its gates opened."""
     arrival: float
-    """Orders pods of equal priority, clock seconds: as `since`, until a start is not confirmed in time."""
+    """Orders pods of equal priority, clock seconds: when it was last ungated, or a start was not confirmed in time."""
     part: Part
     cause: str
     """Why it is to be started: `seen`, `take-over`, `unconfirmed`, `chain gone`, ..."""
@@ -43,6 +43,8 @@ class Entry:
     """Clock seconds of the last start that Temporal accepted; None while the start is on its way."""
     gate: str = ""
     """The PreEnqueue plugin that holds it back, or what its gang lacks; for gated pods."""
+    unopened: bool = False
+    """Whether it has been gated since it was first seen."""
     cohort: str = ""
     """The cohort or gang that was last started for it and others; empty when it was started by itself."""
     gang: Gang | None = None

@@ -289,6 +289,7 @@ class SchedulingQueue:
             refusal=refusal,
             not_before=not_before,
             gate=gate,
+            unopened=bool(gate),
         )
         self._entries[pod.key] = entry
         self.gangs.assign(entry, gang)
@@ -302,6 +303,7 @@ class SchedulingQueue:
         if gate or entry.part is Part.GATED:
             entry.pod = pod
             if not gate:
+                self._start_clock(entry)
                 # A gang's chain has ended when it found too few members: it is started anew, all of them together.
                 waits = refusal is not None and entry.gang is None
                 cause = "gates gone" if entry.gang is None else "gang complete"
@@ -323,6 +325,12 @@ class SchedulingQueue:
             entry.pod = pod
             if pod != old or regrouped:
                 self._refresh(entry)
+
+    def _start_clock(self, entry: Entry) -> None:
+        """The pod's gates open: it queues from now on, as in kube-scheduler."""
+        entry.arrival = self._clock()
+        if entry.unopened:
+            entry.since, entry.unopened = entry.arrival, False
 
     def _refresh(self, entry: Entry) -> None:
         """The pod itself changed: its place within its part may have, too."""
