@@ -227,6 +227,18 @@ def test_it_is_told_when_no_instance_reaches_temporal() -> None:
     assert hint.startswith("no instance reaches Temporal")
 
 
+def test_a_fleet_that_is_all_on_one_of_several_hosts_is_told() -> None:
+    records = Records().fleet(replicas=2).host().status(status()).serving(0).serving(1)
+    assert hints(estate(records), picture(records), NOW) == []  # there is no other host
+
+    records.host("host-b")
+    (hint,) = hints(estate(records), picture(records), NOW)
+    assert hint.startswith("all 2 ready instances are on host host-a, one of 2")
+
+    records.instance(1, state="starting")
+    assert hints(estate(records), picture(records), NOW) == []  # one is not all
+
+
 def test_what_cannot_be_read_is_named_and_hides_nothing() -> None:
     records = Records().fleet(replicas=1).serving(0).host().status(status())
     records.put(keys.slot("gold", 1), b"{").put(keys.grant("gold", 1, 1) + "/more", b'{"revision":1,"host":"h"}')

@@ -11,7 +11,7 @@ from tests.fleet.builders import CLOCK, LEASE, Picture, brief, decide, keep, lat
 from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.fleet.seeing import broken
-from wharfinger.model.fleet import Cordon, FleetSpec, Host
+from wharfinger.model.fleet import Cordon, FleetSpec, Host, Share
 from wharfinger.model.rollout import STEADY, UNKNOWN, Busy, Crashed, Memory, Up, Waiting
 
 
@@ -300,6 +300,23 @@ def test_the_host_is_live_uncordoned_has_the_install_and_the_fewest_instances(
 def test_the_instances_that_a_plan_brings_are_spread() -> None:
     picture = Picture(FleetSpec(replicas=4), target=1).revision(1, "t1")
     assert [step.host for step in roll(picture).steps] == ["a", "b", "a", "b"]
+
+
+def test_a_new_fleet_is_spread_though_one_host_is_emptier_in_sum() -> None:
+    picture = Picture(FleetSpec(replicas=4), target=1).revision(1, "t1")
+    observed = picture.observed()
+    others = tuple(replace(host, instances=9 if host.name == "a" else 0) for host in observed.hosts)
+    decided = plan(replace(observed, hosts=others), picture.memory(), Asked("rollout", "acme", 100, (), LEASE))
+    assert [step.host for step in decided.steps] == ["b", "a", "b", "a"]
+
+
+def test_a_rollout_leaves_a_fleet_as_spread_as_it_was_and_spreads_one_that_was_not() -> None:
+    steps = roll(rolling(2)).steps
+    assert [(step.slot, step.host) for step in steps] == [(1, "b")]
+    picture = rolling(4, max_surge=Share(4))
+    for slot in range(4):
+        picture.life(slot, host="a")
+    assert sorted(step.host for step in roll(picture).steps) == ["a", "a", "b", "b"]
 
 
 def test_the_tenants_pods_come_with_the_first_counted_instance_and_never_for_common() -> None:

@@ -42,9 +42,9 @@ def test_a_rolling_update_with_surge() -> None:
     assert told(standing(2).want("t2")) == [
         "revision 2 is wanted, a new one",
         "a rollout begins",
-        "slot 1: bring up an instance of revision 2 on a",
+        "slot 1: bring up an instance of revision 2 on b",
         "slot 1: drain incarnation 1 on b",
-        "slot 0: bring up an instance of revision 2 on b",
+        "slot 0: bring up an instance of revision 2 on a",
         "slot 0: drain incarnation 1 on a",
         "revision 2: completed",
         "the rollout is over: completed",

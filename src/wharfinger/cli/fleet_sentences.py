@@ -139,6 +139,13 @@ def _place_hints(estate: Estate, picture: Picture) -> Iterator[str]:
     hosts = {grant.host for life, grant in picture.grants.items() if life not in picture.exits}
     for host in sorted(hosts - set(estate.hosts)):
         yield f"host {host} has no live agent: what becomes of its instances cannot be told from there"
+    ready = [life for life in picture.grants if picture.ready(life) and life.slot < picture.replicas]
+    together = {picture.grants[life].host for life in ready}
+    if len({life.slot for life in ready}) > 1 and len(together) == 1 and len(estate.hosts) > 1:
+        yield (
+            f"all {len(ready)} ready instances are on host {together.pop()}, one of {len(estate.hosts)}, and would be "
+            f"lost with it: `wharfinger fleet restart {picture.tenant}` spreads them"
+        )
     identity = picture.kv.create_revision if picture.kv is not None else 0
     strangers = [life for life, grant in picture.grants.items() if identity and grant.identity not in (0, identity)]
     if strangers:

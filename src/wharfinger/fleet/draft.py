@@ -121,16 +121,16 @@ class Draft:
 
     # --- steps ---------------------------------------------------------------------------------
 
-    def bring_up(self, slot: int, revision: int, *, assign: bool, settle: bool, why: str, leaving: str = "") -> bool:
+    def bring_up(self, slot: int, revision: int, *, assign: bool, settle: bool, why: str) -> bool:
         """A new incarnation, on the best host; False when there is none."""
         crash = self.crashed.get(slot)
         version = self.versions.get(revision, "")
-        host = self.view.hosts.choose(version, shunned=crash.host if crash is not None else "", leaving=leaving)
+        host = self.view.hosts.choose(version, slot=slot, shunned=crash.host if crash is not None else "")
         if not host:
             self.no_host[slot] = self.view.hosts.why_none(version)
             self.note(slot, self.no_host[slot])
             return False
-        self.view.hosts.take(host)
+        self.view.hosts.take(host, slot)
         record = self.view.records.get(slot)
         last = record.incarnation if record is not None else 0
         self.steps.append(Up(slot, revision, host, after=last, settle=settle, assign=assign, why=why))

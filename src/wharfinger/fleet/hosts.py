@@ -1,11 +1,14 @@
 """Where an instance goes, and which hosts are lost.
 
-A host is chosen among the live, uncordoned ones that have the install and room, by the fewest instances, those that
-this very plan brings included. A host is lost when its record has been absent for `HOST_LOST` seen seconds *and* its
+A host is chosen among the live, uncordoned ones that have the install and room: the one with the fewest slots of this
+fleet, so that no machine takes a whole fleet along; of those the one with the fewest instances of all. What this very
+plan brings is included. A host is lost when its record has been absent for `HOST_LOST` seen seconds *and* its
 queue was silent: either alone is a network's mood.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from wharfinger.fleet.lives import EPSILON
 from wharfinger.model.fleet import Host, Observed
@@ -18,6 +21,7 @@ class Hosts:
     def __init__(self, observed: Observed, memory: Memory) -> None:
         self._hosts = sorted(observed.hosts, key=lambda host: host.name)
         self._load = {host.name: host.instances for host in self._hosts}
+        self._places = _places(observed)
         self._avoided = {cordon.host for cordon in observed.cordons}
         self._left = {cordon.host for cordon in observed.cordons if cordon.action == "drain"}
         self._missing = {missing.host: missing.since for missing in memory.hosts}
@@ -25,22 +29,25 @@ class Hosts:
         self._clock = memory.clock
         self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}
 
-    def choose(self, version: str, *, shunned: str = "", leaving: str = "") -> str:
+    def choose(self, version: str, *, slot: int, shunned: str = "", leaving: str = "") -> str:
         """The best host for a version, empty when there is none.
 
         Args:
+            slot: whose newest instance it will be: where that is now does not matter.
             version: the install that it must have; empty = the agent's own, which all have.
             shunned: a host that is taken only when there is no other (the last start failed there).
             leaving: a host that will have one instance less by then.
         """
+        own = Counter(host for other, host in self._places.items() if other != slot)
         return min(
             (host.name for host in self._hosts if self._fits(host, version, leaving)),
-            key=lambda name: (name == shunned, name in self._silent, self._load[name], name),
+            key=lambda name: (name == shunned, name in self._silent, own[name], self._load[name], name),
             default="",
         )
 
-    def take(self, name: str) -> None:
+    def take(self, name: str, slot: int) -> None:
         """An instance goes there by this plan."""
+        self._places[slot] = name
         if name in self._load:
             self._load[name] += 1
 
@@ -92,3 +99,10 @@ class Hosts:
             and (not version or version in host.installs)
             and (host.capacity == 0 or load < host.capacity)
         )
+
+
+def _places(observed: Observed) -> dict[int, str]:
+    """The host of each slot's newest instance: the one before it goes."""
+    ended = {(end.slot, end.incarnation) for end in observed.exits}
+    granted = sorted((grant.slot, grant.incarnation, grant.host) for grant in observed.grants if grant.want == "run")
+    return {slot: host for slot, incarnation, host in granted if (slot, incarnation) not in ended}

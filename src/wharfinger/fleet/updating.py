@@ -192,7 +192,7 @@ def _replace(draft: Draft, target: Target, life: Life) -> None:
     version = draft.versions.get(revision, "")
     if not draft.calm or not draft.may_lose_one:
         return
-    if not view.hosts.choose(version, leaving=life.host):
+    if not view.hosts.choose(version, slot=slot, leaving=life.host):
         draft.no_host[slot] = view.hosts.why_none(version)
         draft.note(slot, draft.no_host[slot])
         return
