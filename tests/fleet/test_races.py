@@ -20,11 +20,12 @@ R37   an absent manager hangs its caller: nobody waits for a fleet; one with not
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 import wharfinger.fleet
 from tests.fleet.builders import Picture, brief, keep, later, roll, rolling, standing
@@ -33,15 +34,20 @@ from tests.properties.fleet_world.run import unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from wharfinger.config.fleet import read_fleet
 from wharfinger.config.fleet_template import read_template
-from wharfinger.contracts.fleets import FleetFailure, Killed
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
 from wharfinger.fleet.actor import Actor, StepResult
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import RolloutRequest, Share
 from wharfinger.model.rollout import Busy, Memory, Up
+from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins.builtin import catalog
 from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced
+
+ROOT = Path(__file__).parents[2]
 
 
 def object_of(name: str = "blue", **spec: object) -> dict[str, object]:
@@ -401,11 +407,49 @@ def test_r30_a_template_is_what_it_means_and_a_secret_is_its_version() -> None:
 
 
 def test_r32_every_key_comes_from_one_place() -> None:
-    """Some calls skipped the prefix that the wrapper added."""
-    made = [keys.fleet("t"), keys.slot("t", 1), keys.grant("t", 1, 2), keys.exited("t", 1, 2), keys.host("h")]
-    made += [keys.actor("t"), keys.revision("t", 1), keys.outcome("t", 1), keys.instance("t", "1", 2), keys.tenant("t")]
-    assert all(key.startswith(keys.OURS) for key in made)
-    assert len(set(made)) == len(made)
+    """Some calls skipped the prefix that the wrapper added: the first list found nothing, and all was created twice."""
+    roots = (keys.ROOT.rstrip("/"), keys.ASIDE.rstrip("/"))
+    prefixes = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, str)]
+    kinds = [one.removeprefix(keys.OURS) for one in prefixes if one.startswith(keys.OURS) and one.endswith("/")]
+    kinds.remove("")
+    assert {"grants/", "schedulerfleets/"} <= {*kinds}
+
+    def is_key(text: str) -> bool:
+        return text.startswith(roots) or any(text.lstrip("/").startswith(kind) for kind in kinds)
+
+    literals = {
+        (file.name, text)
+        for room in ("src", "activities", "workflows")
+        for file in sorted((ROOT / room).rglob("*.py"))
+        for text in literals_of(ast.parse(file.read_text()))
+        if is_key(text)
+    }
+    shown = {("config_changes.py", "config/")}  # how the CLI names a value
+    assert {file for file, _ in literals - shown} == {"keys.py"}, literals
+    listed = {
+        keys.FLEETS: keys.fleet("t"),
+        keys.SLOTS: keys.slot("t", 1),
+        keys.GRANTS: keys.grant("t", 1, 2),
+        keys.EXITS: keys.exited("t", 1, 2),
+        keys.HOSTS: keys.host("h"),
+        keys.CORDONS: keys.cordon("h"),
+        keys.ACTORS: keys.actor("t"),
+        keys.REVISIONS: keys.revision("t", 1),
+        keys.OUTCOMES: keys.outcome("t", 1),
+        keys.INSTANCES: keys.instance("t", "1", 2),
+        keys.TENANTS: keys.tenant("t"),
+        keys.FLEET_STATUS: keys.fleet_status("t"),
+    }
+    found = {prefix: [one for one in listed.values() if one.startswith(prefix)] for prefix in listed}
+    assert found == {prefix: [key] for prefix, key in listed.items()}  # a list finds its own kind, and nothing else
+
+
+def literals_of(tree: ast.Module) -> Iterator[str]:
+    """The texts of a module, parts of f-strings included; docstrings are left out."""
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Constant) and isinstance(child.value, str) and not isinstance(node, ast.Expr):
+                yield child.value
 
 
 @pytest.mark.parametrize("spec", [{"replica": 3}, {"template": {"image": "x"}}, {"strategy": {"maxSurge": 1}}])
@@ -428,16 +472,48 @@ def test_r37_a_fleet_without_anything_ends() -> None:
     assert keep(picture, Memory()).ended
 
 
-def test_r38_a_state_that_nobody_knows_is_no_state() -> None:
+async def test_r38_a_state_that_nobody_knows_is_no_state() -> None:
     """States 8, 12 and 13 of the kernel were unknown, and treated as healthy."""
-    with pytest.raises(ValidationError):
-        InstanceRecord.model_validate({"state": "paused", "host": "a", "pid": 1})
+    store, ready = MemoryStore(), InstanceRecord(state="ready", host="a", pid=1, revision="1").to_bytes()
+    key = keys.instance("blue", "0", 1)
+    await store.put(key, ready)
+    assert [one.state for one in (await FleetView(store, catalog()).observe("blue")).instances] == ["ready"]
+
+    await store.put(key, ready.replace(b'"ready"', b'"paused"'))
+
+    observed = await FleetView(store, catalog()).observe("blue")
+    assert observed.instances == ()
+    assert [line.partition(":")[0] for line in observed.unreadable] == [key]
+    picture = standing(1)
+    picture.instances.pop((0, 1))  # as it was read
+    status = keep(picture, Memory(clock=1_000.0)).writes.status
+    assert status is not None
+    assert status.ready == 0
 
 
-def test_r39_outcomes_have_types() -> None:
+@pytest.mark.parametrize("wording", ["UnknownVersion", "Fenced", "instance not found", ""])
+def test_r39_outcomes_have_types(wording: str) -> None:
     """`instance not found` was recognised by its wording."""
-    assert Killed(found=False).found is False
-    assert all(isinstance(failure.value, str) and " " not in failure.value for failure in FleetFailure)
+
+    def failed(kind: str) -> ActivityError:
+        error = ActivityError(
+            wording,
+            scheduled_event_id=1,
+            started_event_id=2,
+            identity="",
+            activity_type="",
+            activity_id="",
+            retry_state=None,
+        )
+        error.__cause__ = ApplicationError(wording, type=kind)
+        return error
+
+    assert [host_failed(failed(kind), 3).kind for kind in REFUSED] == ["refused"] * 3
+    assert is_fenced(failed(FleetFailure.FENCED))
+    for kind in set(FleetFailure) - {*REFUSED, FleetFailure.FENCED}:
+        assert not is_fenced(failed(kind))
+        with pytest.raises(ActivityError):
+            host_failed(failed(kind), 3)
 
 
 def test_r40_tenants_come_and_go_while_everything_runs() -> None:
