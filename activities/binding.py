@@ -27,7 +27,7 @@ from wharfinger.activities.across_nodes import AcrossNodes
 from wharfinger.activities.commit import Commit, Moved, prepare, read_failure, together
 from wharfinger.activities.locks import Locks
 from wharfinger.activities.sending import Sending
-from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by
+from wharfinger.activities.standing import Life, Standings, StoredPod, bound_by, no_profile
 from wharfinger.activities.tally import Tally
 from wharfinger.activities.verification import LEANS, Verification
 from wharfinger.cache.cache import Cache
@@ -139,7 +139,7 @@ class Bindings:
             return found
         profile = self._profiles.get(found.pod.scheduler_name)
         if profile is None:
-            return Gone(reason="not-ours", detail=f"this worker has no profile {found.pod.scheduler_name}")
+            return no_profile(found.pod.scheduler_name)
         rules = across_nodes.rules_of(found.pod, profile, self._cache.surroundings)
         effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
         for turn in range(TURNS):

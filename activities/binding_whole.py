@@ -16,7 +16,7 @@ from wharfinger.activities.cohort_outcomes import Outcomes
 from wharfinger.activities.commit import Commit, Moved, Transaction, read_failure, together
 from wharfinger.activities.seating import Seated, Seating, identity, life
 from wharfinger.activities.sending import Sending
-from wharfinger.activities.standing import Standings, StoredPod, bound_by
+from wharfinger.activities.standing import Standings, StoredPod, bound_by, no_profile
 from wharfinger.activities.transactions import Limits, measure
 from wharfinger.activities.verification import LEANS
 from wharfinger.cache.cache import Cache
@@ -137,7 +137,7 @@ class WholeBindings:
             if seated is not None:
                 gang.left.append(seated)
                 return
-            gang.outcomes.gone(number, f"this worker has no profile {found.pod.scheduler_name}")
+            gang.outcomes.gone(number, no_profile(found.pod.scheduler_name))
             return
         self._cache.settle(identity(seat), answer.revision)
         if kv is not None and found.reason == "bound" and bound_by(kv.value) == gang.request.workflow_id:
@@ -145,7 +145,7 @@ class WholeBindings:
             gang.outcomes.bound(number, answer.revision, found.node or "", notes)
         else:
             self._seating.tell_gone(gang.request, number)
-            gang.outcomes.gone(number, " ".join(filter(None, (found.reason, found.detail))))
+            gang.outcomes.gone(number, found)
 
     def _finish_without_the_gone(self, gang: Gang) -> None:
         """A gang is not bound without those it was placed with."""
@@ -237,7 +237,7 @@ class WholeBindings:
             if gone is not None:
                 gang.left.remove(seated)
                 self._seating.give_up(seated)
-                gang.outcomes.gone(seated.number, " ".join(filter(None, (gone.reason, gone.detail))))
+                gang.outcomes.gone(seated.number, gone)
         self._finish_without_the_gone(gang)
         return gang.done
 

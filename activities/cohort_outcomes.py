@@ -41,9 +41,10 @@ class Outcomes:
         """It can never be committed as it was placed."""
         self._unbound[number] = self._without(number, "rejected", plugin=plugin, message=self._shortened(message))
 
-    def gone(self, number: int, message: str) -> None:
+    def gone(self, number: int, gone: Gone) -> None:
         """There is nothing to bind any more."""
-        self._unbound[number] = self._without(number, "gone", message=self._shortened(message))
+        told = self._without(number, "gone", message=self._shortened(gone.line))
+        self._unbound[number] = told.model_copy(update={"reason": gone.why})
 
     def single(self, number: int, outcome: BindOutcome) -> None:
         """What the single path made of it."""
@@ -56,7 +57,7 @@ class Outcomes:
             case Rejected():
                 self.rejected(number, outcome.plugin, outcome.message)
             case Gone():
-                self.gone(number, " ".join(filter(None, (outcome.reason, outcome.detail))))
+                self.gone(number, outcome)
 
     @property
     def any_gone(self) -> str:

@@ -29,6 +29,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Seat, Skipped, Stretch, TurnedAway
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.computation import Computation
+from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
@@ -176,15 +177,16 @@ class ManyPlacements:
                 self._close(cohort)
                 await asyncio.sleep(0)
             pod = self._known(cohort, one)
-            if isinstance(pod, Pod):
-                pod = TOO_LARGE if cohort.told.full else TOO_LONG if self._clock() - began > LONGEST else pod
-            if isinstance(pod, str):
-                cohort.skipped.append(Skipped(namespace=one.namespace, name=one.name, reason=pod))
+            if isinstance(pod, Pod) and (cohort.told.full or self._clock() - began > LONGEST):
+                pod = TOO_LARGE if cohort.told.full else TOO_LONG
+            if not isinstance(pod, Pod):
+                reason, gone = (pod.reason, pod.why) if isinstance(pod, Gone) else (pod, "")
+                cohort.skipped.append(Skipped(namespace=one.namespace, name=one.name, reason=reason, gone=gone))
                 continue
             self._decide_one(cohort, Candidate(one, pod))
         self._close(cohort)
 
-    def _known(self, cohort: Cohort, one: CohortPod) -> Pod | str:
+    def _known(self, cohort: Cohort, one: CohortPod) -> Pod | Gone | str:
         """The pod as the cache has it, or why it is not decided."""
         life = Life(PodKey(one.namespace, one.name), one.uid)
         if one.revision > self._cache.progress.revision:
@@ -193,7 +195,7 @@ class ManyPlacements:
         if found is None:
             known = self._cache.pods.get(life.key)
             gone = self._standings.verdict(life, known) if known is not None else None
-            return gone.reason if gone is not None else "this worker does not know it"
+            return gone or "this worker does not know it"
         if found.pod.identity in cohort.taken:
             return "it is named twice"
         return "its bind is on its way" if self._cache.is_sent(found.pod.identity) else found.pod

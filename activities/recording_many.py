@@ -8,6 +8,7 @@ gang for whom others have to leave.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -30,7 +31,8 @@ class Records:
     """What became of them so far."""
 
     recorded: int = 0
-    gone: int = 0
+    gone: Counter[str] = field(default_factory=Counter)
+    """How many pods need no record any more, by why."""
     revision: int = 0
     lapsed: list[str] = field(default_factory=list)
     nominated: dict[str, int] = field(default_factory=dict)
@@ -38,7 +40,7 @@ class Records:
     def take(self, one: TurnedAway, outcome: RefusalOutcome) -> None:
         """The outcome of a single one."""
         if isinstance(outcome, Gone):
-            self.gone += 1
+            self.gone[outcome.why] += 1
             return
         self.written(1, outcome.revision)
         name = f"{one.namespace}/{one.name}"
@@ -56,7 +58,8 @@ class Records:
         """As it travels."""
         return RecordedMany(
             recorded=self.recorded,
-            gone=self.gone,
+            gone=self.gone.total(),
+            gone_reasons=dict(self.gone),
             revision=self.revision,
             lapsed=tuple(self.lapsed),
             record_revisions=self.nominated,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.attempts import GoneReason
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
@@ -16,11 +17,16 @@ from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.texts import one_line
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, KeyValue, Store
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""
+DETAIL_LIMIT = 400
+"""Characters of why an object cannot be read: the text may quote the object."""
+BINDER_LIMIT = 400
+"""Characters of the annotation that names what bound a pod: a workflow id has 255 at most, a run id 36."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class Standings:
     def of_stored(self, life: Life, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
         """The same for an object read already (linearizably), at this revision of the store."""
         if kv is None:
-            return Gone(reason="deleted")
+            return Gone(reason="deleted", cause=GoneReason.DELETED)
         try:
             pod = decode_pod(
                 kv.value,
@@ -87,8 +93,12 @@ class Standings:
                 mod_revision=kv.mod_revision,
             )
         except InvalidObject as error:
-            return Gone(reason="not-ours", detail=f"the stored object cannot be read: {error}")
-        return self.verdict(life, pod) or StoredPod(pod, kv.value, revision)
+            detail = one_line(f"the stored object cannot be read: {error}", DETAIL_LIMIT)
+            return Gone(reason="not-ours", detail=detail, cause=GoneReason.UNREADABLE)
+        gone = self.verdict(life, pod)
+        if gone is not None and gone.reason == "bound":
+            return gone.model_copy(update={"bound_by": binder(kv.value)})
+        return gone or StoredPod(pod, kv.value, revision)
 
     def from_cache(self, life: Life) -> StoredPod | None:
         """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""
@@ -114,24 +124,38 @@ class Standings:
     def verdict(self, life: Life, pod: Pod) -> Gone | None:
         """Why this pod is not to be placed by us, None when it is."""
         if not life.is_life_of(pod):
-            return Gone(reason="deleted", detail="another pod has the name now")
+            return Gone(reason="deleted", detail="another pod has the name now", cause=GoneReason.REPLACED)
         if pod.bound:
             return Gone(reason="bound", node=pod.node_name)
         if pod.finished:
-            return Gone(reason="finished")
+            return Gone(reason="finished", detail=f"its phase is {pod.phase}", cause=GoneReason.NOT_PENDING)
         if pod.deletion_timestamp:
-            return Gone(reason="terminating")
+            return Gone(reason="terminating", detail="it is being deleted", cause=GoneReason.NOT_PENDING)
         if not self._ownership.owns(pod, self._cache.tenants):
             tenant = self._ownership.tenant_of(pod, self._cache.tenants)
-            return Gone(reason="not-ours", detail=f"scheduler {pod.scheduler_name}, pool {tenant}")
+            served = pod.scheduler_name in self._ownership.scheduler_names
+            cause = GoneReason.OTHER_POOL if served else GoneReason.OTHER_SCHEDULER
+            return Gone(reason="not-ours", detail=f"scheduler {pod.scheduler_name}, pool {tenant}", cause=cause)
         return None
 
 
-def bound_by(raw: bytes) -> str:
-    """Workflow id of the attempt that bound a stored pod; empty when none of ours says so."""
+def no_profile(scheduler_name: str) -> Gone:
+    """The pod is another scheduler's: this worker has no profile of that name."""
+    return Gone(
+        reason="not-ours", detail=f"this worker has no profile {scheduler_name}", cause=GoneReason.OTHER_SCHEDULER
+    )
+
+
+def binder(raw: bytes) -> str:
+    """`<workflow id>@<run id>` of what bound a stored pod; empty when it has no such annotation."""
     try:
         pod = documents.parse(raw)
         attempt = pod["metadata"]["annotations"][ATTEMPT_ANNOTATION]
     except (InvalidObject, LookupError, TypeError):
         return ""
-    return attempt.rpartition("@")[0] if isinstance(attempt, str) else ""
+    return attempt if isinstance(attempt, str) and len(attempt) <= BINDER_LIMIT else ""
+
+
+def bound_by(raw: bytes) -> str:
+    """Workflow id of what bound a stored pod; empty when it has no such annotation."""
+    return binder(raw).rpartition("@")[0]

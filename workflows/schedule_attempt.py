@@ -4,7 +4,7 @@
 
     start ── no policy of ours ──► continue as new with it
       │
-    place ── Gone ───────────────────────────────────────────► completes: gone
+    place ── Gone ───────────────────────────────────────────► completes: gone, or bound by another attempt
       │ │ └─ Refused, by assumed pods only ──────────────────► fails: Unschedulable (tried again at once)
       │ ├─── Refused ──► record_refusal ──► parked ──► woken ► fails: Unschedulable (next attempt)
       │ └─── Refused, with victims ──► record_refusal, which nominates ──► evict ──► parked, as above
@@ -98,8 +98,8 @@ class ScheduleAttempt:
     async def run(self, request: Any = None) -> AttemptResult:
         """Place, then bind or record the refusal and park.
 
-        Completes when the pod is bound or gone; every other end is a failure (`FailureType`) that
-        the retry policy turns into the next attempt.
+        Completes when the pod is bound, by this attempt or another, or gone. Every other end is a failure
+        (`FailureType`) that the retry policy turns into the next attempt.
         """
         pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
         if not has_chain_policy(workflow.info().retry_policy):
@@ -304,8 +304,9 @@ class ScheduleAttempt:
         )
 
     def _gone(self, gone: Gone) -> AttemptResult:
+        """The attribute says what this attempt did (nothing), the result what became of the pod."""
         self._outcome, self._node = "gone", gone.node
-        return AttemptResult(outcome="gone", node=gone.node, attempt=workflow.info().attempt)
+        return gone.result(workflow.info().attempt)
 
     def _publish(self, pod: AttemptInput) -> None:
         """Outcome, node and (where the start left it out) the pod, in one upsert of the last task."""

@@ -33,7 +33,14 @@ with workflow.unsafe.imports_passed_through():
 
     from wharfinger.contracts.attempts import FailureType, Wake, chain_retry
     from wharfinger.contracts.chain import details, has_chain_policy
-    from wharfinger.contracts.cohort_records import contended, evictions, numbered, rejected_gang, turned_away
+    from wharfinger.contracts.cohort_records import (
+        contended,
+        evictions,
+        gone_reasons,
+        numbered,
+        rejected_gang,
+        turned_away,
+    )
     from wharfinger.contracts.cohort_scheduling import (
         COHORT_COMMIT_DEADLINE,
         COHORT_COMMIT_TIMEOUT,
@@ -90,12 +97,13 @@ class ScheduleCohort:
     async def _cohort(self, cohort: CohortInput) -> CohortResult:
         placed = await self._place(cohort)
         bound = await self._bind(placed, whole=False) if placed.seats else BoundMany()
+        recorded: list[RecordedMany] = []
         away = turned_away(placed, bound)
         if away is not None:
-            await self._record(cohort, away, "Unschedulable")
+            recorded.append(await self._record(cohort, away, "Unschedulable"))
         lost = contended(placed, bound)
         if lost is not None:
-            await self._record(cohort, lost, "Contended")
+            recorded.append(await self._record(cohort, lost, "Contended"))
         hindered = [kind for kind, found in (("contended", lost), ("refused", away)) if found is not None]
         nobody = not placed.seats and not placed.turned_away
         return CohortResult(
@@ -104,6 +112,7 @@ class ScheduleCohort:
             refused=len(away.turned_away) if away is not None else 0,
             contended=len(lost.turned_away) if lost is not None else 0,
             skipped=len(placed.skipped),
+            gone=gone_reasons(placed, bound, *recorded),
             attempt=workflow.info().attempt,
         )
 
@@ -114,7 +123,13 @@ class ScheduleCohort:
         if not placed.seats:
             if placed.turned_away:
                 return await self._refuse(cohort, placed)
-            return CohortResult(outcome="gone", skipped=len(placed.skipped), attempt=workflow.info().attempt)
+            return CohortResult(
+                outcome="gone",
+                skipped=len(placed.skipped),
+                gone=gone_reasons(placed, BoundMany()),
+                detail=placed.skipped[0].reason if placed.skipped else "",
+                attempt=workflow.info().attempt,
+            )
         bound = await self._bind(placed, whole=True)
         if not bound.bound and workflow.cancellation_reason() is not None:
             raise asyncio.CancelledError  # asked for while the bind was out, and nobody was bound: no next attempt
@@ -123,15 +138,18 @@ class ScheduleCohort:
             return await self._refuse(cohort, rejected)
         if not bound.bound:
             self._fail_contended(bound)
+        recorded: list[RecordedMany] = []
         away = turned_away(placed, bound)
         if away is not None:  # members beyond those that the gang needs: they go on one by one
-            await self._record(cohort.model_copy(update={"gang": None}), away, "Unschedulable", of_gang=True)
+            alone = cohort.model_copy(update={"gang": None})
+            recorded.append(await self._record(alone, away, "Unschedulable", of_gang=True))
         refused = len(away.turned_away) if away is not None else 0
         return CohortResult(
             outcome="bound",
             bound=len(bound.bound),
             refused=refused,
             skipped=len(placed.skipped),
+            gone=gone_reasons(placed, bound, *recorded),
             attempt=workflow.info().attempt,
         )
 
@@ -145,7 +163,12 @@ class ScheduleCohort:
             recorded = await self._record(cohort, placed, "Unschedulable", of_gang=True)
             refused_at = workflow.time()
             if recorded.recorded == 0:
-                return CohortResult(outcome="gone", skipped=recorded.gone, attempt=workflow.info().attempt)
+                return CohortResult(
+                    outcome="gone",
+                    skipped=recorded.gone,
+                    gone=gone_reasons(placed, BoundMany(), recorded),
+                    attempt=workflow.info().attempt,
+                )
             room = await self._make_room(placed, recorded)
             if room.lapsed:  # victims, or members, are not what they were: the next attempt chooses anew
                 wake = Wake(revision=room.revision, event="NominationLapsed")

@@ -141,6 +141,7 @@ async def test_a_moved_pod_node_or_binding_is_sorted_out_alone(world: World) -> 
     bound = await hand.bind_many(cohort)
 
     assert told(bound) == {seat.name: seat.node for seat in cohort.seats} | {cohort.seats[3].name: "gone"}
+    assert [one.reason for one in bound.unbound] == ["deleted"]
     notes = {one.name: one.notes for one in bound.bound if one.notes}
     assert notes[cohort.seats[1].name] == ("the node's heart-beat was adopted",)
     assert (await world.pod(cohort.seats[2].name))["metadata"]["labels"] == {"turn": "2"}

@@ -234,16 +234,18 @@ async def test_a_pod_the_cache_does_not_know_is_looked_up_in_etcd(world: World) 
 
 
 @pytest.mark.parametrize(
-    ("more", "reason", "node"),
+    ("more", "reason", "node", "why"),
     [
-        ({"spec": {"nodeName": "node-9"}}, "bound", "node-9"),
-        ({"status": {"phase": "Failed"}}, "finished", None),
-        ({"spec": {"schedulerName": "somebody-else"}}, "not-ours", None),
-        ({"labels": {"wharfinger.dev/tenant": "blue"}}, "not-ours", None),
+        ({"spec": {"nodeName": "node-9"}}, "bound", "node-9", "bound"),
+        ({"status": {"phase": "Failed"}}, "finished", None, "not-pending"),
+        ({"spec": {"schedulerName": "somebody-else"}}, "not-ours", None, "other-scheduler"),
+        ({"labels": {"wharfinger.dev/tenant": "blue"}}, "not-ours", None, "other-pool"),
     ],
     ids=["bound", "finished", "another scheduler's", "a tenant's"],
 )
-async def test_a_pod_that_is_not_to_be_placed_is_gone(world: World, more: Any, reason: str, node: str | None) -> None:
+async def test_a_pod_that_is_not_to_be_placed_is_gone(
+    world: World, more: Any, reason: str, node: str | None, why: str
+) -> None:
     await world.store.put(keys.tenant("blue"), b"{}")
     await world.put_node("node-1")
     await world.put_pod("web", **more)
@@ -251,6 +253,7 @@ async def test_a_pod_that_is_not_to_be_placed_is_gone(world: World, more: Any, r
 
     gone = await hand.gone("web")
     assert (gone.reason, gone.node) == (reason, node)
+    assert gone.why == why
     assert hand.cache.assumed() == ()
 
 
@@ -267,7 +270,9 @@ async def test_a_pod_being_deleted_is_gone(world: World) -> None:
     await world.change_pod("web", lambda pod: pod["metadata"].update(deletionTimestamp="2026-03-01T12:00:00Z"))
     hand = await world.hand()
 
-    assert (await hand.gone("web")).reason == "terminating"
+    gone = await hand.gone("web")
+    assert gone.reason == "terminating"
+    assert (gone.why, gone.detail) == ("not-pending", "it is being deleted")
 
 
 async def test_an_object_that_cannot_be_read_is_not_ours_and_says_why(world: World) -> None:
@@ -277,6 +282,7 @@ async def test_an_object_that_cannot_be_read_is_not_ours_and_says_why(world: Wor
     gone = await hand.gone("web")
     assert gone.reason == "not-ours"
     assert "cannot be read" in gone.detail
+    assert gone.why == "unreadable"
 
 
 async def test_the_attempt_of_an_earlier_pod_of_the_name_is_gone(world: World) -> None:
@@ -286,6 +292,7 @@ async def test_the_attempt_of_an_earlier_pod_of_the_name_is_gone(world: World) -
 
     gone = await hand.gone("web", uid="first", live_uid="first")
     assert (gone.reason, gone.detail) == ("deleted", "another pod has the name now")
+    assert gone.why == "replaced"
 
 
 @pytest.mark.parametrize("revision", [0, 3], ids=["by hand", "by a dispatcher"])

@@ -106,6 +106,7 @@ async def test_pods_that_changed_are_written_as_they_are(world: World) -> None:
     recorded = await hand.record_many(placed)
 
     assert (recorded.recorded, recorded.gone) == (17, 3)
+    assert recorded.gone_reasons == {"deleted": 1, "replaced": 1, "bound": 1}
     assert (await world.pod("big-3"))["metadata"]["labels"] == {"turn": "2"}
     assert (await world.pod("big-3"))["status"]["conditions"][0]["reason"] == "Unschedulable"
     assert [name for name in ("big-4", "big-5", "big-6") if await world.record_of(name)] == []

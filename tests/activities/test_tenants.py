@@ -71,6 +71,7 @@ async def test_a_refusal_is_not_recorded_for_a_pod_that_became_another_pool_s(wo
 
     assert isinstance(outcome, Gone)
     assert outcome.reason == "not-ours"
+    assert outcome.why == "other-pool"
     assert await untold(world, names)
 
 
@@ -117,7 +118,7 @@ async def test_a_cohort_binds_no_pod_that_became_another_pool_s(world: World, po
 
     bound = await hand.bind_many(placed)
 
-    assert {one.kind for one in bound.unbound} == {"gone"}
+    assert {(one.kind, one.reason) for one in bound.unbound} == {("gone", "other-pool")}
     assert await untold(world, names)
     assert hand.cache.assumed() == ()
 

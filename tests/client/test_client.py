@@ -114,11 +114,55 @@ async def test_attempts_of_a_pod_that_waited_and_was_woken_are_told_in_order(clu
     assert attempts[1].node == "node-1"
 
 
-async def test_an_attempt_of_a_pod_bound_already_is_gone_and_says_where(cluster: Cluster) -> None:
+async def test_an_attempt_of_a_pod_bound_already_is_bound_and_says_where(cluster: Cluster) -> None:
     await cluster.world.put_pod("web", spec={"nodeName": "node-9"})
 
     result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
-    assert (result.outcome, result.node) == ("gone", "node-9")
+    assert result == AttemptResult(outcome="bound", node="node-9", attempt=1)
+
+
+async def test_an_attempt_of_a_pod_that_a_cohort_bound_names_the_node_and_the_cohort(cluster: Cluster) -> None:
+    await cluster.world.put_node("node-1")
+    await cluster.world.put_pod("web")
+    await cluster.hand.seen()
+    await cluster.hand.bind_many(await cluster.hand.place_many("web"))
+
+    result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
+    assert (result.outcome, result.node) == ("bound", "node-1")
+    annotations = (await cluster.world.pod("web"))["metadata"]["annotations"]
+    assert result.bound_by == annotations["wharfinger.dev/attempt"] != ""
+
+
+@pytest.mark.parametrize(
+    ("more", "reason", "detail"),
+    [
+        ({"spec": {"schedulerName": "other"}}, "other-scheduler", "scheduler other, pool common"),
+        ({"status": {"phase": "Succeeded"}}, "not-pending", "its phase is Succeeded"),
+    ],
+    ids=["another scheduler's", "finished"],
+)
+async def test_a_pod_that_is_not_to_be_placed_is_gone_with_the_reason(
+    cluster: Cluster, more: Any, reason: str, detail: str
+) -> None:
+    await cluster.world.put_pod("web", **more)
+
+    result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
+    assert result == AttemptResult(outcome="gone", attempt=1, reason=reason, detail=detail)
+
+
+async def test_a_waiting_pod_that_is_deleted_or_replaced_is_gone_with_the_reason(cluster: Cluster) -> None:
+    for name, reason in (("deleted", "deleted"), ("replaced", "replaced")):
+        await cluster.world.put_pod(name)
+        handle = await cluster.wharfinger.start("default", name)
+        while await cluster.world.record_of(name) is None:
+            await asyncio.sleep(0.02)
+        await cluster.world.store.delete(keys.pod("default", name))
+        if name == "replaced":
+            await cluster.world.put_pod(name, uid="uid-of-the-second")
+        await handle.signal("wake")
+
+        result = await outcome_of(handle, f"default/{name}", patient(20))
+        assert (result.outcome, result.node, result.reason) == ("gone", None, reason)
 
 
 async def test_a_run_under_another_id_fails_and_names_the_right_one(cluster: Cluster) -> None:

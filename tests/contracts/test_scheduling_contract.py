@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio import activity, workflow
 
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.contracts.attempts import AttemptInput, AttemptTimings, FailureType, chain_retry
+from wharfinger.contracts.attempts import AttemptInput, AttemptResult, AttemptTimings, FailureType, chain_retry
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import (
     Bound,
@@ -46,6 +46,13 @@ def test_nothing_else_is_registered() -> None:
     own = {name for name, member in vars(SchedulingActivities).items() if registered_name(member)}
 
     assert sorted(own) == METHODS
+
+
+def test_a_result_of_release_0_1_is_read_and_a_bound_one_is_written_as_it_was() -> None:
+    old = {"outcome": "bound", "node": "node-1", "attempt": 2}
+
+    assert AttemptResult.model_validate(old).model_dump() == old
+    assert AttemptResult.model_validate({"outcome": "gone", "node": None, "attempt": 1}).reason == ""
 
 
 def test_the_workflow_is_found_under_its_name() -> None:

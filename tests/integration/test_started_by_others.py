@@ -141,7 +141,12 @@ def test_a_pod_that_does_not_exist_is_gone(servers: DevTree) -> None:
 
     start(servers, workflow_id, '{"namespace": "default", "name": "nobody"}')
 
-    assert result(servers, workflow_id)["result"] == {"outcome": "gone", "node": None, "attempt": 1}
+    assert result(servers, workflow_id)["result"] == {
+        "outcome": "gone",
+        "node": None,
+        "attempt": 1,
+        "reason": "deleted",
+    }
 
 
 async def test_the_typed_client_schedules_lists_and_explains(servers: DevTree, tmp_path: Path) -> None:

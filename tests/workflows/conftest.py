@@ -340,5 +340,5 @@ async def stage(temporal_server: TemporalServer) -> AsyncIterator[Stage]:
     gc.collect()
 
 
-def gone(reason: Any = "deleted", node: str | None = None) -> Gone:
-    return Gone(reason=reason, node=node)
+def gone(reason: Any = "deleted", node: str | None = None, **more: Any) -> Gone:
+    return Gone(reason=reason, node=node, **more)

@@ -12,12 +12,13 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.patience import patient
-from tests.workflows.conftest import QUICK, Stage, gone, placed, refused
-from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, Permission, Wake
+from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting, refused
+from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, GoneReason, Permission, Wake
 from wharfinger.contracts.scheduling import (
     BindInput,
     Bound,
     Contended,
+    Gone,
     PermitWait,
     Placed,
     PlaceInput,
@@ -204,19 +205,71 @@ async def test_a_wrong_workflow_id_ends_the_chain_and_says_the_right_one(stage: 
 # --- gone -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["place", "bind", "record_refusal"])
-async def test_a_pod_that_is_gone_completes_the_chain(stage: Stage, where: str) -> None:
+WHERE = pytest.mark.parametrize("where", ["place", "bind", "record_refusal", "evict"])
+
+
+def found_gone(stage: Stage, where: str, outcome: Gone) -> None:
+    """Script the activities so that this one meets a pod that is not to be placed any more."""
     if where == "place":
-        stage.activities.places = [gone("bound", "node-9")]
+        stage.activities.places = [outcome]
     elif where == "bind":
-        stage.activities.binds = [gone("bound", "node-9")]
+        stage.activities.binds = [outcome]
+    elif where == "record_refusal":
+        stage.activities.places, stage.activities.records = [refused()], [outcome]
     else:
-        stage.activities.places, stage.activities.records = [refused()], [gone("bound", "node-9")]
+        stage.activities.places = [preempting()]
+        stage.activities.evictions = [outcome]
+
+
+@WHERE
+async def test_a_pod_bound_by_another_run_completes_the_chain_as_bound(stage: Stage, where: str) -> None:
+    found_gone(stage, where, gone("bound", "node-9", bound_by="wharfinger/cohort/7@run"))
     handle = await stage.start()
 
-    assert await handle.result() == AttemptResult(outcome="gone", node="node-9", attempt=1)
+    assert await handle.result() == AttemptResult(
+        outcome="bound", node="node-9", attempt=1, bound_by="wharfinger/cohort/7@run"
+    )
     attributes = await stage.attributes(handle.id)
     assert (attributes["WharfingerOutcome"], attributes["WharfingerNode"]) == ("gone", "node-9")
+
+
+@WHERE
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("deleted", GoneReason.DELETED),
+        ("deleted", GoneReason.REPLACED),
+        ("finished", GoneReason.NOT_PENDING),
+        ("terminating", GoneReason.NOT_PENDING),
+        ("not-ours", GoneReason.OTHER_SCHEDULER),
+        ("not-ours", GoneReason.OTHER_POOL),
+        ("not-ours", GoneReason.UNREADABLE),
+    ],
+)
+async def test_a_pod_that_is_gone_completes_the_chain_with_the_reason(
+    stage: Stage, where: str, reason: str, cause: GoneReason
+) -> None:
+    found_gone(stage, where, gone(reason, cause=cause, detail="the detail"))
+    handle = await stage.start()
+
+    assert await handle.result() == AttemptResult(outcome="gone", attempt=1, reason=cause, detail="the detail")
+    assert (await stage.attributes(handle.id))["WharfingerOutcome"] == "gone"
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("deleted", "deleted"),
+        ("finished", "not-pending"),
+        ("terminating", "not-pending"),
+        ("not-ours", "not-ours"),
+    ],
+)
+async def test_an_answer_of_an_activity_of_release_0_1_gets_a_reason(stage: Stage, reason: str, told: str) -> None:
+    stage.activities.binds = [Gone.model_validate({"kind": "gone", "reason": reason, "node": None, "detail": ""})]
+    handle = await stage.start()
+
+    assert await handle.result() == AttemptResult(outcome="gone", attempt=1, reason=told)
 
 
 # --- refused, parked, woken -----------------------------------------------------------------------

@@ -211,17 +211,32 @@ async def test_a_gang_that_can_never_be_committed_waits_as_a_whole(stage: Stage)
     assert failed.message == "raise --max-txn-ops"
 
 
+async def test_the_result_counts_the_pods_that_are_not_to_be_placed_any_more_by_reason(stage: Stage) -> None:
+    left_out = tuple(
+        Skipped(namespace="default", name=name, reason=why, gone=why)
+        for name, why in (("x", "bound"), ("y", "deleted"))
+    )
+    stage.cohorts.places = [decided(seat("a"), seat("b"), turned_away=(away("c"),), skipped=left_out)]
+    stage.cohorts.binds = [committed("a", unbound=(lost("b", "gone", reason="bound"),))]
+    stage.cohorts.records = [RecordedMany(gone=1, gone_reasons={"other-pool": 1})]
+    handle = await stage.start_cohort("a", "b", "c", "x", "y")
+
+    assert (await handle.result()).gone == {"bound": 2, "deleted": 1, "other-pool": 1}
+
+
 async def test_a_gang_with_too_few_members_is_gone(stage: Stage) -> None:
     stage.cohorts.places = [NOBODY]
 
-    assert await (await stage.start_gang()).result() == CohortResult(outcome="gone", skipped=1)
+    result = await (await stage.start_gang()).result()
+    assert result == CohortResult(outcome="gone", skipped=1, detail=SKIPPED.reason)
 
 
 async def test_members_that_are_all_gone_when_they_are_recorded_end_the_run(stage: Stage) -> None:
     stage.cohorts.places = [refused_gang()]
-    stage.cohorts.records = [RecordedMany(gone=2)]
+    stage.cohorts.records = [RecordedMany(gone=2, gone_reasons={"deleted": 2})]
 
-    assert (await (await stage.start_gang()).result()).outcome == "gone"
+    result = await (await stage.start_gang()).result()
+    assert (result.outcome, result.gone) == ("gone", {"deleted": 2})
 
 
 # --- room for a gang ------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.contract import Contract
@@ -65,12 +65,48 @@ class AttemptInput(Contract):
     timings: AttemptTimings = AttemptTimings()
 
 
+class GoneReason(StrEnum):
+    """Why there is nothing to place any more. Later releases may add values."""
+
+    DELETED = "deleted"
+    """The pod does not exist."""
+    REPLACED = "replaced"
+    """The pod was deleted, and another pod with another uid has its name."""
+    OTHER_SCHEDULER = "other-scheduler"
+    """`spec.schedulerName` is no profile of the worker."""
+    OTHER_POOL = "other-pool"
+    """The pod belongs to the instances of another tenant, or to the common ones."""
+    NOT_PENDING = "not-pending"
+    """The pod has finished, or is being deleted; `detail` says which."""
+    UNREADABLE = "unreadable"
+    """The stored object is no valid pod."""
+    NOT_OURS = "not-ours"
+    """Another scheduler's, another pool's, or unreadable: workers before release 0.2 do not tell them apart."""
+
+
 class AttemptResult(Contract):
-    """How a chain ended."""
+    """What became of the pod when its chain ended.
+
+    `bound`: the pod is on `node`. `gone`: there is nothing to place, because of `reason`.
+    """
 
     outcome: Literal["bound", "gone"]
     node: str | None = None
     attempt: int
+    """The number of the attempt that ended the chain; 0 = the outcome was read from etcd, not from a chain."""
+    reason: str = ""
+    """Of `gone`: one of `GoneReason`."""
+    detail: str = ""
+    """Of `gone`: one line for people, such as the name of the other scheduler."""
+    bound_by: str = ""
+    """Of `bound`: `<workflow id>@<run id>` of the other attempt, cohort or gang that bound the pod.
+    Empty = this chain did, or the binder left no such annotation."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the fields that say nothing, so that the result of a bound pod stays short in the history."""
+        written: dict[str, Any] = serialize(self)
+        return {name: value for name, value in written.items() if value or name in ("node", "attempt")}
 
 
 class Wake(Contract):

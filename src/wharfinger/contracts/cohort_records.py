@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from wharfinger.contracts.cohort_scheduling import (
@@ -70,6 +71,15 @@ def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, r
                 workflow_id=workflow_id,
                 run_id=run_id,
             )
+
+
+def gone_reasons(placed: PlacedMany, bound: BoundMany, *recorded: RecordedMany) -> dict[str, int]:
+    """How many pods turned out not to be placed any more, by `bound` or `GoneReason`, most frequent first."""
+    found = Counter(one.gone for one in placed.skipped if one.gone)
+    found.update(one.reason for one in bound.unbound if one.kind == "gone" and one.reason)
+    for one in recorded:
+        found.update(one.gone_reasons)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unbound], *, own_attempt: bool) -> PlacedMany:

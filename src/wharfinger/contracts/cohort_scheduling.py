@@ -110,6 +110,8 @@ class Skipped(Contract):
     namespace: str
     name: str
     reason: str
+    gone: str = ""
+    """When there is nothing to place any more: `bound`, or a `GoneReason`. Empty = the pod may still be pending."""
 
 
 class PlacedMany(Contract):
@@ -167,6 +169,8 @@ class Unbound(Contract):
     plugin: str = ""
     """Of `rejected`: whose refusal it is."""
     message: str = ""
+    reason: str = ""
+    """Of `gone`: `bound`, or a `GoneReason`."""
 
 
 class BoundMany(Contract):
@@ -199,6 +203,8 @@ class RecordedMany(Contract):
 
     recorded: int = 0
     gone: int = 0
+    gone_reasons: dict[str, int] = Field(default_factory=dict)
+    """How many of `gone`, by `bound` or `GoneReason`; empty when the worker is of a release before 0.2."""
     revision: int = 0
     """Of etcd, at or past the last record's."""
     lapsed: tuple[str, ...] = ()

@@ -77,6 +77,10 @@ class CohortResult(Contract):
     refused: int = 0
     contended: int = 0
     skipped: int = 0
+    gone: dict[str, int] = Field(default_factory=dict)
+    """How many pods were not to be placed any more, by why: `bound` (by another run), or a `GoneReason`."""
+    detail: str = ""
+    """For a gang that ends as `gone`: one line that says why no member is to be placed."""
     attempt: int = 1
 
 

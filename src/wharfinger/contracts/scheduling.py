@@ -16,6 +16,7 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
+from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
@@ -112,6 +113,35 @@ class Gone(Contract):
     node: str | None = None
     """Where it is bound, when that is why."""
     detail: str = ""
+    cause: str = ""
+    """The reason as results give it (`contracts.attempts.GoneReason`); empty = bound, or of a worker before 0.2."""
+    bound_by: str = ""
+    """When it is bound: `<workflow id>@<run id>` of the attempt, cohort or gang that bound it, if one did."""
+
+    @property
+    def why(self) -> str:
+        """`bound`, or one of `GoneReason`."""
+        return self.reason if self.reason == "bound" else self.cause or _CAUSES[self.reason]
+
+    @property
+    def line(self) -> str:
+        """Reason and detail as one line."""
+        return " ".join(filter(None, (self.reason, self.detail)))
+
+    def result(self, attempt: int) -> AttemptResult:
+        """How a chain ends that meets this."""
+        if self.reason == "bound":
+            return AttemptResult(outcome="bound", node=self.node, attempt=attempt, bound_by=self.bound_by)
+        return AttemptResult(outcome="gone", attempt=attempt, reason=self.why, detail=self.detail)
+
+
+_CAUSES: dict[str, str] = {
+    "deleted": GoneReason.DELETED,
+    "finished": GoneReason.NOT_PENDING,
+    "terminating": GoneReason.NOT_PENDING,
+    "not-ours": GoneReason.NOT_OURS,
+}
+"""Where a worker of an earlier release gave no cause."""
 
 
 PlaceOutcome = Annotated[Placed | Refused | Gone, Field(discriminator="kind")]
