@@ -124,6 +124,11 @@ class Metrics:
             "Pending pods of this worker's shard whose scheduler name no live instance serves.",
             **own,
         )
+        self.lost_pods = Gauge(
+            "wharfinger_lost_pods",
+            "Pods bound to a node that does not exist, on the nodes that this worker looks after.",
+            **own,
+        )
         self.wakes = Counter("wharfinger_wakes", "Waiting pods woken, by event.", ["event"], **own)
         self.wake_decisions = Counter(
             "wharfinger_wake_decisions",

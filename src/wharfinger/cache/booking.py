@@ -7,7 +7,7 @@ costs nothing when nothing changed, and a few copied columns when a pod was plac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from wharfinger.cache.anti_affinity import AntiAffinity
 from wharfinger.framework.node_info import NodeInfo
@@ -71,6 +71,11 @@ class Booking:
             self._place[identity] = node_name
             self._put(node_name, self._info(node_name).with_pod(pod))
         self.anti_affinity.count(pod, node_name)
+
+    @property
+    def absent(self) -> Mapping[str, NodeInfo]:
+        """The nodes that are not there, with the pods that say they are on them (a live view)."""
+        return self._absent
 
     def info(self, name: str) -> NodeInfo | None:
         """The node with the pods counted on it; None when it is not there."""

@@ -227,6 +227,11 @@ class Cache:
         """The node with the pods counted on it, as it is now: another object after every change."""
         return self._booking.info(name)
 
+    @property
+    def absent_nodes(self) -> Mapping[str, NodeInfo]:
+        """By name, the nodes that are not there (or cannot be read) but have pods, bound or assumed (a live view)."""
+        return self._booking.absent
+
     def over_committed(self) -> tuple[str, ...]:
         """Nodes where etcd's own pods need more than is allocatable (other writers did that), sorted."""
         full = [info.node.name for info in self.snapshot().rows if _overfull(info)]

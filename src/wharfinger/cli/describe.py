@@ -10,12 +10,13 @@ import typer
 
 from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_member
+from wharfinger.cli.lost import is_lost, lost_pods
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.stored import Stored, every, one, pod_key, record_of
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.edit import DISRUPTION_TARGET
 from wharfinger.manifests.kinds import FLEET, NODE, POD
@@ -60,15 +61,30 @@ async def _describe(connection: Connection, is_pod: bool, name: str, namespace: 
             key = pod_key(name, namespace)
             found = await one(store, POD, key.namespace, key.name)
             held = await held_member(store, found.pod) if found.pod is not None else ""
-            return describe_pod(found, await record_of(store, found), connection.cluster, datetime.now(UTC), held=held)
-        found = await one(store, NODE, "", name)
+            lost = found.pod is not None and await is_lost(store, found.pod)
+            record, now = await record_of(store, found), datetime.now(UTC)
+            return describe_pod(found, record, connection.cluster, now, held=held, lost=lost)
+        try:
+            found = await one(store, NODE, "", name)
+        except NotFound as error:
+            pods_of_it = (await lost_pods(store)).get(name, [])
+            if not pods_of_it:
+                raise
+            told = f"{error}, but {len(pods_of_it)} pods are bound to it: see `wharfinger pending --lost`"
+            raise NotFound(told) from error
         _, pods = await every(store, POD)
         here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
         return describe_node(found, here, datetime.now(UTC))
 
 
-def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now: datetime, *, held: str = "") -> str:
-    """The text about a pod; `held`: why its gang holds it back. Raises `InvalidObject` for one that cannot be read."""
+def describe_pod(
+    found: Stored, record: AttemptRecord | None, cluster: str, now: datetime, *, held: str = "", lost: bool = False
+) -> str:
+    """The text about a pod.
+
+    `held`: why its gang holds it back; `lost`: whether its node does not exist. Raises `InvalidObject` for a pod that
+    cannot be read.
+    """
     pod = found.pod
     if pod is None:
         raise InvalidObject(f"pod {found.namespace}/{found.name} cannot be read: {found.invalid}")
@@ -81,6 +97,7 @@ def describe_pod(found: Stored, record: AttemptRecord | None, cluster: str, now:
             ("Status", rows.pod_status(pod)),
             ("Disruption", _disruption(found)),
             ("Node", pod.node_name or "<none>"),
+            ("Lost", f"node {pod.node_name} does not exist" if lost else ""),
             ("Nominated node", pod.nominated_node_name),
             ("Scheduler", pod.scheduler_name),
             ("Priority", str(pod.priority)),

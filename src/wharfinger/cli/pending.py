@@ -11,6 +11,7 @@ import typer
 
 from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_of
+from wharfinger.cli.lost import lost_pods
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.serving import Unserved, unserved
@@ -25,6 +26,7 @@ EXAMPLES = 3
 NOT_TRIED = "NotTried"
 GATED = "SchedulingGated"
 NOT_SERVED = "NotServed"
+NODE_LOST = "NodeLost"
 NOBODY: Mapping[PodKey, str] = {}
 SERVED: Mapping[PodKey, Unserved] = {}
 
@@ -56,20 +58,23 @@ def pending(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Only this namespace.", show_default="all", metavar="NAME")
     ] = "",
+    lost: Annotated[
+        bool, typer.Option("--lost", help="Instead, the pods that are bound to a node that does not exist.")
+    ] = False,
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    groups = connect.run(_groups(connection, namespace))
+    groups = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
     elif groups:
         typer.echo("\n".join(_text(entry, now) for entry in groups))
     else:
-        typer.echo("no pod waits for a node", err=True)
+        typer.echo("no pod is bound to a node that does not exist" if lost else "no pod waits for a node", err=True)
 
 
 async def _groups(connection: Connection, namespace: str) -> list[Group]:
@@ -85,6 +90,15 @@ async def _groups(connection: Connection, namespace: str) -> list[Group]:
         nobody = await unserved(store, [pod for pod in pods if pod.pending])
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
     return group(pods, records, held, nobody)
+
+
+async def _lost_groups(connection: Connection, namespace: str) -> list[Group]:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        lost = await lost_pods(store, namespace)
+    found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
+    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message))
 
 
 def group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from wharfinger.cache.cache import Cache
+from wharfinger.control.lost_pods import LostPods
 from wharfinger.control.shards import Shards
 from wharfinger.control.unserved import Unserved
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -15,13 +16,21 @@ class Gauges:
     """What the queue, the cache and the shards are like now."""
 
     def __init__(
-        self, metrics: Metrics, queue: SchedulingQueue, cache: Cache, shards: Shards, unserved: Unserved
+        self,
+        metrics: Metrics,
+        queue: SchedulingQueue,
+        cache: Cache,
+        shards: Shards,
+        *,
+        unserved: Unserved,
+        lost: LostPods,
     ) -> None:
         self._metrics = metrics
         self._queue = queue
         self._cache = cache
         self._shards = shards
         self._unserved = unserved
+        self._lost = lost
 
     def refresh(self, *, ready: bool) -> None:
         """Set every gauge."""
@@ -38,6 +47,7 @@ class Gauges:
         metrics.cache_size.labels("pods").set(len(self._cache.pods))
         metrics.cache_size.labels("assumed_pods").set(len(self._cache.assumed()))
         metrics.unserved_pods.set(self._unserved.count())
+        metrics.lost_pods.set(self._lost.count())
         refused: Counter[tuple[str, str]] = Counter()
         for entry in queue.waiting:
             for plugin in entry.refusal.rejectors if entry.refusal is not None else ():

@@ -17,6 +17,10 @@ class Instances:
         for change in changes.instances:
             self.pool(change.tenant).set(change.slot, change.incarnation, change.new)
 
+    def ready(self) -> frozenset[str]:
+        """The members of all pools, `<tenant>/<slot>`."""
+        return frozenset().union(*(roster.ready() for roster in self._pools.values()))
+
     def pool(self, tenant: str) -> Roster:
         """The registrations of one tenant, or of the common pool."""
         return self._pools.setdefault(tenant, Roster(tenant))

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Mapping
 
 from wharfinger.cache.cache import Cache
+from wharfinger.control.caretakers import Caretakers
 from wharfinger.control.chain_ends import ChainEnds
 from wharfinger.control.changes import Subscriber
 from wharfinger.control.closer import Closer
@@ -28,6 +29,7 @@ from wharfinger.control.informer import Informer
 from wharfinger.control.instances import Instances
 from wharfinger.control.intake import Intake
 from wharfinger.control.last_good import LastGood, LastGoodFiles
+from wharfinger.control.lost_pods import LostPods
 from wharfinger.control.membership import Membership, place_of
 from wharfinger.control.min_ready import min_ready
 from wharfinger.control.queueing import alone_by, gate_by, order_by
@@ -195,9 +197,10 @@ class Loops:
         subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
         instances = Instances()
         unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        lost = LostPods(self.view, Caretakers(instances, lambda: self.shards.me))
         subscribers += [self.dynamic, instances, unserved]
         self._upkeep = Upkeep(cache, metrics)
-        self._gauges = Gauges(metrics, self.queue, cache, self.shards, unserved)
+        self._gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=unserved, lost=lost)
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""

@@ -68,6 +68,10 @@ class View:
         """Whether a listed key is what we know already."""
         return self._known.get(kv.key) == (kv.create_revision, kv.mod_revision)
 
+    def exists(self, key: str) -> bool:
+        """Whether etcd holds the key, readable or not."""
+        return key in self._known
+
     def went_back(self, kv: KeyValue, revision: int) -> bool:
         """Whether a key listed at `revision` is older than it was: what we know of it, etcd has lost.
 
