@@ -29,7 +29,7 @@ from temporalio.exceptions import (
 )
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey
+    from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
     from wharfinger.contracts.attempts import FailureType, Wake, chain_retry
     from wharfinger.contracts.chain import details, has_chain_policy
@@ -56,6 +56,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import SCHEDULE_COHORT, SEARCH_OUTCOME
     from wharfinger.contracts.scheduling import COMMIT_RETRY, PLACE_RETRY, Gone, Scheduling
+    from wharfinger.contracts.search import PODS_KEY, pod_digests
     from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
@@ -69,6 +70,8 @@ class ScheduleCohort:
 
     def __init__(self) -> None:
         self._outcome = "error"
+        self._members: list[str] = []
+        """Of a gang: digests of the pods that were decided, see `contracts.search`."""
         self._parking = Parking()
 
     @workflow.signal
@@ -87,10 +90,21 @@ class ScheduleCohort:
         except (Exception, asyncio.CancelledError) as failure:
             if is_cancelled_exception(failure):
                 self._outcome = "cancelled"
-            workflow.upsert_search_attributes([OUTCOME_KEY.value_set(self._outcome)])
+            self._publish(self._outcome)
             raise
-        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
+        self._publish(result.outcome)
         return result
+
+    def _publish(self, outcome: str) -> None:
+        """The outcome and, of a gang, members that the start did not list, in one upsert of the last task.
+
+        Only where the start listed members: Temporal knows the attribute then.
+        """
+        updates: list[SearchAttributeUpdate[Any]] = [OUTCOME_KEY.value_set(outcome)]
+        listed = workflow.info().typed_search_attributes.get(PODS_KEY)
+        if listed is not None and not set(self._members) <= set(listed):
+            updates.append(PODS_KEY.value_set(self._members))
+        workflow.upsert_search_attributes(updates)
 
     # --- a cohort -----------------------------------------------------------------------------
 
@@ -120,6 +134,8 @@ class ScheduleCohort:
 
     async def _gang(self, cohort: CohortInput) -> CohortResult:
         placed = await self._place(cohort)
+        decided = [(seat.namespace, seat.name) for seat in placed.seats]
+        self._members = pod_digests([*decided, *((pod.namespace, pod.name) for pod in placed.turned_away)])
         if not placed.seats:
             if placed.turned_away:
                 return await self._refuse(cohort, placed)

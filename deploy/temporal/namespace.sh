@@ -18,8 +18,9 @@ fi
 # know the namespace a moment later than its maker.
 tries=0
 until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
-    --name WharfingerPod --type Keyword --name WharfingerNode --type Keyword \
-    --name WharfingerOutcome --type Keyword --name WharfingerTenant --type Keyword; do
+    --name WharfingerPod --type Keyword --name WharfingerPods --type KeywordList \
+    --name WharfingerNode --type Keyword --name WharfingerOutcome --type Keyword \
+    --name WharfingerTenant --type Keyword; do
     tries=$((tries + 1))
     test "$tries" -lt 30 || exit 1
     sleep 1

@@ -159,12 +159,18 @@ def attributes(namespace: str, name: str, tenant: str = COMMON, build_id: str = 
     completed a run's tasks, and writes what it shows of the run once more for it, in all its indexes; what it finds
     noted already it leaves (the values are `worker_versioning.VersionStampToBuildIdSearchAttribute`'s of its source).
     """
-    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(POD_KEY, pod_attribute(namespace, name))]
-    if tenant != COMMON:
-        pairs.append(SearchAttributePair(TENANT_KEY, tenant))
-    if build_id:
-        pairs.append(SearchAttributePair(BUILDS_KEY, [UNVERSIONED, f"{UNVERSIONED}:{build_id}"]))
-    return TypedSearchAttributes(pairs)
+    pod = SearchAttributePair(POD_KEY, pod_attribute(namespace, name))
+    return TypedSearchAttributes([pod, *of_tenant(tenant), *builds(build_id)])
+
+
+def of_tenant(tenant: str) -> list[SearchAttributePair[Any]]:
+    """What a tenant's runs are found by; nothing for the common pool's."""
+    return [] if tenant == COMMON else [SearchAttributePair(TENANT_KEY, tenant)]
+
+
+def builds(build_id: str) -> list[SearchAttributePair[Any]]:
+    """What Temporal would note of the build; nothing where it is not known."""
+    return [SearchAttributePair(BUILDS_KEY, [UNVERSIONED, f"{UNVERSIONED}:{build_id}"])] if build_id else []
 
 
 class Wharfinger:

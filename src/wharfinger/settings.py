@@ -77,7 +77,8 @@ class DispatchSettings:
     cohort_from: int = 24
     """Pods to be started, at least, for a cohort to be formed of them; fewer are started one by one."""
     cohort_most: int = 200
-    """Pods in one cohort: they are decided at a stretch, and more give no throughput."""
+    """Pods in one cohort, at most 204: they are decided at a stretch, and more give no throughput. A search attribute
+    of Temporal's lists no more."""
     cohorts_in_flight: int = 4
     """Cohorts started whose pods etcd has not all told about; more adds latency and no throughput."""
     parked_chains: int = 1000

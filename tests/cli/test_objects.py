@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Shell
+from wharfinger.contracts.search import decisions_query
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -249,6 +250,20 @@ def test_workflow_id_is_made_of_the_stored_uid_or_of_the_create_revision(shell: 
     assert shell("workflow-id", "gang", "team", "-n", "ml").out == "wharfinger/cohort/ml/team\n"
     missing = shell("workflow-id", "pod", f"{shell.namespace}/nobody")
     assert (missing.code, missing.err) == (1, f"error: there is no pod {shell.namespace}/nobody\n")
+
+
+def test_workflow_id_prints_a_query_for_every_run_that_decided_a_pod(shell: Shell) -> None:
+    member = shell.pod("w-0")
+    member["metadata"]["labels"] = {"pod-group.scheduling.sigs.k8s.io/name": "train"}
+    shell("apply", "-f", shell.file([member]))
+    space = shell.namespace
+
+    deleted = shell("workflow-id", "pod", f"{space}/gone", "--query", "--cluster", "c").out
+    assert deleted == decisions_query("c", space, "gone") + "\n"
+    known = shell("workflow-id", "pod", f"{space}/w-0", "--query").out
+    assert known == decisions_query("wharfinger", space, "w-0", group="train") + "\n"
+    gang = shell("workflow-id", "gang", f"{space}/train", "--query")
+    assert (gang.code, gang.err) == (2, "error: --query is for pods; a gang has one workflow id\n")
 
 
 def test_delete_takes_names_or_manifests(shell: Shell) -> None:

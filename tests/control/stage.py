@@ -108,8 +108,17 @@ class RecordedAttempts:
             raise self.error
 
     async def start_gang(
-        self, gang: GangName, *, revision: int, cause: str, check_queue: bool, wake: Wake | None = None
+        self,
+        gang: GangName,
+        members: Sequence[PodKey],
+        *,
+        revision: int,
+        cause: str,
+        check_queue: bool,
+        wake: Wake | None = None,
     ) -> None:
+        assert members == sorted(members)
+        assert all(key.namespace == gang.namespace for key in members)
         self.tries += 1
         self._fail(gang.name)
         await data_converter.encode([gang, wake])  # as a real client does

@@ -152,3 +152,32 @@ def test_more_pods_than_room_fill_every_node_to_the_last_place(tree: DevTree) ->
     etcd.put_all({f"{NODES}more{number}": node(f"more{number}", cpu="64", pods=40) for number in range(4)})
     wait_until(lambda: len(bound_pods(etcd, "tight")) == 400, 60, "the rest bound on new nodes")
     assert audit(etcd, first).overcommitted == []
+
+
+async def test_one_query_finds_the_run_that_decided_a_pod_lone_in_a_cohort_or_in_a_gang(tree: DevTree) -> None:
+    etcd = tree.etcd
+    put_nodes(etcd, 10, cpu="32")
+    etcd.put(f"{PODS}lone/p0000", pod("p0000", namespace="lone"))
+    wait_until(lambda: len(bound_pods(etcd, "lone")) == 1, 30, "the lone pod bound")
+    group = "pod-group.scheduling.sigs.k8s.io/"
+    labels = {f"{group}name": "team", f"{group}min-available": "3"}
+    etcd.put_all({f"{PODS}gang/{name}": pod(name, namespace="gang", labels=labels) for name in ("g-0", "g-1", "g-2")})
+    put_pods(etcd, "sought", 600)
+    wait_until(lambda: len(bound_pods(etcd, "sought")) == 600, 60, "600 pods bound")
+    wait_until(lambda: len(bound_pods(etcd, "gang")) == 3, 60, "the gang bound")
+    decided = {
+        key: str((etcd.get(f"{PODS}{key}") or {})["metadata"]["annotations"][ATTEMPT]).rpartition("@")[2]
+        for key in ("lone/p0000", "sought/p0000", "sought/p0599", "gang/g-0", "gang/g-2")
+    }
+    etcd.delete(f"{PODS}sought/p0599")
+    etcd.delete(f"{PODS}gang/g-2")
+    client = await Client.connect(tree.ready["temporal"], namespace=tree.ready["namespace"])
+
+    for key, run_id in decided.items():
+        query = tree.cli("workflow-id", "pod", key, "--query").stdout.strip()
+        found = [run async for run in client.list_workflows(query)]
+        assert [run.run_id for run in found] == [run_id], (key, query)
+    told = explained(tree, "sought/p0599")  # deleted
+    assert [attempt["runId"] for attempt in told["attempts"]] == [decided["sought/p0599"]]
+    assert told["query"] == tree.cli("workflow-id", "pod", "sought/p0599", "--query").stdout.strip()
+    assert told["query"] in tree.cli("explain", "pod", "sought/p0599").stdout

@@ -14,7 +14,7 @@ from wharfinger.dev.temporal import DYNAMIC_CONFIGURATION
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "temporal.md").read_text()
-ROW = re.compile(r"^\| `([\w.]+)` \|[^|\n]+\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE)
+ROW = re.compile(r"^\| `(\w+\.[\w.]+)` \|[^|\n]+\|([^|\n]*)\|([^|\n]*)\|", re.MULTILINE)
 
 
 def cluster() -> dict[str, Any]:
@@ -45,6 +45,7 @@ def test_the_table_has_every_setting_with_its_values() -> None:
 def test_every_search_attribute_is_told_and_registered() -> None:
     script = (ROOT / "deploy" / "temporal" / "namespace.sh").read_text()
 
-    for name in SEARCH_ATTRIBUTES:
-        assert f"| `{name}` |" in PAGE
-        assert f"--name {name} --type Keyword" in script
+    for name, type_ in SEARCH_ATTRIBUTES.items():
+        assert f"| `{name}` | {type_} |" in PAGE
+        for text in (script, PAGE):
+            assert re.search(rf"--name {name} --type {type_}\b", text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -39,7 +40,7 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
 from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
-from wharfinger.contracts.names import cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
+from wharfinger.contracts.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
     BindInput,
     BindOutcome,
@@ -56,6 +57,7 @@ from wharfinger.contracts.scheduling import (
     Scheduling,
 )
 from wharfinger.control.attempts import TemporalAttempts
+from wharfinger.model.pod import PodKey
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
@@ -265,11 +267,12 @@ class Stage:
         return self._handle(cohort_workflow_id(self.cluster, name))
 
     async def start_gang(
-        self, *, timings: AttemptTimings = QUICK, wake: Wake | None = None
+        self, *, timings: AttemptTimings = QUICK, wake: Wake | None = None, members: Sequence[str] = ()
     ) -> WorkflowHandle[Any, CohortResult]:
-        """The gang `team`, as a dispatcher starts it."""
+        """The gang `team`, as a dispatcher starts it that knows these members."""
         starter = TemporalAttempts(self.client, cluster=self.cluster, tenant="common", timings=timings)
-        await starter.start_gang(TEAM, revision=7, cause="seen", check_queue=False, wake=wake)
+        known = [PodKey(TEAM.namespace, name) for name in members]
+        await starter.start_gang(TEAM, known, revision=7, cause="seen", check_queue=False, wake=wake)
         return self._handle(gang_workflow_id(self.cluster, TEAM.namespace, TEAM.name))
 
     def _handle(self, workflow_id: str) -> WorkflowHandle[Any, CohortResult]:
@@ -318,6 +321,18 @@ class Stage:
                 for key, payload in holder.search_attributes.indexed_fields.items():
                     found[key] = payload.data.decode().strip('"')
         return found
+
+    async def listings(self, workflow_id: str, run_id: str | None = None) -> list[list[str]]:
+        """The values of `WharfingerPods` in the run's history, first to last."""
+        holders = [
+            holder.search_attributes.indexed_fields
+            for event in await self.events(workflow_id, run_id)
+            for holder in (
+                event.workflow_execution_started_event_attributes,
+                event.upsert_workflow_search_attributes_event_attributes,
+            )
+        ]
+        return [json.loads(fields[SEARCH_PODS].data) for fields in holders if SEARCH_PODS in fields]
 
     async def parked(self, workflow_id: str, *, run: int | None = None) -> None:
         """Return once the (run-th) run of the chain waits: its timer is started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.workflows.conftest import QUICK, TEAM, Stage, away, committed, decided, gone, lost, seat
-from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.attempts import Wake, chain_retry
 from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
@@ -23,6 +24,8 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.contracts.cohorts import CohortResult
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import gang_workflow_id
+from wharfinger.contracts.search import pod_digest
+from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -65,7 +68,11 @@ async def test_a_cohort_is_placed_and_bound_and_its_history_is_short(stage: Stag
     assert request.turn is not None
     assert (bind.whole, [one.plugins for one in bind.seats]) == (False, [{}, {}])
     assert len(await stage.events(handle.id)) <= 14
-    assert await stage.attributes(handle.id) == {"WharfingerOutcome": "bound"}
+    listed = [pod_digest("default", "a"), pod_digest("default", "b")]
+    assert await stage.attributes(handle.id) == {
+        "WharfingerOutcome": "bound",
+        "WharfingerPods": json.dumps(listed, separators=(",", ":")),
+    }
 
 
 async def test_those_turned_away_and_those_rejected_wait_with_their_own_reasons(stage: Stage) -> None:
@@ -126,6 +133,39 @@ async def test_a_gang_is_bound_in_one_transaction_on_a_state_that_is_new_enough(
     ((place,), (bind,)) = stage.cohorts.requests(PlaceManyInput), stage.cohorts.requests(BindManyInput)
     assert (place.gang, place.pods, place.revision) == (TEAM, (), 7)
     assert (bind.whole, bind.domain) == (True, "zone=x")
+
+
+async def test_gang_lists_members_that_joined_after_its_start(stage: Stage) -> None:
+    stage.cohorts.places = [decided(seat("a"), seat("b"), turned_away=(away("c"),))]
+    handle = await stage.start_gang(members=["a", "b"])
+    await handle.result()
+
+    digests = [pod_digest("default", name) for name in "abc"]
+    started, *_, upserted = await stage.listings(handle.id)
+    assert (started, upserted) == (digests[:2], digests)
+
+
+async def test_gang_whose_start_lists_all_its_members_does_not_list_them_again(stage: Stage) -> None:
+    stage.cohorts.places = [decided(seat("a"), seat("b"))]
+    handle = await stage.start_gang(members=["a", "b"])
+    await handle.result()
+
+    assert len(await stage.listings(handle.id)) == 1
+
+
+async def test_gang_started_without_the_attribute_never_writes_it(stage: Stage) -> None:
+    """Temporal may not know the attribute, and then refuses the whole task."""
+    stage.cohorts.places = [decided(seat("a"), seat("b"))]
+    handle = await stage.client.start_workflow(
+        ScheduleCohort.run,
+        {"gang": {"namespace": "default", "name": "team"}},
+        id=f"{stage.cluster}/cohort/default/team",
+        task_queue=stage.queue,
+        retry_policy=chain_retry(QUICK),
+    )
+    await handle.result()
+
+    assert await stage.listings(handle.id) == []
 
 
 async def test_members_beyond_those_needed_are_recorded_as_pods_of_their_own(stage: Stage) -> None:

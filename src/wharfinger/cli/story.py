@@ -41,6 +41,8 @@ def tell(explanation: Explanation) -> str:
         parts.append("\n".join(lines))
     if not explanation.attempts:
         parts.append("No attempt is recorded.")
+    if explanation.query:
+        parts.append(f"In the Temporal UI: {plain(explanation.query)}")
     return "\n\n".join(parts)
 
 

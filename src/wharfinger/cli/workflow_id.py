@@ -9,7 +9,8 @@ import typer
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.stored import one, pod_key
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.contracts.search import decisions_query
+from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
@@ -28,20 +29,39 @@ def workflow_id(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
     ] = "default",
+    query: Annotated[
+        bool,
+        typer.Option("--query", help="Instead, a query for the Temporal UI: every run that decided the pod."),
+    ] = False,
     connection: Connection,
 ) -> None:
     """Print the workflow id of a pod's or gang's attempts, for the temporal command and other clients.
 
-    A pod that was placed together with others was not tried under its own id; `describe` and `explain` name the run.
+    A pod that was placed together with others was not tried under its own id. --query finds that run as well, also of a
+    pod that is deleted: temporal workflow list --query "$(wharfinger workflow-id pod NS/NAME --query)".
     """
     from wharfinger.cli import connect
 
     if kind == "gang":
+        if query:
+            raise UsageError("--query is for pods; a gang has one workflow id")
         typer.echo(gang_workflow_id(connection.cluster, *pod_key(name, namespace)))
         return
     if kinds.by_word(kind) is not POD:
         raise UsageError(f"only pods and gangs have workflows of their own, not {kind!r}")
-    typer.echo(connect.run(_workflow_id(connection, pod_key(name, namespace))))
+    find = _query if query else _workflow_id
+    typer.echo(connect.run(find(connection, pod_key(name, namespace))))
+
+
+async def _query(connection: Connection, key: PodKey) -> str:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        try:
+            pod = (await one(store, POD, key.namespace, key.name)).pod
+        except NotFound:
+            pod = None
+    return decisions_query(connection.cluster, *key, group=pod.group if pod is not None else "")
 
 
 async def _workflow_id(connection: Connection, key: PodKey) -> str:

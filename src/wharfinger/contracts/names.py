@@ -6,6 +6,8 @@ Every id begins with the cluster's name, so that clusters can share a Temporal n
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Literal
 
 from wharfinger.errors import UsageError
 from wharfinger.model import names
@@ -27,11 +29,18 @@ AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
 
 SEARCH_POD = "WharfingerPod"
+SEARCH_PODS = "WharfingerPods"
 SEARCH_NODE = "WharfingerNode"
 SEARCH_OUTCOME = "WharfingerOutcome"
 SEARCH_TENANT = "WharfingerTenant"
-SEARCH_ATTRIBUTES = (SEARCH_POD, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_TENANT)
-"""All of type Keyword; registered at start-up."""
+SEARCH_ATTRIBUTES: Mapping[str, Literal["Keyword", "KeywordList"]] = {
+    SEARCH_POD: "Keyword",
+    SEARCH_PODS: "KeywordList",
+    SEARCH_NODE: "Keyword",
+    SEARCH_OUTCOME: "Keyword",
+    SEARCH_TENANT: "Keyword",
+}
+"""With their types; registered at start-up."""
 SEARCH_BUILDS = "BuildIds"
 """Temporal's own: the builds of workers that completed tasks of a run."""
 

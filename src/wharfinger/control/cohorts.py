@@ -11,7 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wharfinger.contracts.cohorts import MOST_BYTES, MOST_PODS, CohortPod, Turn
+from wharfinger.contracts.cohorts import MOST_BYTES, CohortPod, Turn
+from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.queue.entry import Entry
 from wharfinger.settings import DispatchSettings
 
@@ -51,7 +52,7 @@ class Forming:
         """Go by these from now on."""
         self._on = settings.cohorts
         self._from = settings.cohort_from
-        self._most = min(settings.cohort_most, MOST_PODS)
+        self._most = min(settings.cohort_most, MOST_LISTED)  # Temporal finds each of them by name
         self._at_a_time = settings.cohorts_in_flight
         self._chains = settings.parked_chains
 

@@ -32,6 +32,11 @@ _PASSING = frozenset(
     }
 )
 
+_TYPES = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+}
+
 
 async def claim(store: Store, *, cluster: str, namespace: str) -> None:
     """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`."""
@@ -73,11 +78,9 @@ async def register_search_attributes(client: Client) -> None:
         known = await operator.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
         missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
         if missing:
-            keyword = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
+            types = {name: _TYPES[SEARCH_ATTRIBUTES[name]] for name in missing}
             await operator.add_search_attributes(
-                AddSearchAttributesRequest(
-                    namespace=client.namespace, search_attributes=dict.fromkeys(missing, keyword)
-                )
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=types)
             )
             log.info("registered search attributes names=%s", ",".join(missing))
     except RPCError as error:

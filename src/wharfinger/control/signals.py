@@ -7,7 +7,7 @@ from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 
 
 class Starter(Protocol):
@@ -31,10 +31,18 @@ class CohortStarter(Protocol):
         """
 
     async def start_gang(
-        self, gang: GangName, *, revision: int, cause: str, check_queue: bool, wake: Wake | None = None
+        self,
+        gang: GangName,
+        members: Sequence[PodKey],
+        *,
+        revision: int,
+        cause: str,
+        check_queue: bool,
+        wake: Wake | None = None,
     ) -> None:
         """Start the gang's chain, or join the one that is open; otherwise as `Starter.start`.
 
+        `members`: those that are known here, by which a new run is found; the run looks them up again.
         `wake`: sent with the start, to whichever run is open then: it may be parked, or about to be, without having
         seen all members.
         """

@@ -142,7 +142,8 @@ class Starts:
         if entry.gang is not None:
             if self._queue.gangs.leads(entry):  # one start for all that wait
                 gang = _named(entry.gang.key)
-                await self._attempts.start_gang(gang, revision=self._seen(), cause=cause, check_queue=check)
+                members = self._queue.gangs.keys(entry.gang.key)
+                await self._attempts.start_gang(gang, members, revision=self._seen(), cause=cause, check_queue=check)
             return
         await self._attempts.start(entry.pod, cause=_after_cohort(entry, part) or cause, check_queue=check)
         if cause == UNCONFIRMED and self._queue.may_be_parked(entry):
@@ -161,8 +162,9 @@ class Starts:
         async def start() -> None:
             revision = max(self._seen(), *(entry.pod.mod_revision for entry in members))
             wake = Wake(revision=revision, event="GangMember", object=str(members[0].key))
+            known = self._queue.gangs.keys(gang.key)
             await self._attempts.start_gang(
-                _named(gang.key), revision=revision, cause=cause, check_queue=check, wake=wake
+                _named(gang.key), known, revision=revision, cause=cause, check_queue=check, wake=wake
             )
 
         failure = await self._until_accepted(

@@ -89,8 +89,8 @@ class TemporalServer:
             command += ["--db-filename", str(self.database)]
             for pragma in PRAGMAS:
                 command += ["--sqlite-pragma", pragma]
-        for name in SEARCH_ATTRIBUTES:
-            command += ["--search-attribute", f"{name}=Keyword"]
+        for name, type_ in SEARCH_ATTRIBUTES.items():
+            command += ["--search-attribute", f"{name}={type_}"]
         for key, value in DYNAMIC_CONFIGURATION.items():
             command += ["--dynamic-config-value", f"{key}={json.dumps(value)}"]
         return command

@@ -1,7 +1,8 @@
 """Fetching what is recorded of a pod's attempts: from Temporal its runs, from etcd the pod and its record.
 
-Every fetch is bounded. Runs are found by the search attribute `WharfingerPod`; as visibility is a little
-late, the newest run of the pod's own workflow id is looked up as well.
+Every fetch is bounded. The pod's own runs are found by the search attribute `WharfingerPod`, those of cohorts and gangs
+by `WharfingerPods`. As visibility is a little late, the newest run of the pod's own workflow id is looked up as well,
+and so are the runs that the pod, its record and its attempts name.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.contracts.names import (
     ATTEMPT_ANNOTATION,
     SCHEDULE_ATTEMPT,
+    SCHEDULE_COHORT,
     SEARCH_POD,
+    SEARCH_PODS,
     gang_workflow_id,
     is_cohort,
     pod_attribute,
     pod_workflow_id,
 )
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
@@ -50,10 +54,12 @@ async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
     named = [bound_by, *(one.after_cohort for one in attempts), *(_decided_by(record) if record else ())]
     gang = await _gang_runs(client, cluster, pod, limit) if pod is not None and pod.group else []
-    cohorts = dict.fromkeys([*gang, *(_run(name) for name in named if is_cohort(cluster, name))])
+    shared = await _shared_runs(client, cluster, key, min(limit, LIMIT))
+    cohorts = dict.fromkeys([*shared, *gang, *(_run(name) for name in named if is_cohort(cluster, name))])
     attempts += await _memberships(client, list(cohorts)[-limit:], key)
     attempts = sorted(attempts, key=lambda one: one.started)[-limit:]
-    return explain(str(key), pod, bound_by, record, attempts, limit=limit)
+    query = decisions_query(cluster, *key, group=pod.group if pod is not None else "")
+    return explain(str(key), pod, bound_by, record, attempts, limit=limit, query=query)
 
 
 async def fetch_attempts(
@@ -76,9 +82,24 @@ async def _gang_runs(client: Client, cluster: str, pod: Pod, limit: int) -> list
     """The attempts of the pod's gang, oldest first; raises `ServerError`."""
     workflow_id = gang_workflow_id(cluster, pod.namespace, pod.group)
     try:
-        found = [run async for run in client.list_workflows(f"WorkflowId={_quoted(workflow_id)}", limit=limit)]
+        found = [run async for run in client.list_workflows(f"WorkflowId={quoted(workflow_id)}", limit=limit)]
     except RPCError as error:
         raise ServerError(f"Temporal did not tell the attempts of gang {pod.group}: {error.message}") from error
+    return [(run.id, run.run_id) for run in reversed(found)]
+
+
+async def _shared_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
+    """The newest runs of cohorts and gangs that list the pod, oldest first; raises `ServerError`.
+
+    None where Temporal does not know the attribute. Other pods may have the same digest.
+    """
+    cohorts = f'WorkflowType="{SCHEDULE_COHORT}" AND WorkflowId STARTS_WITH "{cluster}/cohort/"'
+    try:
+        found = [run async for run in client.list_workflows(f"{cohorts} AND {by_digest(*key)}", limit=limit)]
+    except RPCError as error:
+        if error.status is RPCStatusCode.INVALID_ARGUMENT and SEARCH_PODS in error.message:
+            return []
+        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
     return [(run.id, run.run_id) for run in reversed(found)]
 
 
@@ -105,15 +126,9 @@ def _run(name: str) -> Run:
 
 async def find_runs(client: Client, cluster: str, key: PodKey, limit: int) -> list[Run]:
     """Runs that name the pod, newest first; other clusters may share the Temporal namespace."""
-    pod = _quoted(pod_attribute(*key))
+    pod = quoted(pod_attribute(*key))
     query = f'{SEARCH_POD}={pod} AND WorkflowType="{SCHEDULE_ATTEMPT}" AND WorkflowId STARTS_WITH "{cluster}/pod/"'
     return [(run.id, run.run_id) async for run in client.list_workflows(query, limit=limit)]
-
-
-def _quoted(text: str) -> str:
-    """As a string of Temporal's query language."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 async def _newest(client: Client, workflow_id: str) -> Run | None:

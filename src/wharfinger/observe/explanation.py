@@ -33,6 +33,8 @@ class Explanation:
     """What can no longer be told, and why."""
     held: str = ""
     """Why nothing is tried: an unserved scheduler name, the pod's scheduling gates, or what its gang lacks."""
+    query: str = ""
+    """Finds all of its runs in the Temporal UI."""
 
 
 def explain(
@@ -43,11 +45,13 @@ def explain(
     attempts: Iterable[Attempt],
     *,
     limit: int | None = None,
+    query: str = "",
 ) -> Explanation:
     """Put together what was found.
 
     `pod` is None when etcd has none; `bound_by` is its annotation `<workflow id>@<run id>`, or empty. A record
-    of an earlier life of the pod's name counts for nothing. `limit` is how many attempts were asked for.
+    of an earlier life of the pod's name counts for nothing. `limit` is how many attempts were asked for; `query` finds
+    them in Temporal.
     """
     told = tuple(sorted(attempts, key=lambda attempt: attempt.started))
     if record is not None and (pod is None or record.create_revision not in (0, pod.create_revision)):
@@ -59,6 +63,7 @@ def explain(
         attempts=told,
         record=record,
         missing=tuple(missing_parts(pod, bound_by, record, told, limit)),
+        query=query,
     )
 
 
@@ -100,6 +105,7 @@ def to_plain(explanation: Explanation) -> dict[str, Any]:
         "node": explanation.node,
         "held": explanation.held,
         "missing": list(explanation.missing),
+        "query": explanation.query,
         "record": explanation.record.model_dump(mode="json") if explanation.record else None,
         "attempts": [_attempt(attempt) for attempt in explanation.attempts],
     }

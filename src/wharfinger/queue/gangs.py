@@ -42,6 +42,10 @@ class QueuedGangs:
         found = [entry for entry in self._members.get(gang, {}).values() if entry.part is part]
         return sorted(found, key=lambda entry: entry.key)
 
+    def keys(self, gang: GangKey) -> list[PodKey]:
+        """All queued members of the gang, in whichever part, sorted by name."""
+        return sorted(self._members.get(gang, ()))
+
     def leads(self, entry: Entry) -> bool:
         """Whether the entry stands for its gang among those in the same part: one of them does, whoever is asked."""
         return entry.gang is None or self.members(entry.gang.key, entry.part)[0] is entry
