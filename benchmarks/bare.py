@@ -24,7 +24,7 @@ from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from wharfinger.client import TASK_TIMEOUT, temporal_configuration
+from wharfinger.client.starts import TASK_TIMEOUT, temporal_configuration
 from wharfinger.contracts.attempts import AttemptTimings, chain_retry
 from wharfinger.control.connecting import connect_temporal, sdk_metrics
 from wharfinger.control.polling import worker_factory

@@ -29,7 +29,7 @@ from temporalio.client import Client
 from wharfinger.activities.fleet_control import ControlActivities
 from wharfinger.activities.hosting import HostActivities
 from wharfinger.activities.transactions import Limits
-from wharfinger.client import temporal_configuration
+from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
 from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics

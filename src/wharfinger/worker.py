@@ -18,7 +18,7 @@ from temporalio.client import Client
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.activities.transactions import Limits
 from wharfinger.cache.cache import Cache
-from wharfinger.client import temporal_configuration
+from wharfinger.client.starts import temporal_configuration
 from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.load import Configuration
 from wharfinger.contracts.attempts import AttemptTimings

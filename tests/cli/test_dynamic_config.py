@@ -14,7 +14,7 @@ from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config_changes import KEPT, Change, history, write
 from wharfinger.cli.config_rows import nobody_yet
-from wharfinger.cli.fleet_changes import Author
+from wharfinger.client.fleet_changes import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet_records import status
-from wharfinger.cli.fleet_changes import Author, Standing, apply, author, change
+from wharfinger.client.fleet_changes import Author, Standing, apply, author, change
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.plugins.builtin import catalog

@@ -8,9 +8,9 @@ import pytest
 
 from tests.cli.fleet_records import Records, status
 from wharfinger.cli.fleet_diff import file_difference, open_difference, revision_difference
-from wharfinger.cli.fleet_pictures import Picture
-from wharfinger.cli.fleet_reading import estate_of
-from wharfinger.cli.fleet_templates import Names, known_plugins
+from wharfinger.client.fleet_pictures import Picture
+from wharfinger.client.fleet_reading import estate_of
+from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.errors import InvalidConfiguration, NotFound
 
 CATALOG = known_plugins()

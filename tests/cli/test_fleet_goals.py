@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet_records import OBJECT_REVISION, Records, ago, status
-from wharfinger.cli.fleet_goals import Verdict, judge
-from wharfinger.cli.fleet_options import Goal
-from wharfinger.cli.fleet_reading import estate_of
-from wharfinger.cli.fleet_rows import outdated, updated
+from wharfinger.client.fleet_goals import Goal, Verdict, judge
+from wharfinger.client.fleet_reading import estate_of
+from wharfinger.client.fleet_summary import outdated, updated
 from wharfinger.model.rollout import Condition
 
 V1, V2 = {"version": "v1"}, {"version": "v2"}

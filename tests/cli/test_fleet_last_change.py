@@ -6,9 +6,9 @@ import pytest
 
 from tests.cli.fleet_records import NOW, Records
 from wharfinger.cli.fleet_mappings import history_list, status_mapping
-from wharfinger.cli.fleet_reading import estate_of
 from wharfinger.cli.fleet_rows import history_rows
 from wharfinger.cli.fleet_status_view import status_text
+from wharfinger.client.fleet_reading import estate_of
 
 WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Shell
-from wharfinger.cli.fleet_templates import known_plugins
+from wharfinger.client.fleet_templates import known_plugins
 from wharfinger.config.fleet import read_fleet
 from wharfinger.model.rollout import Condition
 

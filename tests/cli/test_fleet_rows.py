@@ -6,19 +6,19 @@ import pytest
 
 from tests.cli.fleet_records import NOW, OBJECT_REVISION, Records, ago, status
 from wharfinger.cli.fleet_mappings import status_mapping
-from wharfinger.cli.fleet_pictures import Estate, Picture
-from wharfinger.cli.fleet_reading import estate_of
 from wharfinger.cli.fleet_rows import (
     FLEET_HEADINGS,
     SLOT_HEADINGS,
     fleet_row,
     history_rows,
     host_rows,
-    rollout_word,
     slot_rows,
 )
-from wharfinger.cli.fleet_sentences import hints, waiting
 from wharfinger.cli.fleet_status_view import status_text
+from wharfinger.client.fleet_pictures import Estate, Picture
+from wharfinger.client.fleet_reading import estate_of
+from wharfinger.client.fleet_sentences import hints, waiting
+from wharfinger.client.fleet_summary import rollout_word
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.model.rollout import Condition, Running, SlotStatus
 from wharfinger.registry import keys

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet_records import Records, remove
-from wharfinger.cli.fleet_variables import note, note_on
+from wharfinger.client.fleet_variables import note, note_on
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import AccessDenied
 from wharfinger.registry import keys

@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client import BUILDS_KEY
+from wharfinger.client.starts import BUILDS_KEY
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.search import PODS_KEY, pod_digest
 from wharfinger.control.attempts import TemporalAttempts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wharfinger.client import temporal_configuration
+from wharfinger.client.starts import temporal_configuration
 from wharfinger.control.connecting import is_loopback
 from wharfinger.settings import TemporalSettings
 

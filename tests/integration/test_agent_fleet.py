@@ -15,7 +15,7 @@ from temporalio.client import Client
 
 from tests.conftest import start_etcd, start_temporal
 from tests.integration.agent_process import Site
-from wharfinger.client import temporal_configuration
+from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.records import InstanceRecord

@@ -10,7 +10,7 @@ from temporalio.converter import decode_typed_search_attributes
 
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.client import BUILDS_KEY, start_attempt
+from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.control.identity import release
 from wharfinger.errors import InstallationMismatch

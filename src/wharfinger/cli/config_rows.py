@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wharfinger.cli.fleet_reading import read as read_fleets
 from wharfinger.cli.output import plain
+from wharfinger.client.fleet_reading import read as read_fleets
 from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.contracts.config_records import ConfigChangeRecord, ConfigStatusRecord
 from wharfinger.contracts.names import check_tenant

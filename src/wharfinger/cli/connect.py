@@ -64,7 +64,7 @@ async def open_temporal(connection: Connection, *, within: float = FIRST_ANSWER)
     """
     from temporalio.client import Client
 
-    from wharfinger.client import temporal_configuration
+    from wharfinger.client.starts import temporal_configuration
     from wharfinger.contracts.conversion import data_converter
 
     configuration = temporal_configuration(connection.temporal)

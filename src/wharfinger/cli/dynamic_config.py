@@ -149,8 +149,8 @@ async def _set(connection: Connection, change: Change, reason: str, *, again: bo
     from wharfinger.cli.config_changes import check, write
     from wharfinger.cli.config_rows import nobody_yet
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import author
-    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.fleet_templates import known_plugins
 
     async with open_store(connection) as store:
         await check(store, change, known_plugins())
@@ -164,7 +164,7 @@ async def _set(connection: Connection, change: Change, reason: str, *, again: bo
 async def _unset(connection: Connection, change: Change, reason: str) -> None:
     from wharfinger.cli.config_changes import write
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import author
+    from wharfinger.client.fleet_changes import author
 
     async with open_store(connection) as store:
         done = await write(store, change, author(reason), now=_now())

@@ -21,7 +21,7 @@ from wharfinger.manifests.kinds import FLEET
 from wharfinger.model.names import COMMON
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_changes import Changed
+    from wharfinger.client.fleet_changes import Changed
 
 
 class Wanted(NamedTuple):
@@ -67,8 +67,8 @@ def apply(
     is over. The fleets behind are not touched then.
     """
     from wharfinger.cli import connect
-    from wharfinger.cli.fleet_options import Goal
     from wharfinger.cli.fleet_wait import seconds_of, wait_for
+    from wharfinger.client.fleet_goals import Goal
 
     seconds_of(timeout)
     wanted = _wanted(files, tenants)
@@ -119,7 +119,7 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
 def _beside_the_name(entry: Manifest) -> Iterator[str]:
     """What is wrong with a fleet's manifest whatever it is called: a bad name, of any of them, hides it no longer."""
     from wharfinger.cli.fleet_files import applied
-    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.client.fleet_templates import known_plugins
     from wharfinger.config.fleet import read_fleet
 
     if entry.obj is None or entry.obj.get("kind") != FLEET.name or not isinstance(entry.obj.get("metadata"), Mapping):
@@ -145,9 +145,9 @@ def _each_once(wanted: list[Wanted]) -> list[Wanted]:
 async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
     """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import checked
-    from wharfinger.cli.fleet_templates import known_plugins
-    from wharfinger.cli.fleet_variables import note_on
+    from wharfinger.client.fleet_changes import checked
+    from wharfinger.client.fleet_templates import known_plugins
+    from wharfinger.client.fleet_variables import note_on
 
     catalog = known_plugins()
     problems: list[str] = []
@@ -167,9 +167,9 @@ async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
 
 async def _apply(connection: Connection, one: Wanted, reason: str) -> Changed:
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import apply as lay_over
-    from wharfinger.cli.fleet_changes import author
-    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.client.fleet_changes import apply as lay_over
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.fleet_templates import known_plugins
 
     async with open_store(connection) as store:
         return await lay_over(store, one.tenant, one.manifest, author(reason), catalog=known_plugins())

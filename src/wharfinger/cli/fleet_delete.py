@@ -14,7 +14,7 @@ from wharfinger.contracts.names import COMMON
 from wharfinger.manifests.times import rfc3339
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_changes import Author
+    from wharfinger.client.fleet_changes import Author
     from wharfinger.registry.store import Store
 
 
@@ -44,14 +44,14 @@ def delete(
     if fleet == COMMON:
         typer.echo("note: pods of no tenant, and of tenants without a fleet, wait until there is one again", err=True)
     if wait:
-        from wharfinger.cli.fleet_options import Goal
+        from wharfinger.client.fleet_goals import Goal
 
         wait_for(connection, fleet, Goal.DELETED, timeout)
 
 
 async def _delete(connection: Connection, tenant: str, reason: str) -> str:
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import author
+    from wharfinger.client.fleet_changes import author
 
     async with open_store(connection) as store:
         return await mark(store, tenant, author(reason))
@@ -63,8 +63,8 @@ async def mark(store: Store, tenant: str, by: Author) -> str:
     An object that cannot be read is overwritten: its instances are drained all the same. Raises `NotFound`, and the
     store's errors.
     """
-    from wharfinger.cli.fleet_changes import sign
-    from wharfinger.cli.writing import commit, readable
+    from wharfinger.client.committing import commit, readable
+    from wharfinger.client.fleet_changes import sign
     from wharfinger.config.fleet import is_deleting
     from wharfinger.errors import NotFound
     from wharfinger.manifests import documents

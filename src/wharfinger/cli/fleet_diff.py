@@ -19,7 +19,7 @@ from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_pictures import Picture
+    from wharfinger.client.fleet_pictures import Picture
     from wharfinger.framework.catalog import Catalog
 
 _AROUND = 3
@@ -65,8 +65,8 @@ def diff(
 async def _diff(connection: Connection, tenant: str, file: str, revision: int) -> list[str]:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet_files import fleet_in
-    from wharfinger.cli.fleet_reading import existing, read
-    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.client.fleet_reading import existing, read
+    from wharfinger.client.fleet_templates import known_plugins
 
     wanted = fleet_in(file, tenant) if file else None
     async with open_store(connection) as store:
@@ -84,7 +84,7 @@ def file_difference(picture: Picture, wanted: Mapping[str, Any], source: str, ca
     Raises `InvalidConfiguration` when that is wrong.
     """
     from wharfinger.cli.fleet_files import applied
-    from wharfinger.cli.fleet_templates import completed_object
+    from wharfinger.client.fleet_templates import completed_object
     from wharfinger.config.fleet import read_fleet
 
     wanted = applied(wanted, picture.written, picture.tenant)
@@ -116,7 +116,7 @@ def open_difference(picture: Picture, catalog: Catalog) -> list[str]:
 def _templates(
     before: Mapping[str, Any], after: Mapping[str, Any], catalog: Catalog, named: str, other: str
 ) -> list[str]:
-    from wharfinger.cli.fleet_templates import completed_template
+    from wharfinger.client.fleet_templates import completed_template
 
     both = _configured(before) and _configured(after)
     first = completed_template(before, catalog, configuration=both)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from wharfinger.cli import fleet_rows
-from wharfinger.cli.fleet_pictures import Estate, Life, Picture
-from wharfinger.cli.fleet_sentences import hints, waiting
+from wharfinger.client import fleet_summary
+from wharfinger.client.fleet_pictures import Estate, Life, Picture
+from wharfinger.client.fleet_sentences import hints, waiting
 
 
 def fleet_object(picture: Picture) -> dict[str, Any]:
@@ -25,11 +25,11 @@ def summary(picture: Picture) -> dict[str, Any]:
     """The counts of one line of `fleet get`."""
     return {
         "replicas": picture.replicas,
-        "ready": fleet_rows.ready_count(picture),
-        "updated": fleet_rows.updated(picture),
-        "outdated": fleet_rows.outdated(picture),
+        "ready": fleet_summary.ready_count(picture),
+        "updated": fleet_summary.updated(picture),
+        "outdated": fleet_summary.outdated(picture),
         "revision": picture.target,
-        "rollout": fleet_rows.rollout_word(picture),
+        "rollout": fleet_summary.rollout_word(picture),
         "observed": picture.observed,
     }
 
@@ -78,12 +78,12 @@ def _life(picture: Picture, life: Life) -> dict[str, Any]:
     return {
         "slot": life.slot,
         "incarnation": life.incarnation,
-        "phase": fleet_rows.phase(picture, life),
+        "phase": fleet_summary.phase(picture, life),
         "ready": picture.ready(life),
         "revision": grant.revision if grant is not None else None,
         "assignedRevision": slot.revision if slot is not None else None,
         "host": grant.host if grant is not None else instance.host if instance is not None else None,
-        "crashes": fleet_rows.crashes(picture, life.slot),
+        "crashes": fleet_summary.crashes(picture, life.slot),
         "pid": instance.pid if instance is not None else None,
         "health": instance.health if instance is not None else None,
         "waitingFor": instance.waiting_for if instance is not None else None,
@@ -117,14 +117,14 @@ def history_list(picture: Picture) -> list[dict[str, Any]]:
 
 def host_list(estate: Estate) -> list[dict[str, Any]]:
     """Hosts with their agents and cordons."""
-    counts = fleet_rows.instances_by_host(estate.fleets.values())
+    counts = fleet_summary.instances_by_host(estate.fleets.values())
     found = []
     for name in sorted({*estate.hosts, *estate.cordons, *counts}):
         host, cordon = estate.hosts.get(name), estate.cordons.get(name)
         found.append(
             {
                 "name": name,
-                "status": fleet_rows.host_status(estate, name),
+                "status": fleet_summary.host_status(estate, name),
                 "instances": counts.get(name, 0),
                 "agent": camel(host.model_dump(mode="json")) if host is not None else None,
                 "cordon": camel(cordon.model_dump(mode="json")) if cordon is not None else None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wharfinger.cli.options import Connection
 from wharfinger.contracts.names import check_tenant
+
+if TYPE_CHECKING:
+    from wharfinger.client.fleet_changes import Changed, Edit
 
 FleetArgument = Annotated[
     str, typer.Argument(help="Whose fleet: a tenant's, or `common`.", metavar="T", callback=check_tenant)
@@ -25,10 +28,11 @@ ReasonOption = Annotated[
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h.", metavar="DURATION")]
 
 
-class Goal(StrEnum):
-    """What is waited for."""
+async def change_here(connection: Connection, tenant: str, edit: Edit, reason: str) -> Changed:
+    """`change` for a command: with its connection, by its user."""
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_changes import author, change
+    from wharfinger.client.fleet_templates import known_plugins
 
-    COMPLETE = "complete"
-    READY = "ready"
-    PAUSED = "paused"
-    DELETED = "deleted"
+    async with open_store(connection) as store:
+        return await change(store, tenant, edit, author(reason), catalog=known_plugins())

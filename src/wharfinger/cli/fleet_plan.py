@@ -63,8 +63,8 @@ async def _plan(connection: Connection, tenant: str, file: str) -> tuple[list[tu
     """The steps, and what is to be noted of the template."""
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet_files import fleet_in
-    from wharfinger.cli.fleet_templates import known_plugins
-    from wharfinger.cli.fleet_variables import note_on
+    from wharfinger.client.fleet_templates import known_plugins
+    from wharfinger.client.fleet_variables import note_on
     from wharfinger.fleet.preview import preview
     from wharfinger.observe.fleets import FleetView
     from wharfinger.registry import keys

@@ -12,7 +12,7 @@ from wharfinger.cli.fleet_options import FleetArgument, ReasonOption
 from wharfinger.cli.options import Connection, connected
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_changes import Standing
+    from wharfinger.client.fleet_changes import Standing
 
 
 def register(group: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def register(group: typer.Typer) -> None:
 def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
     """Replace every instance, by a rollout like any other: the template's restartedAt is changed."""
     from wharfinger.cli import connect
-    from wharfinger.cli.fleet_changes import change_here
+    from wharfinger.cli.fleet_options import change_here
 
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

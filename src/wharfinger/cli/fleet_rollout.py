@@ -17,7 +17,7 @@ from wharfinger.errors import WharfingerError
 from wharfinger.model.fleet import RolloutAction
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_changes import Edit, Standing
+    from wharfinger.client.fleet_changes import Edit, Standing
 
 
 def register(group: typer.Typer) -> None:
@@ -114,7 +114,7 @@ def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> boo
 
 def _run(connection: Connection, fleet: str, edit: Edit, reason: str, done: str) -> None:
     from wharfinger.cli import connect
-    from wharfinger.cli.fleet_changes import change_here
+    from wharfinger.cli.fleet_options import change_here
 
     changed = connect.run(change_here(connection, fleet, edit, reason))
     typer.echo(f"schedulerfleet/{fleet} {done if changed.written else f'is {done} already'}")

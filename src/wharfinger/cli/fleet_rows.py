@@ -1,17 +1,30 @@
 """Fleets and hosts as the rows of tables: pure functions from what etcd shows to texts.
 
-Where the status, which the fleet's actor wrote, and the records of the instances themselves disagree, the records are
-right: the actor may be behind, or away. Neighbours: `cli.fleet_sentences` says what is waited for.
+Neighbours: `client.fleet_summary` counts and finds the words, `client.fleet_sentences` says what is waited for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from wharfinger.cli.fleet_pictures import Estate, Life, Picture
 from wharfinger.cli.rows import age
-from wharfinger.contracts.fleet_records import ExitRecord, HostRecord
+from wharfinger.client.fleet_pictures import Estate, Life, Picture
+from wharfinger.client.fleet_summary import (
+    NOTHING,
+    crashes,
+    created,
+    host_status,
+    instances_by_host,
+    note,
+    outcome_word,
+    outdated,
+    phase,
+    rollout_word,
+    told_slots,
+    updated,
+    wanted_ready,
+)
+from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.model.rollout import Condition, SlotStatus
 
 FLEET_HEADINGS = ("TENANT", "WANTED", "READY", "UPDATED", "OUTDATED", "REVISION", "ROLLOUT", "AGE")
@@ -20,16 +33,13 @@ CONDITION_HEADINGS = ("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE")
 HISTORY_HEADINGS = ("REVISION", "OUTCOME", "AGE", "WHO", "WHY")
 HOST_HEADINGS = ("NAME", "STATUS", "INSTANCES", "CAPACITY", "INSTALLS", "CONTROL", "AGE", "REASON")
 
-NOTHING = "-"
 AGENTS_OWN = "(own)"
 """The agent's own executable, which every host has."""
-_DECIDING = ("Deleting", "SpecInvalid", "Paused", "CanaryWaiting", "PartitionComplete")
-"""Conditions that say more of a rollout than its state does, the strongest first."""
 
 
 def fleet_row(picture: Picture, now: datetime) -> tuple[str, ...]:
     """Cells under `FLEET_HEADINGS`."""
-    ready = _wanted_ready(picture)
+    ready = wanted_ready(picture)
     return (
         picture.tenant,
         str(picture.replicas),
@@ -42,58 +52,12 @@ def fleet_row(picture: Picture, now: datetime) -> tuple[str, ...]:
     )
 
 
-def ready_count(picture: Picture) -> int:
-    """How many of the wanted slots have an instance that serves."""
-    return len(_wanted_ready(picture))
-
-
-def updated(picture: Picture, wanted: Collection[int] = ()) -> int:
-    """How many of the wanted slots serve on the wanted template; `wanted`: its numbers, where they are known better."""
-    numbers = wanted or picture.wanted
-    return sum(1 for revision in _wanted_ready(picture).values() if revision in numbers)
-
-
-def outdated(picture: Picture) -> int:
-    """How many incarnations that may live are of another template than the wanted one; none while none is wanted."""
-    if not picture.target:
-        return 0
-    wanted = picture.wanted
-    return sum(1 for grant in picture.grants.values() if grant.revision not in wanted)
-
-
-def _wanted_ready(picture: Picture) -> dict[int, int]:
-    return {slot: revision for slot, revision in picture.ready_slots.items() if slot < picture.replicas}
-
-
-def rollout_word(picture: Picture) -> str:
-    """One word about the rollout, as conditions are written: `Running`, `CanaryWaiting`, `Completed`, ..."""
-    if picture.deleting:
-        return "Deleting"
-    if picture.status is None or not picture.observed:
-        return "Pending"
-    status = picture.status.status
-    holding = {condition.type for condition in status.conditions if condition.status}
-    for condition in _DECIDING:
-        if condition in holding:
-            return condition
-    return NOTHING if status.rollout == "none" else status.rollout.capitalize()
-
-
-def created(picture: Picture) -> str:
-    """When the fleet was made, RFC 3339; empty when nobody wrote it."""
-    metadata = picture.written.get("metadata")
-    stamp = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
-    if isinstance(stamp, str):
-        return stamp
-    return min((record.time for record in picture.revisions.values() if record.time), default="")
-
-
 # --- slots ----------------------------------------------------------------------------------------
 
 
 def slot_rows(picture: Picture) -> list[tuple[str, ...]]:
     """Cells under `SLOT_HEADINGS`: a row for every incarnation, and for every slot that has none but should."""
-    told = _told(picture)
+    told = told_slots(picture)
     wanted = range(picture.replicas)
     lives = picture.lives
     empty = [Life(slot, 0) for slot in {*wanted, *told} - {life.slot for life in lives} if slot in wanted]
@@ -112,74 +76,8 @@ def _slot_row(picture: Picture, life: Life, told: SlotStatus | None) -> tuple[st
         revision or str(assigned or NOTHING),
         host or NOTHING,
         str(crashes(picture, life.slot)),
-        _note(picture, life, told),
+        note(picture, life, told),
     )
-
-
-def crashes(picture: Picture, slot: int) -> int:
-    """Ends in a row of a slot's instances. What the actor says may be ahead of the record, or behind."""
-    record, told = picture.slots.get(slot), _told(picture).get(slot)
-    return max(record.crashes if record is not None else 0, told.crashes if told is not None else 0)
-
-
-def phase(picture: Picture, life: Life) -> str:
-    """What an incarnation is about, by its own records first."""
-    grant, instance, exited = picture.grants.get(life), picture.instances.get(life), picture.exits.get(life)
-    if not life.incarnation:
-        return "empty"
-    if exited is not None:
-        return "ended" if exited.planned or exited.how == "drained" else "crashed"
-    if grant is None:
-        return "revoked"
-    if instance is not None:
-        return "draining" if grant.want == "drain" and instance.state != "withdrawn" else instance.state
-    if grant.want == "drain":
-        return "draining"
-    return "granted" if told_phase(picture, life) in ("", "starting") else "unknown"
-
-
-def told_phase(picture: Picture, life: Life) -> str:
-    """What the status says of an incarnation; empty when it says nothing."""
-    told = _told(picture).get(life.slot)
-    phases = {number: found for number, found, _, _ in told.incarnations} if told is not None else {}
-    return phases.get(life.incarnation, "")
-
-
-def _told(picture: Picture) -> dict[int, SlotStatus]:
-    return {told.slot: told for told in picture.status.status.slots} if picture.status is not None else {}
-
-
-def _note(picture: Picture, life: Life, told: SlotStatus | None) -> str:
-    """What stands in the way, in few words: the instance's own, else what the status says of its slot."""
-    exited, instance = picture.exits.get(life), picture.instances.get(life)
-    newest = max((found for found in picture.lives if found.slot == life.slot), default=life)
-    parts = []
-    if exited is not None:
-        parts.append(exit_words(exited))
-    elif instance is not None and instance.waiting_for and instance.state != "ready":
-        parts.append(instance.waiting_for)
-    better = exited is None and bool(parts)
-    if told is not None and life == newest and not better and (told.ready or not picture.ready(life)):
-        parts.append(told.note)
-    parts += [f"{kind}: {problem}" for kind, problem in picture.problems(life).items()]
-    if life.slot >= picture.replicas and life in picture.grants:
-        parts.append("not wanted any more")
-    return "; ".join(dict.fromkeys(part for part in parts if part))
-
-
-def exit_words(exited: ExitRecord) -> str:
-    """How an incarnation ended: `code 1 after 12 s`."""
-    words = {
-        "drained": "drained",
-        "code": "ended with exit code",
-        "signal": "ended by signal",
-        "probe": "killed: /livez failed",
-        "never-started": "never started",
-    }[exited.how]
-    detail = exited.detail.removeprefix("code ").removeprefix("signal ")
-    if detail:
-        words = f"{words} {detail}" if exited.how in ("code", "signal") else f"{words} ({detail})"
-    return f"{words} after {exited.lived:.0f} s" if exited.lived else words
 
 
 # --- conditions, history --------------------------------------------------------------------------
@@ -197,14 +95,6 @@ def condition_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
         return (condition.type, str(condition.status), condition.reason, shown, condition.message)
 
     return [row(condition) for condition in picture.status.status.conditions]
-
-
-def outcome_word(picture: Picture, number: int) -> str:
-    """How the rollout of a revision ended, or how it stands."""
-    outcome = picture.outcomes.get(number)
-    if outcome is not None:
-        return outcome.outcome
-    return "wanted" if number == picture.target else NOTHING
 
 
 def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
@@ -231,15 +121,6 @@ def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
     return [_host_row(estate, name, counts.get(name, 0), now) for name in names]
 
 
-def instances_by_host(fleets: Iterable[Picture]) -> dict[str, int]:
-    """Grants on each host, of all fleets."""
-    counts: dict[str, int] = {}
-    for picture in fleets:
-        for grant in picture.grants.values():
-            counts[grant.host] = counts.get(grant.host, 0) + 1
-    return counts
-
-
 def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple[str, ...]:
     host, cordon = estate.hosts.get(name), estate.cordons.get(name)
     why = ""
@@ -257,13 +138,6 @@ def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple
         age(host.time, now) if host is not None else NOTHING,
         why,
     )
-
-
-def host_status(estate: Estate, name: str) -> str:
-    """`Ready`, or `NoAgent`, with what the operator said."""
-    words = "Ready" if name in estate.hosts else "NoAgent"
-    cordon = estate.cordons.get(name)
-    return f"{words},{'Draining' if cordon.action == 'drain' else 'Cordoned'}" if cordon is not None else words
 
 
 def _installs(host: HostRecord | None) -> str:

@@ -32,7 +32,8 @@ def scale(
     rollout, and does not need Temporal to be asked for.
     """
     from wharfinger.cli import connect
-    from wharfinger.cli.fleet_changes import Standing, change_here
+    from wharfinger.cli.fleet_options import change_here
+    from wharfinger.client.fleet_changes import Standing
 
     def edit(spec: dict[str, Any], _: Standing) -> None:
         if spec.get("replicas", 1) != replicas:

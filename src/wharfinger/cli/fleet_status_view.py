@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from wharfinger.cli import fleet_rows
-from wharfinger.cli.fleet_pictures import Estate, Picture
-from wharfinger.cli.fleet_reading import changes, existing, read
-from wharfinger.cli.fleet_sentences import hints, waiting
 from wharfinger.cli.options import Connection
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.cli.rows import age
+from wharfinger.client import fleet_summary
+from wharfinger.client.fleet_pictures import Estate, Picture
+from wharfinger.client.fleet_reading import changes, existing, read
+from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ def status_text(estate: Estate, picture: Picture, now: datetime) -> str:
 
 def _head(picture: Picture, now: datetime) -> Iterator[str]:
     yield _field("Fleet", picture.tenant)
-    ready, new = fleet_rows.ready_count(picture), fleet_rows.updated(picture)
-    old = fleet_rows.outdated(picture)
+    ready, new = fleet_summary.ready_count(picture), fleet_summary.updated(picture)
+    old = fleet_summary.outdated(picture)
     yield _field("Instances", f"{picture.replicas} wanted, {ready} ready, {new} updated, {old} outdated")
     yield _field("Revision", _revision(picture, now))
     if picture.last_change is not None:
         yield _field("Changed", str(picture.last_change))
     status = picture.status.status if picture.status is not None else None
-    rollout = fleet_rows.rollout_word(picture)
+    rollout = fleet_summary.rollout_word(picture)
     if status is not None and status.generation:
         rollout += f" (generation {status.generation})"
     yield _field("Rollout", rollout)

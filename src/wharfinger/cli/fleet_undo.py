@@ -16,9 +16,9 @@ from wharfinger.cli.options import Connection, connected
 from wharfinger.errors import NotFound, WharfingerError
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_changes import Standing
-    from wharfinger.cli.fleet_goals import Namer
-    from wharfinger.cli.fleet_pictures import Picture
+    from wharfinger.client.fleet_changes import Standing
+    from wharfinger.client.fleet_goals import Namer
+    from wharfinger.client.fleet_pictures import Picture
 
 
 def register(group: typer.Typer) -> None:
@@ -56,9 +56,9 @@ def undo(
 
 async def _undo(connection: Connection, tenant: str, number: int, reason: str) -> str:
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.fleet_changes import author, change
-    from wharfinger.cli.fleet_reading import existing, read
-    from wharfinger.cli.fleet_templates import Names, known_plugins
+    from wharfinger.client.fleet_changes import author, change
+    from wharfinger.client.fleet_reading import existing, read
+    from wharfinger.client.fleet_templates import Names, known_plugins
 
     catalog = known_plugins()
     name = Names(catalog)

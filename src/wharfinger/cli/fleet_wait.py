@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.fleet import READ
-from wharfinger.cli.fleet_options import FleetArgument, Goal
+from wharfinger.cli.fleet_options import FleetArgument
 from wharfinger.cli.options import Connection, connected
 from wharfinger.cli.output import plain
+from wharfinger.client.fleet_goals import Goal
 from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
-    from wharfinger.cli.fleet_goals import Verdict
-    from wharfinger.cli.fleet_pictures import Estate
+    from wharfinger.client.fleet_goals import Verdict
+    from wharfinger.client.fleet_pictures import Estate
     from wharfinger.registry.store import Store
 
 FAILED = 1
@@ -90,9 +91,9 @@ def _with_unit(timeout: str) -> str:
 
 
 async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:
-    from wharfinger.cli.fleet_goals import Verdict, judge
-    from wharfinger.cli.fleet_reading import changes, existing, read
-    from wharfinger.cli.fleet_templates import Names, known_plugins
+    from wharfinger.client.fleet_goals import Verdict, judge
+    from wharfinger.client.fleet_reading import changes, existing, read
+    from wharfinger.client.fleet_templates import Names, known_plugins
 
     deadline = time.monotonic() + seconds
     name = Names(known_plugins())
@@ -127,7 +128,7 @@ async def _reached(
     Raises `Unavailable` when it has not until the deadline.
     """
     from wharfinger.cli.connect import FIRST_ANSWER, open_store
-    from wharfinger.cli.fleet_reading import read
+    from wharfinger.client.fleet_reading import read
 
     said = False
     while True:

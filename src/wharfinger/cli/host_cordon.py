@@ -72,8 +72,8 @@ async def _cordon(
 
 
 async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
-    from wharfinger.cli.fleet_changes import author
-    from wharfinger.cli.writing import commit
+    from wharfinger.client.committing import commit
+    from wharfinger.client.fleet_changes import author
     from wharfinger.contracts.fleet_records import CordonRecord
     from wharfinger.registry import keys
     from wharfinger.registry.store import KeyValue

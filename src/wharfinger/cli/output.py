@@ -9,6 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from wharfinger.model.texts import plain
+
+__all__ = ["Columns", "Output", "OutputOption", "plain", "show", "to_text"]
+"""`plain` too: commands print by it what others wrote."""
+
 
 class Output(StrEnum):
     """How a command prints."""
@@ -44,20 +49,6 @@ class Columns:
 
     def _line(self, row: Sequence[str]) -> str:
         return _GAP.join(cell.ljust(width) for cell, width in zip(row, self._widths, strict=True)).rstrip()
-
-
-def plain(text: str) -> str:
-    """Text that others wrote, on one line and without power over the terminal.
-
-    Control characters and bytes that are no text are shown as backslash escapes.
-    """
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    if "\udc80" <= char <= "\udcff":  # how a byte that is no UTF-8 is kept in a key
-        return f"\\x{ord(char) - 0xDC00:02x}"
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def show(value: Any, output: Output) -> None:

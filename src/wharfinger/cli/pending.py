@@ -18,6 +18,7 @@ from wharfinger.cli.serving import Unserved, unserved
 from wharfinger.cli.stored import every, record_of
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
+from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.gang import GangKey, gang_key
 from wharfinger.model.pod import Pod, PodKey
 
@@ -43,7 +44,7 @@ class Group:
 
     def oldest(self, now: datetime) -> float | None:
         """Seconds since the first of them was created; None when none tells."""
-        ages = [rows.seconds_since(pod.creation_timestamp, now) for pod in self.pods]
+        ages = [seconds_since(pod.creation_timestamp, now) for pod in self.pods]
         return max((age for age in ages if age is not None), default=None)
 
 
@@ -169,7 +170,7 @@ def _why(pod: Pod, held: str) -> tuple[str, str]:
 
 def _text(entry: Group, now: datetime) -> str:
     age = entry.oldest(now)
-    since = f", the oldest since {rows.duration(age)}" if age is not None else ""
+    since = f", the oldest since {duration(age)}" if age is not None else ""
     names = ", ".join(str(pod.key) for pod in entry.pods[:EXAMPLES])
     more = len(entry.pods) - EXAMPLES
     return "\n".join(

@@ -9,6 +9,7 @@ from datetime import datetime
 from wharfinger.cli.output import Columns
 from wharfinger.cli.stored import Stored
 from wharfinger.manifests.kinds import NODE, POD, Kind
+from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
 from wharfinger.model.quantities import format_bytes, format_cpu
@@ -155,29 +156,6 @@ def age(stamp: str, now: datetime) -> str:
     """How long ago an RFC 3339 time was: `42s`, `7m30s`, `5h`, `12d`."""
     seconds = seconds_since(stamp, now)
     return _UNKNOWN if seconds is None else duration(seconds)
-
-
-def seconds_since(stamp: str, now: datetime) -> float | None:
-    """Seconds from an RFC 3339 time to `now`, never negative; None for what is no such time."""
-    try:
-        then = datetime.fromisoformat(stamp)
-        return max(0.0, (now - then).total_seconds())
-    except (ValueError, TypeError, OverflowError):  # TypeError: a time without zone
-        return None
-
-
-def duration(seconds: float) -> str:
-    """Seconds in at most two units, as kubectl shows ages."""
-    whole = int(seconds)
-    if whole < 120:
-        return f"{whole}s"
-    if whole < 600:
-        return f"{whole // 60}m{whole % 60}s" if whole % 60 else f"{whole // 60}m"
-    if whole < 3 * 3600:
-        return f"{whole // 60}m"
-    if whole < 48 * 3600:
-        return f"{whole // 3600}h"
-    return f"{whole // 86400}d"
 
 
 def columns(kind: Kind) -> Columns:

@@ -5,27 +5,22 @@ What is written is `manifests.merge`'s affair, where it lies `registry.keys`'.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.files import Manifest
+from wharfinger.client.committing import commit, readable, same
 from wharfinger.errors import (
     ConfigurationError,
     InvalidConfiguration,
     InvalidObject,
     RequestTooLarge,
-    Unavailable,
-    WharfingerError,
 )
 from wharfinger.manifests import decode, documents, merge
 from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
-
-TRIES = 10
-"""Compare-and-sets of one object; each fails only because somebody else wrote it in between."""
+from wharfinger.registry.store import KeyValue, Store
 
 REFUSED = "refused"
 
@@ -66,8 +61,8 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
 
 
 async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
-    from wharfinger.cli import fleet_changes
-    from wharfinger.cli.fleet_templates import known_plugins
+    from wharfinger.client import fleet_changes
+    from wharfinger.client.fleet_templates import known_plugins
 
     by, catalog = fleet_changes.author(), known_plugins()
     try:
@@ -77,31 +72,6 @@ async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, An
     except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
         return Applied(str(about), REFUSED, (str(error),))
     return Applied(str(about), changed.result)
-
-
-async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
-    """Write what `over` makes of whatever is stored, again and again until nobody else was faster.
-
-    Answers the mod revision of what is stored then: the present one's when `over` says None, 0 when there is none.
-    Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
-    """
-    stored = (await store.get(key)).kv
-    for _ in range(TRIES):
-        value = over(stored)
-        if value is None:
-            return stored.mod_revision if stored is not None else 0
-        compare = Compare(key, "mod", stored.mod_revision if stored is not None else 0)
-        try:
-            answer = await store.txn([compare], [Put(key, value)], [Get(key)])
-        except Unavailable as error:
-            if not error.maybe_applied:
-                raise
-            stored = (await store.get(key)).kv  # only reading tells; what is there already is not written again
-            continue
-        if answer.succeeded:
-            return answer.revision
-        stored = answer.reads[0]
-    raise WharfingerError(f"{title} is changed by others all the time; gave up after {TRIES} tries")
 
 
 @dataclass(slots=True)
@@ -126,22 +96,6 @@ class _Draft:
         _check(obj, self.about)
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
-
-
-def readable(value: bytes) -> dict[str, Any] | None:
-    """The object that is stored; None for bytes that are none."""
-    try:
-        obj = documents.parse(value)
-    except InvalidObject:
-        return None
-    parts = ("metadata", "spec", "status")
-    readable = isinstance(obj, dict) and all(isinstance(obj.get(part), dict | None) for part in parts)
-    return obj if readable else None
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Equal as JSON: the order of keys means nothing, but `1` is not `true`."""
-    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _check(obj: dict[str, Any], about: Reference) -> None:

@@ -17,7 +17,7 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client import TASK_TIMEOUT, builds, of_tenant, start_attempt
+from wharfinger.client.starts import TASK_TIMEOUT, builds, of_tenant, start_attempt
 from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.names import (

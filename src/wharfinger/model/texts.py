@@ -11,3 +11,17 @@ def shortened(text: str, limit: int) -> str:
 def one_line(text: str, limit: int) -> str:
     """The same, without line breaks."""
     return shortened(" ".join(text.split()), limit)
+
+
+def plain(text: str) -> str:
+    """Text that others wrote, on one line and without power over the terminal.
+
+    Control characters and bytes that are no text are shown as backslash escapes.
+    """
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":  # how a byte that is no UTF-8 is kept in a key
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")

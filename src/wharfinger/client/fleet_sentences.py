@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from wharfinger.cli.fleet_pictures import Estate, Life, Picture
-from wharfinger.cli.fleet_rows import exit_words, phase
-from wharfinger.cli.rows import duration, seconds_since
+from wharfinger.client.fleet_pictures import Estate, Life, Picture
+from wharfinger.client.fleet_summary import exit_words, phase
+from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import Running
 

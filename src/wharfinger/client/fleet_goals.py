@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
-from wharfinger.cli.fleet_options import Goal
-from wharfinger.cli.fleet_pictures import Picture
-from wharfinger.cli.fleet_rows import ready_count, updated
+from wharfinger.client.fleet_pictures import Picture
+from wharfinger.client.fleet_summary import ready_count, updated
 from wharfinger.model.rollout import Status
+
+
+class Goal(StrEnum):
+    """What is waited for."""
+
+    COMPLETE = "complete"
+    READY = "ready"
+    PAUSED = "paused"
+    DELETED = "deleted"
+
 
 Namer = Callable[[Mapping[str, Any]], str]
 """From a template as written to a name that equal ones share."""

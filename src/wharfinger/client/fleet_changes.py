@@ -21,10 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from wharfinger.cli.fleet_templates import known_plugins
-from wharfinger.cli.options import Connection
-from wharfinger.cli.output import plain
-from wharfinger.cli.writing import commit, readable, same
+from wharfinger.client.committing import commit, readable, same
 from wharfinger.config.fleet import CHANGE_CAUSE, CHANGED_BY, is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.names import check_tenant
@@ -34,6 +31,7 @@ from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import FLEET, Reference
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.rollout import Status
+from wharfinger.model.texts import plain
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -148,14 +146,6 @@ async def _seen_template(store: Store, tenant: str, status: Status | None) -> ob
 async def apply(store: Store, tenant: str, manifest: Mapping[str, Any], by: Author, *, catalog: Catalog) -> Changed:
     """Lay a manifest over a fleet's object, or create it. Raises as `change` does."""
     return await _commit(store, _applied(tenant, manifest, by, catalog, await read_status(store, tenant)))
-
-
-async def change_here(connection: Connection, tenant: str, edit: Edit, reason: str) -> Changed:
-    """`change` for a command: with its connection, by its user."""
-    from wharfinger.cli.connect import open_store
-
-    async with open_store(connection) as store:
-        return await change(store, tenant, edit, author(reason), catalog=known_plugins())
 
 
 async def checked(store: Store, tenant: str, manifest: Mapping[str, Any], *, catalog: Catalog) -> None:

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 
-from wharfinger.cli.fleet_pictures import Estate, Life, Picture
+from wharfinger.client.fleet_pictures import Estate, Life, Picture
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import (
     ActorRecord,

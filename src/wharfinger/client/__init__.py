@@ -1,0 +1,32 @@
+"""The Python client, and what the CLI is written on: `from wharfinger.client import Wharfinger`.
+
+The names below are the public surface. They are loaded when they are first used, because the commands that need etcd
+alone import single modules of this package and must not pay for Temporal's client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wharfinger.client.starts import outcome_of, start_attempt
+    from wharfinger.client.wharfinger import Wharfinger
+    from wharfinger.contracts.attempts import AttemptResult, GoneReason
+
+__all__ = ["AttemptResult", "GoneReason", "Wharfinger", "outcome_of", "start_attempt"]
+
+_MODULES = {
+    "AttemptResult": "wharfinger.contracts.attempts",
+    "GoneReason": "wharfinger.contracts.attempts",
+    "Wharfinger": "wharfinger.client.wharfinger",
+    "outcome_of": "wharfinger.client.starts",
+    "start_attempt": "wharfinger.client.starts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at its first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,0 +1,55 @@
+"""Writing one object by compare-and-set, whoever else writes it meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from wharfinger.errors import InvalidObject, Unavailable, WharfingerError
+from wharfinger.manifests import documents
+from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store
+
+TRIES = 10
+"""Compare-and-sets of one object; each fails only because another writer changed it in between."""
+
+
+async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
+    """Write what `over` makes of whatever is stored, again and again until nobody else was faster.
+
+    Answers the mod revision of what is stored then: the present one's when `over` says None, 0 when there is none.
+    Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
+    """
+    stored = (await store.get(key)).kv
+    for _ in range(TRIES):
+        value = over(stored)
+        if value is None:
+            return stored.mod_revision if stored is not None else 0
+        compare = Compare(key, "mod", stored.mod_revision if stored is not None else 0)
+        try:
+            answer = await store.txn([compare], [Put(key, value)], [Get(key)])
+        except Unavailable as error:
+            if not error.maybe_applied:
+                raise
+            stored = (await store.get(key)).kv  # only reading tells; what is there already is not written again
+            continue
+        if answer.succeeded:
+            return answer.revision
+        stored = answer.reads[0]
+    raise WharfingerError(f"{title} is changed by others all the time; gave up after {TRIES} tries")
+
+
+def readable(value: bytes) -> dict[str, Any] | None:
+    """The object that is stored; None for bytes that are none."""
+    try:
+        obj = documents.parse(value)
+    except InvalidObject:
+        return None
+    parts = ("metadata", "spec", "status")
+    readable = isinstance(obj, dict) and all(isinstance(obj.get(part), dict | None) for part in parts)
+    return obj if readable else None
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Equal as JSON: the order of keys means nothing, but `1` is not `true`."""
+    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
