@@ -4,6 +4,7 @@
 #   make test    all tests, with real servers
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see README, Figures
+#   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup linked servers cluster-server demo test soak lint types bench clean
+.PHONY: kubernetes-fields setup linked servers cluster-server demo test soak lint types bench clean
 
 setup: servers
 
@@ -72,6 +73,11 @@ servers: linked
 
 cluster-server: linked
 	@$(BIN)/python -m wharfinger.dev.binaries temporal-server temporal-sql-tool
+
+# Go prints the fields of the release that go.mod names; the list is part of the package, so users need no Go.
+kubernetes-fields:
+	@cd tools/kubernetes-fields && GOFLAGS=-mod=readonly GOWORK=off go run . > fields.new || { rm -f fields.new; exit 1; }
+	@mv tools/kubernetes-fields/fields.new src/wharfinger/manifests/kubernetes_fields.json
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

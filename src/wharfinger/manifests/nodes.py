@@ -9,6 +9,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map, texts
 from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_uid
 from wharfinger.manifests.selectors import taints
+from wharfinger.manifests.spelling import CONTAINER_IMAGE, NODE, NODE_CONDITION, NODE_SPEC, NODE_STATUS, OBJECT_META
 from wharfinger.model.node import Node
 from wharfinger.model.quantities import LIMIT
 from wharfinger.model.resources import node_allocatable
@@ -21,9 +22,17 @@ def node(given: object, *, create_revision: int, mod_revision: int) -> Node:
     """Read a node; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "Node")
+    if not NODE.fits(obj):
+        NODE.examine(obj)
     metadata = mapping(obj, "metadata")
+    if not OBJECT_META.fits(metadata):
+        OBJECT_META.examine(metadata, METADATA)
     spec = mapping(obj, "spec")
+    if spec:
+        NODE_SPEC.check_all(spec, "spec.")
     status = mapping(obj, "status")
+    if not NODE_STATUS.fits(status):
+        NODE_STATUS.examine(status, "status.")
     return Node(
         name=object_name(metadata),
         uid=object_uid(metadata),
@@ -54,6 +63,8 @@ def _images(status: Mapping[str, Any]) -> Mapping[str, int]:
     images: dict[str, int] = {}
     for index, entry in enumerate(mappings(status, "images", "status.")):
         where = f"status.images[{index}]."
+        if not CONTAINER_IMAGE.fits(entry):
+            CONTAINER_IMAGE.examine(entry, where)
         size = integer(entry, "sizeBytes", where, low=0, high=LIMIT) or 0
         for name in texts(entry, "names", where):
             images[name] = size
@@ -64,5 +75,7 @@ def _conditions(status: Mapping[str, Any]) -> Mapping[str, str]:
     conditions: dict[str, str] = {}
     for index, entry in enumerate(mappings(status, "conditions", "status.")):
         where = f"status.conditions[{index}]."
+        if not NODE_CONDITION.fits(entry):
+            NODE_CONDITION.examine(entry, where)
         conditions[text(entry, "type", where)] = text(entry, "status", where)
     return conditions

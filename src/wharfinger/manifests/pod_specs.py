@@ -13,6 +13,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
 from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
+from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
 from wharfinger.manifests.unsupported import VOLUMES_READ, unsupported_features
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import DEFAULT_SCHEDULER, HostPort
@@ -43,24 +44,26 @@ _READ = (
     "topologySpreadConstraints",
     "volumes",
 )
-_READ_OF_LISTS = {
-    "containers": ("image", "ports", "resources", "restartPolicy"),
-    "initContainers": ("image", "ports", "resources", "restartPolicy"),
-    "volumes": ("image", *VOLUMES_READ),
+_SPEC = Excerpt(POD_SPEC, _READ)
+_CONTAINER = Excerpt(CONTAINER, ("image", "ports", "resources", "restartPolicy"))
+_ENTRIES = {
+    "containers": _CONTAINER,
+    "initContainers": _CONTAINER,
+    "volumes": Excerpt(VOLUME, ("image", *VOLUMES_READ)),
 }
 
 
 def what_is_read(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The specification without what no decision reads, such as the names of volumes that an API server makes up.
 
-    `fields_of` reads nothing else. Raises `InvalidObject` for containers and volumes that are none.
+    `fields_of` reads nothing else. Raises `InvalidObject` for containers and volumes that are none, and for a misspelt
+    field among those that are left out.
     """
-    read = {name: spec[name] for name in _READ if name in spec}
-    for part, names in _READ_OF_LISTS.items():
+    read = _SPEC.of(spec, SPEC[:-1])
+    for part, excerpt in _ENTRIES.items():
         if part in read:
-            read[part] = [
-                {name: entry[name] for name in names if name in entry} for entry in mappings(read, part, SPEC)
-            ]
+            entries = enumerate(mappings(read, part, SPEC))
+            read[part] = [excerpt.of(entry, f"{SPEC}{part}", index) for index, entry in entries]
     return read
 
 
@@ -69,6 +72,7 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
 
     `namespace` and `labels`, the pod's, mean something only where there is an `affinity`.
     """
+    POD_SPEC.check_below(spec, SPEC)
     containers = mappings(spec, "containers", SPEC)
     init_containers = mappings(spec, "initContainers", SPEC)
     affinity = node_affinity(spec)

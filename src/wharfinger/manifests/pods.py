@@ -16,6 +16,7 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
+from wharfinger.manifests.spelling import OBJECT_META, OWNER, POD, POD_CONDITION, POD_STATUS, SCHEDULING_GROUP
 from wharfinger.model.gang import number_of, problem_of
 from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
 
@@ -49,6 +50,7 @@ class EachAnew:
         """Of the first of `metadata.ownerReferences` that is one."""
         for index, entry in enumerate(mappings(metadata, "ownerReferences", METADATA)):
             where = f"{METADATA}ownerReferences[{index}]."
+            OWNER.check(entry, where)
             if boolean(entry, "controller", where):
                 return text(entry, "kind", where), text(entry, "name", where)
         return None
@@ -67,9 +69,15 @@ def pod(
     """Read a pod; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "Pod")
+    if not POD.fits(obj):
+        POD.examine(obj)
     metadata = mapping(obj, "metadata")
+    if not OBJECT_META.fits(metadata):
+        OBJECT_META.examine(metadata, METADATA)
     spec = mapping(obj, "spec")
     status = mapping(obj, "status")
+    if not POD_STATUS.fits(status):
+        POD_STATUS.examine(status, STATUS)
     labels = parts.labels(metadata)
     namespace = intern(object_namespace(metadata, default_namespace))
     scheduled, evicted = _conditions(status)
@@ -100,7 +108,9 @@ def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[
     """The group's name, empty for none, and what the pod says of it. What it says wrongly makes it wait, not vanish."""
     named = ""
     if spec.get("schedulingGroup") is not None:
-        named = text(mapping(spec, "schedulingGroup", SPEC), "podGroupName", "spec.schedulingGroup.")
+        reference, where = mapping(spec, "schedulingGroup", SPEC), "spec.schedulingGroup."
+        SCHEDULING_GROUP.check(reference, where)
+        named = text(reference, "podGroupName", where)
     group = named or labels.get(GROUP_LABEL, "")
     if not group:
         return "", NO_TERMS
@@ -123,6 +133,8 @@ def _conditions(status: Mapping[str, Any]) -> tuple[tuple[str, str, str] | None,
     evicted: bool | None = None
     for index, entry in enumerate(mappings(status, "conditions", STATUS)):
         where = f"status.conditions[{index}]."
+        if not POD_CONDITION.fits(entry):
+            POD_CONDITION.examine(entry, where)
         kind = text(entry, "type", where)
         if kind == "PodScheduled" and scheduled is None:
             scheduled = text(entry, "status", where), text(entry, "reason", where), text(entry, "message", where)

@@ -10,6 +10,7 @@ from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text,
 from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
 from wharfinger.manifests.selectors import equalities, label_selector
+from wharfinger.manifests.spelling import SHAPES
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.names import is_qualified_name
 from wharfinger.model.selectors import LabelSelector
@@ -49,6 +50,7 @@ def namespace(given: object) -> Namespace:
     """Read a namespace; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "Namespace")
+    SHAPES["core/v1.Namespace"].check_all(obj)
     metadata = mapping(obj, "metadata")
     name = object_name(metadata)
     return Namespace(name, {**text_map(metadata, "labels", METADATA), NAME_LABEL: name})
@@ -61,6 +63,7 @@ def pod_collection(given: object, kind: str, default_namespace: str) -> PodColle
     """
     obj = checked_object(given)
     check_kind(obj, kind, COLLECTIONS[kind])
+    SHAPES[f"{'core/' if COLLECTIONS[kind] == 'v1' else ''}{COLLECTIONS[kind]}.{kind}"].check_all(obj)
     metadata = mapping(obj, "metadata")
     space, name = object_namespace(metadata, default_namespace), object_name(metadata)
     spec = mapping(obj, "spec")
@@ -75,6 +78,7 @@ def disruption_budget(given: object, default_namespace: str) -> DisruptionBudget
     """Read a PodDisruptionBudget; what it allows is its status, as written. Raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, "PodDisruptionBudget", "policy/v1")
+    SHAPES["policy/v1.PodDisruptionBudget"].check_all(obj)
     metadata = mapping(obj, "metadata")
     status = mapping(obj, "status")
     allowed = integer(status, "disruptionsAllowed", "status.", low=-_INT32 - 1, high=_INT32)
@@ -97,6 +101,7 @@ def pod_group(given: object, default_namespace: str) -> PodGroup:
     if version and version.rpartition("/")[0] not in POD_GROUPS:
         raise InvalidObject(f"apiVersion is {version[:40]!r}, not of {POD_GROUPS[0]!r}")
     check_kind(obj, POD_GROUP, version or "v1")
+    SHAPES["scheduling/v1alpha2.PodGroup"].check_all(obj)
     metadata, spec = mapping(obj, "metadata"), mapping(obj, "spec")
     gang = mapping(mapping(spec, "schedulingPolicy", "spec."), "gang", "spec.schedulingPolicy.")
     min_count = integer(gang, "minCount", "spec.schedulingPolicy.gang.", low=1, high=_INT32)
