@@ -69,6 +69,8 @@ def looked_at(request: RecordInput) -> list[str]:
     wanted += [keys.slot(tenant, number) for number in (*slots(writes), *writes.forget_slots)]
     if request.registered != WHATEVER:
         wanted += [_registration(request, life) for life in request.revoke]
+    if request.lost:
+        wanted.append(keys.host(request.lost))
     return list(dict.fromkeys(wanted))
 
 
@@ -83,14 +85,22 @@ def slots(writes: Writes) -> list[int]:
 
 
 def may_serve(request: RecordInput, found: Found) -> bool:
-    """Whether what is to be revoked, and was not yet, has another registration than when that was decided."""
+    """Whether what is to be revoked, and was not yet, has another registration than when that was decided.
+
+    Or its host, for whose loss it is to be revoked, is back, and tells what became of it.
+    """
+    if _left(request, found) and request.lost and found[keys.host(request.lost)] is not None:
+        return True
     return any(mod(found[_registration(request, life)]) != request.registered for life in _judged(request, found))
 
 
 def _judged(request: RecordInput, found: Found) -> list[tuple[int, int]]:
     """What is to be revoked, and was not yet, where its registration matters."""
-    if request.registered == WHATEVER:
-        return []
+    return _left(request, found) if request.registered != WHATEVER else []
+
+
+def _left(request: RecordInput, found: Found) -> list[tuple[int, int]]:
+    """What is to be revoked, and was not yet."""
     return [life for life in request.revoke if found[keys.grant(request.tenant, *life)] is not None]
 
 
@@ -138,6 +148,8 @@ def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
         for life in _judged(request, found)
         if life[0] == slot
     ]
+    if request.lost and any(life[0] == slot for life in _left(request, found)):
+        conditions.append(Compare(keys.host(request.lost), "create", 0))
     changes: dict[str, int] = {}
     if clears:
         changes["crashes"] = clears[-1].crashes

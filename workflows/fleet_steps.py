@@ -205,6 +205,7 @@ class Steps:
                 epoch=self.epoch,
                 revoke=((step.slot, step.incarnation),),
                 registered=step.registered,
+                lost="" if step.kill else step.host,
             ),
             start_to_close_timeout=WRITE_TIMEOUT,
             retry_policy=CONTROL_RETRY,

@@ -280,6 +280,21 @@ async def test_what_may_serve_by_now_is_not_revoked(stage: FleetStage, registere
     assert await stage.read(keys.grant(stage.tenant, 0, 1)) is not None
 
 
+async def test_what_was_on_a_lost_host_is_not_revoked_once_that_is_back(stage: FleetStage) -> None:
+    await stage.grant(0)
+    await stage.store.put(keys.host("host-a"), b"{}")
+    request = stage.record_input(revoke=((0, 1),), registered=0, lost="host-a")
+
+    assert (await record(stage, request)).moved
+    assert await stage.read(keys.grant(stage.tenant, 0, 1)) is not None
+
+    await stage.store.delete(keys.host("host-a"))
+    assert not (await record(stage, request)).moved
+    assert await stage.read(keys.grant(stage.tenant, 0, 1)) is None
+    await stage.store.put(keys.host("host-a"), b"{}")
+    assert not (await record(stage, request)).moved  # sent again, for the answer was lost
+
+
 async def test_it_is_revoked_while_its_registration_is_as_it_was(stage: FleetStage) -> None:
     await stage.grant(0)
     before = await stage.instance(0, state="starting")

@@ -61,6 +61,8 @@ class Picture:
     exits: dict[tuple[int, int], Exit] = field(default_factory=dict)
     hosts: dict[str, Host] = field(default_factory=lambda: {"a": Host("a"), "b": Host("b")})
     cordons: tuple[Cordon, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Hosts of which a person says so."""
     counter: int = 1000
     """Etcd's revision."""
 
@@ -143,6 +145,7 @@ class Picture:
                 for name, host in sorted(self.hosts.items())
             ),
             cordons=self.cordons,
+            lost=self.lost,
             tenant_present=self.tenant_present,
         )
 

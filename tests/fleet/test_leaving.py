@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.fleet.builders import CLOCK, IDENTITY, Picture, brief, decide, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Cordon, Host, Share
-from wharfinger.model.rollout import Busy, Drop, HostMissing, Memory, Retire
+import pytest
+
+from tests.fleet.builders import CLOCK, IDENTITY, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
+from wharfinger.model.fleet import Cordon, Host, InstanceState, Share
+from wharfinger.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
 
 
 def test_the_highest_slots_go_first() -> None:
@@ -62,6 +64,117 @@ def test_a_host_is_lost_when_its_record_is_absent_and_its_queue_silent() -> None
     assert not lost.steps[0].kill
     moved = keep(picture.without(1), later(lost, 1.0))
     assert [step.host for step in moved.steps] == ["a"]
+
+
+def lost(picture: Picture, *hosts: str, known: str = "abcde", since: float = CLOCK - 100.0) -> Memory:
+    """Memory of hosts that went so long ago, whose queues are silent and whose instances lost their leases then."""
+    memory = picture.memory(
+        hosts=tuple(HostMissing(host, since) for host in hosts),
+        silent_hosts=tuple(HostMissing(host, CLOCK - 5.0) for host in hosts),
+        known=tuple(KnownHost(host, since if host in hosts else None) for host in known),
+    )
+    for host in hosts:
+        picture.hosts.pop(host, None)
+    gone = [key for key in picture.grants if key not in picture.instances]
+    return replace(memory, ready=(*memory.ready, *(ReadySince(*key, 0, since, lost=since) for key in gone)))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 100.0, 10_000.0])
+def test_what_holds_its_lease_and_says_ready_counts_and_is_let_be_without_an_agent(seconds: float) -> None:
+    picture = standing(3)
+    memory = lost(picture, "a", "b")
+    picture.hosts["c"] = Host("c")
+    first = keep(picture, memory)
+    decided = keep(picture, later(first, seconds))
+    assert brief(decided) == brief(first) == []
+    assert decided.writes.status is not None
+    assert decided.writes.status.ready == 3
+
+
+@pytest.mark.parametrize("state", ["starting", "withdrawn"])
+def test_one_that_is_not_ready_and_holds_its_lease_is_not_fenced_for_its_agents_sake(state: InstanceState) -> None:
+    picture = standing(3).life(1, host="b", state=state)
+    memory = lost(picture, "b")
+    assert brief(keep(picture, memory)) == ["up 1 r1 .1"]  # waits for it
+    assert brief(keep(picture.without_record(1), lost(picture, "b"))) == ["drop 1.1"]
+
+
+def test_a_lease_that_was_lost_for_a_moment_ends_nobody_whose_agent_is_away() -> None:
+    picture = standing(3)
+    memory = lost(picture, "b")
+    first = keep(picture.without_record(1), memory)
+    assert brief(first) == []
+    assert brief(keep(picture, later(first, LEASE + 9.0))) == []
+    assert brief(keep(picture, later(first, LEASE + 10.0))) == ["drop 1.1"]
+
+
+def test_a_fence_for_a_lost_host_compares_that_the_instance_is_not_back() -> None:
+    picture = standing(3).without_record(1)
+    (step,) = keep(picture, lost(picture, "b")).steps
+    assert isinstance(step, Drop)
+    assert (step.kill, step.registered) == (False, 0)
+
+
+def test_a_rollout_leaves_a_host_without_an_agent_one_by_one_and_keeps_the_floor() -> None:
+    picture = rolling(3)
+    picture.hosts["c"] = Host("c")
+    memory = lost(picture, "b")
+    assert brief(roll(picture, memory)) == ["up 2 r2"]
+    picture.life(1, 2, revision=2, host="c")
+    memory = lost(picture, "b")
+    begun = roll(picture, memory)
+    assert "retire 1.1" in brief(begun)  # its worker watches the grant, and leaves by itself
+    picture.life(1, 1, host="b", want="drain", state="draining")
+    leaving = roll(picture, later(begun, 1.0), Busy("retire", 1, 1, host="b"))
+    assert leaving.writes.status is not None
+    (drain,) = [one for one in leaving.writes.status.running if one.slot == 1]
+    assert drain.sentence.endswith("its host has no agent: it is gone when its lease is and the host does not answer")
+    picture.without_record(1, 1)
+    assert "drop 1.1" in brief(roll(picture, later(leaving, 60.0)))
+
+
+def test_of_most_hosts_lost_at_once_one_slot_is_repaired_at_a_time() -> None:
+    picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
+    memory = lost(picture, "a", "b", known="abc")
+    picture.hosts["c"] = Host("c")
+    first = keep(picture, memory)
+    assert brief(first) == ["drop 0.1"]
+    assert first.writes.status is not None
+    assert first.writes.status.lost_together == ("a", "b")
+    assert "2 hosts were lost at once" in first.writes.status.phase
+    assert brief(keep(picture, later(first, 1.0), Busy("drop", 0, 1, host="a"))) == []
+    filled = keep(picture.without(0), later(first, 2.0))
+    assert brief(filled) == ["up 0 r1"]
+    coming = picture.life(0, 2, host="c", state="starting")
+    assert brief(keep(coming, later(filled, 3.0), Busy("up", 0, 2, 1, "c"))) == []
+    back = picture.life(0, 2, host="c")
+    served = replace(lost(back, "a", "b", known="abc"), known=filled.memory.known)
+    assert brief(keep(back, served)) == ["drop 1.1"]
+
+
+def test_what_a_person_says_is_lost_is_repaired_at_once() -> None:
+    picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
+    memory = lost(picture, "a", "b", known="abc")
+    picture.lost = ("b",)
+    assert brief(keep(picture, memory)) == ["drop 0.1", "drop 1.1", "drop 3.1"]  # host a had the one that may begin
+
+
+@pytest.mark.parametrize(
+    ("known", "apart"), [("ab", 0.0), ("abcd", 0.0), ("abc", 61.0)], ids=["two known", "half of them", "far apart"]
+)
+def test_smaller_losses_are_repaired_as_ever(known: str, apart: float) -> None:
+    picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
+    memory = lost(picture, "a", "b", known=known, since=CLOCK - 200.0)
+    moved = tuple(KnownHost("b", CLOCK - 200.0 + apart) if one.host == "b" else one for one in memory.known)
+    picture.hosts = {name: Host(name) for name in known if name not in "ab"}
+    assert len(brief(keep(picture, replace(memory, known=moved)))) == 4
+
+
+def test_a_host_that_is_back_is_none_of_those_that_were_lost_together() -> None:
+    picture = standing(4).without_record(0).without_record(2)
+    memory = lost(picture, "a", "b", known="abc")
+    picture.hosts |= {"b": Host("b"), "c": Host("c")}
+    assert brief(keep(picture, memory)) == ["drop 0.1", "drop 2.1"]
 
 
 def test_a_silent_queue_alone_loses_no_host() -> None:

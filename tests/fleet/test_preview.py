@@ -71,11 +71,12 @@ def test_a_deleted_fleet_is_gone_at_the_end() -> None:
     assert told(picture) == ["slot 0: drain incarnation 1 on a", "the fleet is gone"]
 
 
-def test_a_host_that_is_missing_is_asked_once_and_answers() -> None:
+def test_what_serves_without_an_agent_is_let_be_and_what_does_not_is_asked_for_once() -> None:
     picture = standing(2)
     del picture.hosts["b"]
-    (line,) = preview(picture.observed(), lease_ttl=LEASE)
-    assert (line.at, line.text.split(" (")[1]) == (60.0, "its host is missing: asks whether it answers)")
+    assert preview(picture.observed(), lease_ttl=LEASE) == []
+    (line,) = preview(picture.without_record(1).observed(), lease_ttl=LEASE)
+    assert (line.at, line.text.split(" (")[1]) == (0.0, "is granted already)")
 
 
 def test_it_is_no_longer_than_asked() -> None:

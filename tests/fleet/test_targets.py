@@ -9,7 +9,7 @@ import pytest
 
 from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.model.fleet import Cordon, Decisions, FleetSpec, Host, RolloutRequest, Share
-from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan
+from wharfinger.model.rollout import Busy, HostMissing, Memory, Plan, ReadySince
 
 
 def outcomes(decided: object) -> list[tuple[int, str]]:
@@ -82,7 +82,8 @@ def test_a_lost_host_is_fenced_off_while_a_drain_keeps_a_rollout_from_starting()
     picture = rolling(3)
     picture.hosts = {"a": Host("a"), "c": Host("c")}
     missing = (HostMissing("b", CLOCK - 60.0),)
-    memory = picture.memory(hosts=missing, silent_hosts=(HostMissing("b", CLOCK),))
+    memory = picture.without_record(1).memory(hosts=missing, silent_hosts=(HostMissing("b", CLOCK),))
+    memory = replace(memory, ready=(*memory.ready, ReadySince(1, 1, 0, CLOCK - 50.0, lost=CLOCK - 50.0)))
 
     decided = keep(picture, memory, Busy("retire", 3, 1, host="a"))
 

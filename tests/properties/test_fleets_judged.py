@@ -13,7 +13,7 @@ import pytest
 
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import play, unrest
-from tests.properties.fleet_world.scenes import SPEC, rules, settle, world_of
+from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
 from wharfinger.model.fleet import Share
@@ -68,12 +68,24 @@ def test_a_grant_on_a_cordoned_host_or_beyond_the_replicas() -> None:
     assert "beyond" in rules(world)
 
 
-def test_an_end_that_leaves_grants_or_a_lost_host_that_is_there() -> None:
-    world = world_of(2)
+@pytest.mark.parametrize("broken", ["", "host-back"])
+def test_a_host_that_is_taken_for_lost_and_is_there(broken: str) -> None:
+    world = world_of(2, broken=broken)
     host = world.etcd.shelf("common").grants[1, 1].host
     with misplanned(world, lambda plan: replace(plan, steps=(Drop(1, 1, host, kill=False),))):
         pass
-    assert "host-lost" in rules(world)
+    assert ("host-lost" in rules(world)) == bool(broken)
+
+
+def test_one_that_is_fenced_off_for_its_agents_sake() -> None:
+    world = world_of(2)
+    host = world.etcd.shelf("common").grants[1, 1].host
+    world.machines[host].stop_agent()
+    world.timeline.run(world.timeline.now + 130.0)
+    assert rules(world) == set()
+    with misplanned(world, lambda plan: replace(plan, steps=(Drop(1, 1, host, kill=False),))):
+        pass
+    assert {"agent", "floor"} <= rules(world)
 
 
 def test_a_number_that_is_given_again() -> None:
@@ -284,6 +296,75 @@ def test_a_tenant_in_trouble_delays_no_other(seed: int) -> None:
         record = world.judge.of("blue")
         assert (record.grants, record.drains, record.revisions) == (3, 3, 1)
     assert abs(spans[1] - spans[0]) < 0.35 * spans[0]
+
+
+@pytest.mark.parametrize("away", [1, 2, 3])
+def test_agents_that_are_away_end_nothing_and_a_slot_that_ends_meanwhile_is_repaired(away: int) -> None:
+    world = world_of(3, hosts=3)
+    world.controlled_elsewhere = True
+    world.add_machine("spare")
+    record = world.judge.of("common")
+    for number in range(away):
+        world.machines[f"host-{number}"].stop_agent()
+    assert fewest_ready(world, 600.0) == 3
+    assert (record.grants, record.drains, record.fences) == (0, 0, 0)
+    process = world.process("common", (0, 1))
+    assert process is not None
+    process.die("crashed", "signal")
+    world.timeline.run(world.timeline.now + 120.0)
+    grants = world.etcd.shelf("common").grants
+    assert {life: grant.host for life, grant in grants.items() if life[0] == 0} == {(0, 2): "spare"}
+    for machine in world.machines.values():
+        machine.start_agent()
+    settle(world)
+    assert (record.grants, record.drains, record.fences) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("surge", [1, 0])
+def test_a_rollout_ends_though_the_agents_of_what_it_replaces_are_away(surge: int) -> None:
+    spec = replace(SPEC, max_surge=Share(surge), max_unavailable=Share(1 - surge))
+    world = world_of(3, hosts=3, max_surge=Share(surge), max_unavailable=Share(1 - surge))
+    world.add_machine("spare")
+    for number in range(3):
+        world.machines[f"host-{number}"].stop_agent()
+    world.timeline.run(world.timeline.now + 120.0)
+    world.apply("common", spec, "t2")
+    assert fewest_ready(world, 400.0) == (3 if surge else 2)
+    settle(world)
+    assert {grant.host for grant in world.etcd.shelf("common").grants.values()} == {"spare"}
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_most_hosts_that_are_lost_at_once_are_given_up_one_slot_at_a_time(confirmed: bool) -> None:
+    world = world_of(6, hosts=3)
+    world.controlled_elsewhere = True
+    for number in (1, 2):
+        world.machines[f"host-{number}"].cut_off()
+    shelf, began = world.etcd.shelf("common"), world.timeline.now
+    if confirmed:
+        world.etcd.lost |= {"host-1", "host-2"}
+    coming: list[int] = []
+    while len({life for life, grant in shelf.grants.items() if grant.host == "host-0"}) < 6:
+        world.timeline.run(world.timeline.now + 0.1)
+        counted = world.judge.available(shelf)
+        elsewhere = {life[0] for life, grant in shelf.grants.items() if grant.host != "host-0"}
+        coming.append(6 - len(counted | elsewhere))
+        assert world.timeline.now < began + 400.0
+    assert max(coming) == (4 if confirmed else 1)
+    assert rules(world) == set()
+
+
+def test_what_was_behind_a_cut_and_was_not_given_up_yet_serves_again() -> None:
+    world = world_of(6, hosts=3)
+    for number in (1, 2):
+        world.machines[f"host-{number}"].cut_off()
+    shelf = world.etcd.shelf("common")
+    while not any(incarnation > 1 for _, incarnation in shelf.grants):
+        world.timeline.run(world.timeline.now + 0.1)
+    for number in (1, 2):
+        world.machines[f"host-{number}"].rejoin()
+    settle(world)
+    assert len([life for life in shelf.grants if life[1] == 1]) >= 4
 
 
 def test_without_surge_one_goes_before_the_next_comes() -> None:

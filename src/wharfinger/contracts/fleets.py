@@ -241,6 +241,8 @@ class RecordInput(Contract):
     """(slot, incarnation) whose grant is deleted: the fence."""
     registered: int = WHATEVER
     """mod revision of the registration of all that is revoked, as it was when that was decided; 0 = there was none."""
+    lost: str = ""
+    """The host for whose loss it is revoked: it must not be back. Empty = for another reason."""
 
 
 class RecordedFleet(Contract):
@@ -252,7 +254,7 @@ class RecordedFleet(Contract):
     ended: bool = False
     """Whether nothing of the fleet is left."""
     moved: bool = False
-    """Nothing was revoked: the registration of what was to be had changed, so it may serve by now."""
+    """Nothing was revoked: the registration of what was to be had changed, or its host is back; it may serve by now."""
 
 
 # --- who does it ----------------------------------------------------------------------------------

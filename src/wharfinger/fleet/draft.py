@@ -74,6 +74,8 @@ class Draft:
                 self._counted.setdefault(life.slot, []).append(life)
         self._on_floor: list[int] = []
         """Places in `steps` of drains that count on the floor."""
+        self.slow: set[str] = set()
+        """Hosts that went with most others, and whose slots wait for each other."""
         self._uncommitted = any(
             life.busy is not None
             and life.busy.kind == "retire"
@@ -82,8 +84,8 @@ class Draft:
             and life.ready
             for life in view.lives
         )
-        self._moving = sum(_moves(life) for life in view.lives)
-        """Incarnations that come or go."""
+        self._moving = sum(_moves(life) for life in view.lives if life.busy or not view.hosts.lost(life.host))
+        """Incarnations that come or go; what a lost host had does neither by itself."""
 
     # --- what is known -------------------------------------------------------------------------
 
@@ -110,6 +112,29 @@ class Draft:
     def may_lose_one(self) -> bool:
         """Whether one available slot less keeps the floor, and nothing uncommitted counts on it."""
         return not self._uncommitted and self.available - 1 >= self.budget.floor
+
+    def held_back(self, life: Life) -> bool:
+        """Whether it waits for another slot's repair, because its host went with most others at once; says so."""
+        if life.host not in self.view.hosts.together:
+            return False
+        self.slow.add(life.host)
+        if not self._repairing():
+            return False
+        self.note(life.slot, f"host {life.host} was lost with most others: one slot is repaired at a time")
+        return True
+
+    def _repairing(self) -> bool:
+        """Whether a slot is on its way back, or will be by this plan."""
+        view = self.view
+        if any(isinstance(step, Drop) or (isinstance(step, Up) and not step.incarnation) for step in self.steps):
+            return True
+        if any(_comes(life) and life.host not in view.hosts.together for life in view.lives):
+            return True
+        if any(life.busy is not None and life.busy.kind == "drop" for life in view.lives):
+            return True
+        waiting = {slot for slot, crash in self.crashed.items() if crash.not_before > view.clock + EPSILON}
+        empty = [slot for slot in range(view.spec.replicas) if not view.living(slot) and slot not in waiting]
+        return bool(empty) and self.living + self.reserved < self.budget.ceiling
 
     def taken(self, slot: int) -> bool:
         """Whether a step is being taken in a slot, or was chosen just now."""
@@ -245,6 +270,11 @@ class Draft:
 def back_off(times: int) -> float:
     """Seconds before a slot that crashed so many times in a row is filled again."""
     return min(LONGEST_BACK_OFF, FIRST_BACK_OFF * 2.0 ** min(max(times - 1, 0), 30))
+
+
+def _comes(life: Life) -> bool:
+    """Whether it is to serve, and does not yet."""
+    return life.living and life.runs and (life.newcomer or life.grant is None)
 
 
 def _moves(life: Life) -> bool:

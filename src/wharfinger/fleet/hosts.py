@@ -3,7 +3,7 @@
 A host is chosen among the live, uncordoned ones that have the install and room: the one with the fewest slots of this
 fleet, so that no machine takes a whole fleet along; of those the one with the fewest instances of all. What this very
 plan brings is included. A host is lost when its record has been absent for `HOST_LOST` seen seconds *and* its
-queue was silent: either alone is a network's mood.
+queue was silent: either alone is a network's mood. When most hosts go at once, what they had is given up slowly.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from wharfinger.fleet.lives import EPSILON
+from wharfinger.fleet.outage import lost_together
 from wharfinger.model.fleet import Host, Observed
 from wharfinger.model.rollout import HOST_LOST, Memory
 
@@ -26,6 +27,10 @@ class Hosts:
         self._left = {cordon.host for cordon in observed.cordons if cordon.action == "drain"}
         self._missing = {missing.host: missing.since for missing in memory.hosts}
         self._silent = {silent.host for silent in memory.silent_hosts}
+        self.known = len(memory.known)
+        """Hosts that are there, or were not long ago."""
+        self.together = lost_together(memory.known) - set(observed.lost)
+        """Those that went with most others at once, and of which nobody said that they are gone for good."""
         self._clock = memory.clock
         self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}
 
@@ -78,6 +83,10 @@ class Hosts:
     def lost(self, name: str) -> bool:
         """Whether nothing of it will answer any more."""
         return self.missing_long(name) and name in self._silent
+
+    def missing(self, name: str) -> bool:
+        """Whether it has no agent."""
+        return name in self._missing
 
     def missing_long(self, name: str) -> bool:
         """Whether its record is absent for so long that its queue is to be asked."""

@@ -1,14 +1,15 @@
 """What has to go: ended incarnations are cleared, unwanted ones end, slots beyond the replicas are given up.
 
 An end is by drain (`Retire`) for whatever may have work in hand, at once (`Drop`) for what never was ready and for
-what a lost host had. Nothing granted is touched before the view has been unbroken long enough.
+what is gone with its host. Nothing granted is touched before the view has been unbroken long enough, and nobody who
+holds its lease for the sake of its agent: instances live and serve without one.
 """
 
 from __future__ import annotations
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.lives import Life
-from wharfinger.model.rollout import STEADY, Clear
+from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life
+from wharfinger.model.rollout import STEADY, Clear, ReadySince
 
 
 def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:
@@ -35,7 +36,11 @@ def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:
 
 
 def lose_hosts(draft: Draft) -> None:
-    """Fence off what lost hosts had; ask the queues of those that have been missing for long."""
+    """Fence off what is gone with its host; ask the queues of those that have been missing for long.
+
+    Whoever has a record holds its lease, and lives though its agent does not: it is let be. What was asked to leave
+    and has not by the time that its host is to kill it is fenced off all the same, which ends it.
+    """
     view = draft.view
     draft.moments.extend(moment for moment in view.hosts.judged_at() if moment > view.clock)
     if not view.settled:
@@ -44,16 +49,43 @@ def lose_hosts(draft: Draft) -> None:
     for life in view.lives:
         if life.ended or life.grant is None or not view.hosts.missing_long(life.host):
             continue
+        leaving = life.grant.want == "drain"
+        if not leaving and (life.instance is not None or not out_of_sight(draft, life)):
+            continue
         if not view.hosts.silent(life.host):
             if life.runs and not view.busy(life.slot) and life.host not in asked:
                 draft.adopt(life, "its host is missing: asks whether it answers")
                 draft.probed.add((life.slot, life.incarnation))
                 asked.add(life.host)
+        elif not leaving and draft.held_back(life):
+            continue
         elif life.busy is not None:
             if life.busy.kind == "up":
                 draft.abandon(life.slot, "its host is lost")
         else:
-            draft.drop(life, f"host {life.host} is lost", kill=False, free=True)
+            draft.drop(life, f"host {life.host} is lost", kill=False, free=leaving)
+
+
+def out_of_sight(draft: Draft, life: Life) -> bool:
+    """Whether an instance without a record has had none for long, or never was ready.
+
+    Who lost a lease to a pause is back in a moment, and would be missed from then until its successor is ready. It has
+    the time after which everything else is believed too.
+    """
+    view, entry = draft.view, remembered(draft, life)
+    if entry is None:
+        return True
+    moment = (entry.lost or view.clock) + view.asked.lease_ttl + LOOK_AGAIN
+    if view.clock < moment - EPSILON:
+        draft.moments.append(moment)
+        return False
+    return True
+
+
+def remembered(draft: Draft, life: Life) -> ReadySince | None:
+    """What is remembered of an instance that was ready."""
+    key = life.slot, life.incarnation
+    return next((entry for entry in draft.view.memory.ready if (entry.slot, entry.incarnation) == key), None)
 
 
 def end(draft: Draft, life: Life, why: str, *, assign: int = 0, free: bool = False) -> None:
@@ -83,9 +115,15 @@ def end(draft: Draft, life: Life, why: str, *, assign: int = 0, free: bool = Fal
 
 
 def resume_drains(draft: Draft) -> None:
-    """A drain that was begun, and that nobody follows any more, is followed to its end."""
+    """A drain that was begun, and that nobody follows any more, is followed to its end.
+
+    But where nobody would hear of it: it is gone once its host has been missing for long.
+    """
+    hosts = draft.view.hosts
     for life in draft.view.lives:
         if life.grant is not None and life.grant.want == "drain" and not life.ended:
+            if life.instance is None and hosts.missing(life.host) and hosts.silent(life.host):
+                continue
             end(draft, life, "was asked to leave")
 
 

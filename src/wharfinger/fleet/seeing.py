@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from wharfinger.fleet.hosts import Hosts
 from wharfinger.fleet.lives import EPSILON, Asked, Life, View
+from wharfinger.fleet.outage import known_hosts
 from wharfinger.model.fleet import FleetSpec, Observed
 from wharfinger.model.rollout import (
     HOST_LOST,
@@ -81,6 +82,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         crashed=_crashes(memory, lives, spec),
         hosts=_missing_hosts(observed, memory, bare),
         silent_hosts=_silent_hosts(observed, memory),
+        known=known_hosts(observed, memory, {life.host for life in bare if life.grant is not None and not life.ended}),
         vanished=vanished,
         careful=careful,
         fresh=_fresh(memory, observed, lives, spec),

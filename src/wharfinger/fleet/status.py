@@ -42,7 +42,14 @@ def report(
         conditions=_conditions(draft, target, progress, state),
         slots=tuple(_slot(draft, slot) for slot in _slots(draft)),
         running=running,
+        lost_together=_lost_together(view),
     )
+
+
+def _lost_together(view: View) -> tuple[str, ...]:
+    """Hosts that went with most others, as far as they had an instance that is missed."""
+    missed = {life.host for life in view.lives if life.living and not life.counted and life.host in view.hosts.together}
+    return tuple(sorted(host for host in missed if view.hosts.missing_long(host)))
 
 
 def _ready(draft: Draft) -> int:
@@ -117,6 +124,9 @@ def _phase(draft: Draft, target: Target, progress: Progress, running: Sequence[R
         what = f"{ready} of {view.spec.replicas} slots ready"
     if view.memory.careful:
         what += "; many slots vanished at once: one is repaired at a time"
+    if lost := _lost_together(view):
+        are = "hosts were lost" if len(lost) > 1 else "host was lost with most others"
+        what += f"; {len(lost)} {are} at once: one slot is repaired at a time"
     if running:
         more = f", and {len(running) - 1} more" if len(running) > 1 else ""
         return f"{what}; {running[0].sentence}{more}"
@@ -172,6 +182,8 @@ def _busy(draft: Draft) -> tuple[Running, ...]:
             limit = view.spec.instance_deadline if life.busy.kind == "up" else 0.0
             seen = view.clock - life.since if life.newcomer else 0.0
             sentence = _sentence(life.busy.kind, life.slot, life.incarnation, life.host)
+            if life.busy.kind == "retire" and view.hosts.missing(life.host):
+                sentence += ", its host has no agent: it is gone when its lease is and the host does not answer"
             found.append(Running(life.busy.kind, life.slot, life.incarnation, sentence, seen, limit))
     return tuple(found)
 

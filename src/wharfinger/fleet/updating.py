@@ -8,10 +8,10 @@ because its host is being drained; in that case by the same template elsewhere.
 from __future__ import annotations
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.leaving import end
-from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life
+from wharfinger.fleet.leaving import end, out_of_sight, remembered
+from wharfinger.fleet.lives import EPSILON, Life
 from wharfinger.fleet.targets import Target
-from wharfinger.model.rollout import UNKNOWN, Assign, ReadySince
+from wharfinger.model.rollout import UNKNOWN, Assign
 
 
 def update(draft: Draft, target: Target, *, replacing: bool = True) -> None:
@@ -88,17 +88,21 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
             continue
         if life.ready_at:
             draft.moments.append(life.ready_at)
-        elif (
-            life.newcomer
-            or serving is not None
-            or ((replaceable or view.hosts.being_left(life.host)) and draft.calm and _is_not_ready(draft, life))
-        ):
+        elif serving is not None or (_is_given_up(draft, life, replaceable) and not draft.held_back(life)):
             end(draft, life, "it is not ready, and another one is wanted")
         else:
             _ask(draft, life)
     if serving is None or newcomer is not None:
         return None
     return serving if replaceable or view.hosts.being_left(serving.host) else None
+
+
+def _is_given_up(draft: Draft, life: Life, replaceable: bool) -> bool:
+    """Whether one that does not serve ends for another one: it never did, or is known not to and nobody wants it."""
+    if life.newcomer:
+        return True
+    unwanted = replaceable or draft.view.hosts.being_left(life.host)
+    return unwanted and draft.calm and (life.instance is not None or out_of_sight(draft, life))
 
 
 def _await(draft: Draft, life: Life) -> None:
@@ -124,32 +128,12 @@ def _await(draft: Draft, life: Life) -> None:
         else:
             draft.moments.append(view.settled_at)
         return
+    if draft.held_back(life):
+        return
     why = life.refused or f"not ready within {view.spec.instance_deadline:.0f} s"
     if life.busy is None and view.settled and not draft.taken(life.slot):
         draft.crash(life, why, host=life.host)
     end(draft, life, why)
-
-
-def _is_not_ready(draft: Draft, life: Life) -> bool:
-    """Whether what was ready is known not to be, by its own word or by a long silence.
-
-    A record that is absent says neither: who lost a lease to a pause is back in a moment, and would be missed from then
-    until its successor is ready. It has the time after which everything else is believed too, to count again.
-    """
-    view, entry = draft.view, _remembered(draft, life)
-    if life.instance is not None:
-        return True
-    moment = (entry.lost if entry is not None else view.clock) + view.asked.lease_ttl + LOOK_AGAIN
-    if view.clock < moment - EPSILON:
-        draft.moments.append(moment)
-        return False
-    return True
-
-
-def _remembered(draft: Draft, life: Life) -> ReadySince | None:
-    """What is remembered of an instance that was ready."""
-    key = life.slot, life.incarnation
-    return next((entry for entry in draft.view.memory.ready if (entry.slot, entry.incarnation) == key), None)
 
 
 def _ask(draft: Draft, life: Life) -> None:
@@ -158,8 +142,8 @@ def _ask(draft: Draft, life: Life) -> None:
     One that does is left alone. A host that lost its disk does not know that there ever was one, and starts it. Who
     asked before, or still waits for it from before it vanished, will never hear of that: the host is asked anew.
     """
-    view, entry = draft.view, _remembered(draft, life)
-    if life.instance is not None:
+    view, entry = draft.view, remembered(draft, life)
+    if life.instance is not None or view.hosts.lost(life.host):
         return
     moment = max((entry.since if entry is not None else view.clock) + UNKNOWN, view.settled_at)
     if view.clock < moment - EPSILON:

@@ -267,3 +267,5 @@ class Observed:
     """Keys that hold what nobody can read, each with the reason: told, and never acted on."""
     blind: bool = False
     """Whether one of them says what may live, or on what revision: then nothing can be decided."""
+    lost: tuple[str, ...] = ()
+    """Hosts that a person says are gone for good."""

@@ -189,6 +189,8 @@ class Status:
     conditions: tuple[Condition, ...] = ()
     slots: tuple[SlotStatus, ...] = ()
     running: tuple[Running, ...] = ()
+    lost_together: tuple[str, ...] = ()
+    """Hosts that were lost with most others at once: what they had is repaired one slot at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,15 @@ class HostMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownHost:
+    """A host that was seen."""
+
+    host: str
+    gone: float | None = None
+    """Since when its record is absent, by the clock; None = it is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Vanished:
     """A slot that lost its ready instance unasked, at a moment of the clock."""
 
@@ -294,6 +305,8 @@ class Memory:
     hosts: tuple[HostMissing, ...] = ()
     silent_hosts: tuple[HostMissing, ...] = ()
     """Whose queues did not answer within the schedule-to-start time-out."""
+    known: tuple[KnownHost, ...] = ()
+    """Hosts that are there, or were not long ago: whether many of them went at once."""
     vanished: tuple[Vanished, ...] = ()
     careful: bool = False
     """More slots than may be unavailable vanished at once: repairs go one at a time until all are back."""

@@ -98,6 +98,7 @@ class Control:
             tuple(self._etcd.cordons.values()),
             shelf.present,
             "written" if shelf.status is not None else "",
+            lost=tuple(sorted(self._etcd.lost)),
         )
 
     def basis(self, observed: Observed, planned: Plan) -> Basis:
@@ -284,6 +285,9 @@ class Control:
             instance = shelf.instances.get(life)
             mod = instance.mod_revision if instance is not None else 0
             if step.registered not in (WHATEVER, mod) and not self._world.broken("registered"):
+                done(MOVED)
+                return
+            if not step.kill and step.host in self._etcd.hosts and not self._world.broken("host-back"):
                 done(MOVED)
                 return
             self._world.tell(f"{tenant}: fences {life} off ({step.why})")

@@ -91,6 +91,8 @@ class Etcd:
         self.shelves: dict[str, Shelf] = {}
         self.hosts: dict[str, Host] = {}
         self.cordons: dict[str, Cordon] = {}
+        self.lost: set[str] = set()
+        """Hosts of which a person says that they are gone for good."""
         self._lives: dict[tuple[str, int, int], list[Callable[[], object]]] = {}
         self.on_change: Callable[[str], object] = lambda tenant: None
         """What the control parts see: a change of a tenant's keys; of all tenants for an empty name."""
@@ -181,6 +183,14 @@ class Etcd:
             self.hosts.pop(name, None)
         else:
             self.hosts[name] = host
+            self.lost.discard(name)
+        self.on_change("")
+
+    def confirm_lost(self, name: str) -> None:
+        """What a person wrote of a host that has no agent."""
+        self.next()
+        if name not in self.hosts:
+            self.lost.add(name)
         self.on_change("")
 
     def put_cordon(self, cordon: Cordon | None, host: str) -> None:

@@ -264,6 +264,9 @@ class Judge:
             return
         self._sees(shelf, life, basis)
         self._keeps_floor(shelf, life, basis, "fence")
+        instance = shelf.instances.get(life)
+        if instance is not None and instance.state == "ready" and grant.want == "run" and grant.host not in basis.hosts:
+            self.violated(shelf.tenant, "agent", f"{life} is fenced off for its agent's sake, and says ready")
         if grant.host not in basis.hosts:
             return  # lost, after `HOST_LOST` seconds
         if life in record.refused:

@@ -39,6 +39,7 @@ def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
     chance = world.chance
     for number in range(chance.choice((1, 2, 2, 3))):
         world.add_machine(f"host-{number}")
+    world.controlled_elsewhere = chance.random() < 0.5
     tenants = ["common", "blue"][: 1 + (chance.random() < 0.05)]
     story = Story(world, tenants)
     for tenant in tenants:
@@ -51,7 +52,7 @@ def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
     for _ in range(chance.choice((1, 1, 2, 2, 3, 5))):
         world.timeline.after(moment, story.act, chance.choice(tenants))
         moment += chance.choice((0.1, 1.0, 3.0, 10.0, 20.0)) * chance.uniform(0.5, 1.5)
-    problems = _live(world, story, tenants, moment)
+    problems = _live(world, story, tenants, moment, patient=chance.random() < 0.5)
     return Case(
         seed,
         tuple(world.judge.violations + problems),
@@ -61,9 +62,13 @@ def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
     )
 
 
-def _live(world: World, story: Story, tenants: list[str], moment: float) -> list[str]:
+def _live(world: World, story: Story, tenants: list[str], moment: float, *, patient: bool) -> list[str]:
+    """`patient`: nothing is mended before the agents that are away come back by themselves."""
     timeline = world.timeline
     circles = ["circles: too much happens"]
+    if not timeline.run(moment, events=MANY):
+        return circles
+    moment = max(moment, story.lasts_until) if patient else moment
     if not timeline.run(moment, events=MANY):
         return circles
     story.heal()

@@ -16,6 +16,7 @@ from wharfinger.model.fleet import Cordon, FleetSpec, RolloutRequest, Share
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.etcd import Fleet
+    from tests.properties.fleet_world.machines import Machine
     from tests.properties.fleet_world.world import World
 
 BAD = (
@@ -35,6 +36,8 @@ class Story:
         self._chance = world.chance
         self._templates = 0
         self._written: dict[str, list[str]] = {tenant: [] for tenant in tenants}
+        self.lasts_until = 0.0
+        """When the last agent that is away by now comes back."""
         self.wishes: list[tuple[int, Callable[[str], None]]] = [
             (6, self.change_template),
             (2, self.break_template),
@@ -55,9 +58,11 @@ class Story:
             (2, self.cut_process),
             (2, self.withdraw_process),
             (3, self.crash_agent),
+            (2, self.crash_agents),
             (1, self.crash_host),
             (1, self.cut_host),
             (2, self.cordon),
+            (1, self.confirm_lost),
             (2, self.etcd_away),
             (2, self.temporal_away),
             (2, self.terminate_rollout),
@@ -263,10 +268,22 @@ class Story:
             process.withdraw()
 
     def crash_agent(self, tenant: str) -> None:
-        machine = self._chance.choice(list(self._world.machines.values()))
-        self._world.tell(f"fault: agent of {machine.name} crashes")
-        machine.stop_agent()
-        self._world.timeline.after(self._chance.choice((0.5, 5.0, 20.0, 40.0)), machine.start_agent)
+        self._lose_agents([self._chance.choice(list(self._world.machines.values()))])
+
+    def crash_agents(self, tenant: str) -> None:
+        """All of the fleet at once; the instances know nothing of it, and fleets may be controlled from elsewhere."""
+        self._lose_agents(list(self._world.machines.values()))
+
+    def _lose_agents(self, machines: list[Machine]) -> None:
+        """For seconds, or for minutes: a host counts as lost meanwhile."""
+        chance, timeline = self._chance, self._world.timeline
+        usual = chance.choice((0.5, 5.0, 20.0, 40.0, 105.0, 240.0))
+        for machine in machines:
+            away = usual * chance.uniform(0.9, 1.1)
+            self._world.tell(f"fault: agent of {machine.name} crashes, for {away:.0f} s")
+            machine.stop_agent()
+            timeline.after(away, machine.start_agent)
+            self.lasts_until = max(self.lasts_until, timeline.now + away)
 
     def crash_host(self, tenant: str) -> None:
         machine = self._chance.choice(list(self._world.machines.values()))
@@ -291,6 +308,14 @@ class Story:
         action = self._chance.choice((None, "cordon", "drain"))
         self._world.tell(f"user: {name}: {action or 'uncordon'}")
         self._world.etcd.put_cordon(Cordon(name, action) if action is not None else None, name)
+
+    def confirm_lost(self, tenant: str) -> None:
+        """Rightly or not: what is there again is not lost."""
+        if self._world.etcd.down:
+            return
+        name = self._chance.choice(list(self._world.machines))
+        self._world.tell(f"user: {name} is lost for good")
+        self._world.etcd.confirm_lost(name)
 
     def etcd_away(self, tenant: str) -> None:
         seconds = self._chance.choice((0.5, 3.0, 12.0, 30.0))
