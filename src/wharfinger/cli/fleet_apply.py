@@ -5,30 +5,23 @@ A wave over tenants is nothing but this loop: apply, wait until it is complete, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import FilesOption, Manifest, load
+from wharfinger.cli.files import FilesOption, load
 from wharfinger.cli.fleet import WRITE
+from wharfinger.cli.fleet_client import change, open_fleets
 from wharfinger.cli.fleet_options import ReasonOption, TimeoutOption
 from wharfinger.cli.options import Connection, connected
 from wharfinger.cli.output import plain
-from wharfinger.contracts.names import check_tenant
-from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.manifests.kinds import FLEET
-from wharfinger.model.names import COMMON
 
 if TYPE_CHECKING:
-    from wharfinger.client.fleet_changes import Changed
-
-
-class Wanted(NamedTuple):
-    """A manifest, and the fleet that it is meant for."""
-
-    tenant: str
-    manifest: Mapping[str, Any]
+    from wharfinger.client.fleet_manifests import Wanted
 
 
 def register(group: typer.Typer) -> None:
@@ -69,13 +62,13 @@ def apply(
     from wharfinger.cli import connect
     from wharfinger.cli.fleet_wait import seconds_of, wait_for
     from wharfinger.client.fleet_goals import Goal
+    from wharfinger.client.fleets import Fleets
 
     seconds_of(timeout)
     wanted = _wanted(files, tenants)
     notes = connect.run(_check(connection, wanted))
     for number, one in enumerate(wanted):
-        changed = connect.run(_apply(connection, one, reason))
-        typer.echo(f"schedulerfleet/{one.tenant} {changed.result}")
+        change(connection, partial(Fleets.apply, manifest=one.manifest, reason=reason))
         if (note := notes[number]) and note not in notes[:number]:  # a wave's are all alike
             typer.echo(plain(note), err=True)
         if not wait and tenants is None:
@@ -91,6 +84,9 @@ def apply(
 
 def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
     """Which fleets are to be made what. Raises `UsageError`, `InvalidConfiguration`."""
+    from wharfinger.client.fleet_manifests import Wanted, each_once, for_tenants, problems_beside_the_name
+    from wharfinger.client.fleet_templates import known_plugins
+
     found: list[Wanted] = []
     problems: list[str] = []
     entries = load(files, "default")
@@ -102,74 +98,19 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
         else:
             found.append(Wanted(entry.about.name, entry.obj))
     if problems:
-        raise InvalidConfiguration([*problems, *(problem for entry in entries for problem in _beside_the_name(entry))])
+        catalog = known_plugins()
+        beside = (problem for entry in entries for problem in problems_beside_the_name(entry.obj, catalog))
+        raise InvalidConfiguration([*problems, *beside])
     if not found:
         raise UsageError("no fleet found")
     if tenants is None:
-        return _each_once(found)
+        return each_once(found)
     if len(found) != 1:
         raise UsageError(f"--tenants is for one manifest, not for {len(found)}")
-    manifest = found[0].manifest
-    names = [check_tenant(name.strip()) for name in tenants.split(",")]
-    return _each_once(
-        [Wanted(name, {**manifest, "metadata": {**manifest["metadata"], "name": name}}) for name in names]
-    )
-
-
-def _beside_the_name(entry: Manifest) -> Iterator[str]:
-    """What is wrong with a fleet's manifest whatever it is called: a bad name, of any of them, hides it no longer."""
-    from wharfinger.cli.fleet_files import applied
-    from wharfinger.client.fleet_templates import known_plugins
-    from wharfinger.config.fleet import read_fleet
-
-    if entry.obj is None or entry.obj.get("kind") != FLEET.name or not isinstance(entry.obj.get("metadata"), Mapping):
-        return
-    about = f"fleet {str(entry.obj['metadata'].get('name'))[:80]}"
-    manifest = {**entry.obj, "metadata": {**entry.obj["metadata"], "name": COMMON}}
-    try:
-        read_fleet(applied(manifest, {}, COMMON), known_plugins(), name=COMMON)
-    except InvalidConfiguration as error:
-        yield from (f"{about}: {problem}" for problem in error.problems)
-    except InvalidObject as error:
-        yield f"{about}: {error}"
-
-
-def _each_once(wanted: list[Wanted]) -> list[Wanted]:
-    names = [one.tenant for one in wanted]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UsageError(f"named more than once: {', '.join(twice)}")
-    return wanted
+    return for_tenants(found[0].manifest, [name.strip() for name in tenants.split(",")])
 
 
 async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
     """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.fleet_changes import checked
-    from wharfinger.client.fleet_templates import known_plugins
-    from wharfinger.client.fleet_variables import note_on
-
-    catalog = known_plugins()
-    problems: list[str] = []
-    async with open_store(connection) as store:
-        for one in wanted:
-            prefix = f"fleet {one.tenant}: " if len(wanted) > 1 else ""
-            try:
-                await checked(store, one.tenant, one.manifest, catalog=catalog)
-            except InvalidConfiguration as error:
-                problems += [f"{prefix}{problem}" for problem in error.problems]
-            except InvalidObject as error:
-                problems.append(f"{prefix}{error}")
-        if problems:
-            raise InvalidConfiguration(problems)
-        return [await note_on(store, one.manifest) for one in wanted]
-
-
-async def _apply(connection: Connection, one: Wanted, reason: str) -> Changed:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.client.fleet_changes import apply as lay_over
-    from wharfinger.client.fleet_changes import author
-    from wharfinger.client.fleet_templates import known_plugins
-
-    async with open_store(connection) as store:
-        return await lay_over(store, one.tenant, one.manifest, author(reason), catalog=known_plugins())
+    async with open_fleets(connection) as fleets:
+        return await fleets.check(wanted)

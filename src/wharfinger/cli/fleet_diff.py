@@ -83,7 +83,7 @@ def file_difference(picture: Picture, wanted: Mapping[str, Any], source: str, ca
 
     Raises `InvalidConfiguration` when that is wrong.
     """
-    from wharfinger.cli.fleet_files import applied
+    from wharfinger.client.fleet_manifests import applied
     from wharfinger.client.fleet_templates import completed_object
     from wharfinger.config.fleet import read_fleet
 

@@ -1,4 +1,4 @@
-"""A fleet's object from a file that may hold others too (`-f`), and what applying it would store."""
+"""A fleet's object from a file that may hold others too (`-f`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import typer
 
 from wharfinger.cli.files import load
 from wharfinger.errors import InvalidConfiguration, UsageError
-from wharfinger.manifests import merge
-from wharfinger.manifests.kinds import FLEET, Reference
+from wharfinger.manifests.kinds import FLEET
 
 FileOption = Annotated[
     str, typer.Option("--filename", "-f", help="File with the fleet's object, or - for standard input.", metavar="FILE")
@@ -30,11 +29,3 @@ def fleet_in(source: str, tenant: str) -> Mapping[str, Any]:
             return entry.obj
     instead = f", only {', '.join(str(entry.about) for entry in fleets[:5])}" if fleets else ""
     raise UsageError(f"{source}: there is no {FLEET.name} of {tenant}{instead}")
-
-
-def applied(manifest: Mapping[str, Any], before: Mapping[str, Any], tenant: str) -> dict[str, Any]:
-    """What `fleet apply` would store over `before` (empty: nothing is stored yet)."""
-    about = Reference(FLEET, "", tenant)
-    if not before:
-        return merge.created(manifest, about, uid="-", now="")
-    return merge.updated(before, manifest, about)

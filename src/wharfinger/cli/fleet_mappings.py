@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.client import fleet_summary
-from wharfinger.client.fleet_pictures import Estate, Life, Picture
-from wharfinger.client.fleet_sentences import hints, waiting
+from wharfinger.client.fleet_pictures import Estate, Picture
+from wharfinger.client.fleet_status import FleetInstance, status_of
 
 
 def fleet_object(picture: Picture) -> dict[str, Any]:
@@ -36,15 +36,16 @@ def summary(picture: Picture) -> dict[str, Any]:
 
 def status_mapping(estate: Estate, picture: Picture, now: datetime) -> dict[str, Any]:
     """All that `fleet status` tells."""
+    found = status_of(estate, picture, now)
     return {
-        "tenant": picture.tenant,
-        "generation": picture.generation,
+        "tenant": found.tenant,
+        "generation": found.generation,
         **summary(picture),
         **_told(picture),
         "lastChange": _last_change(picture),
-        "slots": [_life(picture, life) for life in picture.lives],
-        "waiting": waiting(picture, now),
-        "hints": hints(estate, picture, now),
+        "slots": [_instance(one) for one in found.instances],
+        "waiting": list(found.waiting),
+        "hints": list(found.hints),
     }
 
 
@@ -72,24 +73,9 @@ def _last_change(picture: Picture) -> dict[str, str] | None:
     return picture.last_change._asdict() if picture.last_change is not None else None
 
 
-def _life(picture: Picture, life: Life) -> dict[str, Any]:
-    slot, grant, instance = picture.slots.get(life.slot), picture.grants.get(life), picture.instances.get(life)
-    exited = picture.exits.get(life)
-    return {
-        "slot": life.slot,
-        "incarnation": life.incarnation,
-        "phase": fleet_summary.phase(picture, life),
-        "ready": picture.ready(life),
-        "revision": grant.revision if grant is not None else None,
-        "assignedRevision": slot.revision if slot is not None else None,
-        "host": grant.host if grant is not None else instance.host if instance is not None else None,
-        "crashes": fleet_summary.crashes(picture, life.slot),
-        "pid": instance.pid if instance is not None else None,
-        "health": instance.health if instance is not None else None,
-        "waitingFor": instance.waiting_for if instance is not None else None,
-        "problems": picture.problems(life),
-        "exit": exited.model_dump(mode="json") if exited is not None else None,
-    }
+def _instance(one: FleetInstance) -> dict[str, Any]:
+    exited = one.exit.model_dump(mode="json") if one.exit is not None else None
+    return {**camel(dataclasses.asdict(one)), "exit": exited}
 
 
 def history_list(picture: Picture) -> list[dict[str, Any]]:

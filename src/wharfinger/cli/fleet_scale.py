@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from wharfinger.cli.fleet import WRITE
+from wharfinger.cli.fleet_client import change
 from wharfinger.cli.fleet_options import FleetArgument, ReasonOption
 from wharfinger.cli.options import Connection, connected
 
@@ -31,13 +32,4 @@ def scale(
     New ones get the highest slots and start on what the others run; the highest go first, each drained. It is no
     rollout, and does not need Temporal to be asked for.
     """
-    from wharfinger.cli import connect
-    from wharfinger.cli.fleet_options import change_here
-    from wharfinger.client.fleet_changes import Standing
-
-    def edit(spec: dict[str, Any], _: Standing) -> None:
-        if spec.get("replicas", 1) != replicas:
-            spec["replicas"] = replicas
-
-    changed = connect.run(change_here(connection, fleet, edit, reason))
-    typer.echo(f"schedulerfleet/{fleet} {f'scaled to {replicas}' if changed.written else 'unchanged'}")
+    change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))

@@ -38,11 +38,11 @@ _CALM = 0.3
 
 async def once(connection: Connection, tenant: str, output: Output) -> None:
     """Show it as it is now."""
-    from wharfinger.cli.connect import open_store
+    from wharfinger.cli.fleet_client import open_fleets
 
-    async with open_store(connection) as store:
-        estate = await read(store, tenant)
-    picture, now = existing(estate, tenant), datetime.now(UTC)
+    async with open_fleets(connection) as fleets:
+        found = await fleets.status(tenant)
+    estate, picture, now = found.estate, found.picture, datetime.now(UTC)
     if output is Output.TABLE:
         typer.echo(status_text(estate, picture, now))
     else:

@@ -1,7 +1,4 @@
-"""`wharfinger fleet wait`: for scripts, until a fleet is as they need it.
-
-It reads everything again after every change that a watch shows; while etcd does not answer, it waits on.
-"""
+"""`wharfinger fleet wait`: for scripts, until a fleet is as they need it."""
 
 from __future__ import annotations
 
@@ -21,17 +18,10 @@ from wharfinger.errors import Unavailable
 
 if TYPE_CHECKING:
     from wharfinger.client.fleet_goals import Verdict
-    from wharfinger.client.fleet_pictures import Estate
     from wharfinger.registry.store import Store
 
 FAILED = 1
 TIMED_OUT = 3
-_READ_AGAIN = 10.0
-"""Seconds after which all is read again though no change was seen."""
-_TRY_AGAIN = 1.0
-"""Seconds between two tries to reach etcd at all."""
-_LAST_LOOK = 1.0
-"""Seconds that a look may take though the time is over."""
 
 
 def register(group: typer.Typer) -> None:
@@ -91,61 +81,39 @@ def _with_unit(timeout: str) -> str:
 
 
 async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:
-    from wharfinger.client.fleet_goals import Verdict, judge
-    from wharfinger.client.fleet_reading import changes, existing, read
-    from wharfinger.client.fleet_templates import Names, known_plugins
+    from wharfinger.client.fleet_goals import Verdict
+    from wharfinger.client.fleets import Fleets
 
     deadline = time.monotonic() + seconds
-    name = Names(known_plugins())
-    said = ""
     async with AsyncExitStack() as opened:
         try:
-            store, estate = await _reached(opened, connection, tenant, deadline)
+            store = await _reached(opened, connection, deadline)
         except Unavailable as error:
             return Verdict("waiting", str(error))
-        if goal is not Goal.DELETED:
-            existing(estate, tenant)
-        async with changes(store, tenant, estate.read_at) as seen:
-            verdict = judge(estate.fleet(tenant), goal, name)
-            while verdict.kind == "waiting" and (left := deadline - time.monotonic()) > 0:
-                if verdict.why != said:
-                    said = verdict.why
-                    _say(said)
-                await seen.changed(min(left, _READ_AGAIN))
-                try:
-                    async with asyncio.timeout(max(deadline - time.monotonic(), _LAST_LOOK)):
-                        verdict = judge((await read(store, tenant)).fleet(tenant), goal, name)
-                except (Unavailable, TimeoutError):
-                    verdict = Verdict("waiting", "etcd does not answer")
-            return verdict
+        left = max(deadline - time.monotonic(), 0.0)
+        return await Fleets(store).wait(tenant, goal, timeout=left, say=_say)
 
 
-async def _reached(
-    opened: AsyncExitStack, connection: Connection, tenant: str, deadline: float
-) -> tuple[Store, Estate]:
-    """The store, and a first look, as soon as etcd answers; why it does not is said once.
+async def _reached(opened: AsyncExitStack, connection: Connection, deadline: float) -> Store:
+    """The store, as soon as etcd answers; why it does not is said once.
 
     Raises `Unavailable` when it has not until the deadline.
     """
     from wharfinger.cli.connect import FIRST_ANSWER, open_store
-    from wharfinger.client.fleet_reading import read
+    from wharfinger.client.fleet_waits import LAST_LOOK, TRY_AGAIN
 
     said = False
     while True:
-        within = min(max(deadline - time.monotonic(), _LAST_LOOK), FIRST_ANSWER)
+        within = min(max(deadline - time.monotonic(), LAST_LOOK), FIRST_ANSWER)
         try:
-            async with AsyncExitStack() as trying:
-                store = await trying.enter_async_context(open_store(connection, within=within))
-                estate = await read(store, tenant)
-                opened.push_async_exit(trying.pop_all())
-                return store, estate
+            return await opened.enter_async_context(open_store(connection, within=within))
         except Unavailable as error:
             if (left := deadline - time.monotonic()) <= 0:
                 raise
             if not said:
                 said = True
                 _say(str(error))
-            await asyncio.sleep(min(left, _TRY_AGAIN))
+            await asyncio.sleep(min(left, TRY_AGAIN))
 
 
 def _say(what: str) -> None:

@@ -91,8 +91,10 @@ class Changed:
         return self.result != "unchanged"
 
 
-def author(reason: str = "") -> Author:
-    """This process's user and machine."""
+def author(reason: str = "", *, who: str = "") -> Author:
+    """Who changes something: this process's user and machine, unless `who` names another author."""
+    if who:
+        return Author(plain(who)[:_NAME_LIMIT], plain(reason))
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user without a name, as in containers

@@ -1,0 +1,85 @@
+"""What would happen to a fleet, step by step, decided by the code that decides in earnest.
+
+The fleet is read as its actor reads it, a manifest is laid over the object as `apply` would, and the planner runs
+against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wharfinger.client.fleet_manifests import applied
+from wharfinger.client.fleet_variables import note_on
+from wharfinger.config.fleet import is_deleting, read_fleet
+from wharfinger.errors import InvalidConfiguration, NotFound, UsageError
+from wharfinger.fleet.preview import Line, preview
+from wharfinger.framework.catalog import Catalog
+from wharfinger.manifests import documents
+from wharfinger.model.fleet import Desired, Observed
+from wharfinger.observe.fleets import FleetView
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+from wharfinger.settings import LeaseSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What would happen from here on, if every step succeeded."""
+
+    lines: tuple[Line, ...]
+    """Each with the seconds from now on that must pass at least; empty = nothing would happen."""
+    note: str = ""
+    """What is to be noted of the template, such as variables that hosts keep back; mostly empty."""
+
+
+async def plan(store: Store, tenant: str, manifest: Mapping[str, Any] | None, catalog: Catalog) -> FleetPlan:
+    """The steps if the manifest were applied now; without one, from here on.
+
+    Raises `NotFound`, `InvalidConfiguration`, `UsageError` and the store's errors.
+    """
+    observed = await FleetView(store, catalog).observe(tenant)
+    stored = (await store.get(keys.fleet(tenant), revision=observed.read_at)).kv
+    if manifest is not None:
+        observed = supposed(observed, manifest, _object(stored), catalog, tenant)
+    elif observed.desired is None and not observed.grants:
+        raise NotFound(f"there is no fleet {tenant}")
+    if observed.blind:
+        raise InvalidConfiguration(observed.unreadable)
+    desired = observed.desired
+    if desired is not None and desired.spec is None and not desired.deleting:
+        raise InvalidConfiguration(desired.problems)
+    ends = desired is None or desired.deleting
+    note = "" if ends else await note_on(store, manifest if manifest is not None else _object(stored))
+    return FleetPlan(tuple(preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant)), note)
+
+
+def _object(stored: KeyValue | None) -> Mapping[str, Any]:
+    """What is stored; nothing when that is no object. Raises `InvalidObject` for what cannot be read."""
+    found = documents.parse(stored.value) if stored is not None else {}
+    return found if isinstance(found, dict) else {}
+
+
+def supposed(
+    observed: Observed, manifest: Mapping[str, Any], before: Mapping[str, Any], catalog: Catalog, tenant: str
+) -> Observed:
+    """The fleet as it is, with its object as applying the manifest would leave it.
+
+    Raises `InvalidConfiguration`, and `UsageError` for a fleet that is being deleted.
+    """
+    if is_deleting(before):
+        raise UsageError(f"fleet {tenant} is being deleted: nothing can be applied to it")
+    obj = applied(manifest, before, tenant)
+    found = read_fleet(obj, catalog, name=tenant)
+    at = observed.read_at + 1
+    now = observed.desired
+    changed = obj != before
+    desired = Desired(
+        identity=now.identity if now is not None else at,
+        generation=now.generation if now is not None and not changed else at,
+        spec=found.spec,
+        template=found.template_name,
+        version=found.template.version,
+    )
+    return replace(observed, read_at=at, desired=desired)
