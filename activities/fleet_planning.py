@@ -71,16 +71,20 @@ class Planning:
             raise fenced(tenant, f"the epoch is {epoch}, and not {request.epoch}")
         if observed.blind:
             raise InvalidObject(f"nothing is decided until these are mended: {'; '.join(observed.unreadable)}")
-        asked = Asked(request.role, tenant, request.generation, request.busy, self._lease_ttl)
+        asked = Asked(
+            request.role, tenant, request.generation, request.busy, self._lease_ttl, over=await self._over(request)
+        )
         decided = plan(observed, request.memory, asked)
         self._gauge(tenant, decided)
         desired = observed.desired
         spec = (desired.spec if desired is not None else None) or decided.memory.spec or FleetSpec()
+        rollout = await self._status(request.generation, request)
         return Planned(
             plan=with_new_status(decided, observed.status),
             read_at=observed.read_at,
             attempt=attempt,
-            rollout_running=await self._runs(request.generation, request),
+            rollout_running=rollout is WorkflowExecutionStatus.RUNNING,
+            rollout_failed=rollout is WorkflowExecutionStatus.FAILED,
             open_rollout=await self._acting_rollout(request, observed),
             actor_epoch=epoch,
             desired=desired.generation if desired is not None else 0,
@@ -92,16 +96,16 @@ class Planning:
             phase=decided.writes.status.phase if decided.writes.status is not None else "",
         )
 
-    async def _runs(self, generation: int, request: PlanInput) -> bool:
-        """Whether the workflow of a rollout is open; of interest to Fleet alone."""
+    async def _status(self, generation: int, request: PlanInput) -> WorkflowExecutionStatus | None:
+        """Of the workflow of a rollout; of interest to Fleet alone. None = Temporal knows of none."""
         if request.role != "fleet" or not generation:
-            return False
+            return None
         handle = self._client.get_workflow_handle(rollout_workflow_id(self._cluster, request.tenant, generation))
         try:
-            return (await handle.describe()).status == WorkflowExecutionStatus.RUNNING
+            return (await handle.describe()).status
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                return False
+                return None
             raise Unavailable(f"Temporal did not say whether the rollout runs: {error.message}") from error
 
     async def _acting_rollout(self, request: PlanInput, observed: Observed) -> int:
@@ -112,7 +116,20 @@ class Planning:
         generation = observed.actor.workflow_id.removeprefix(prefix)
         if not (observed.actor.workflow_id.startswith(prefix) and generation.isdecimal()):
             return 0
-        return int(generation) if await self._runs(int(generation), request) else 0
+        running = await self._status(int(generation), request) is WorkflowExecutionStatus.RUNNING
+        return int(generation) if running else 0
+
+    async def _over(self, request: PlanInput) -> str:
+        """Why the rollout that Fleet misses stays ended; empty where it is to be started again."""
+        if request.generation:
+            return ""
+        match await self._status(request.memory.rollout, request):
+            case WorkflowExecutionStatus.CANCELED:
+                return "its workflow was cancelled"
+            case WorkflowExecutionStatus.COMPLETED:
+                return "its workflow ended without a report"
+            case _:
+                return ""
 
     def _report(self, tenant: str, observed: Observed) -> None:
         """Say which records nobody can read; again only when they are others."""

@@ -29,8 +29,10 @@ from wharfinger.workflows.fleet_steps import FINISHED, Fenced, Steps, is_fenced
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
-    from wharfinger.contracts.actors import ActorStatus
+    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus
     from wharfinger.contracts.attempts import FailureType
+    from wharfinger.contracts.chain import has_chain_policy
+    from wharfinger.contracts.contract import Contract
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,
         PLAN_TIMEOUT,
@@ -54,6 +56,9 @@ TROUBLE = 10.0
 """Seconds before the next look when an activity failed as it should not."""
 LONG = 3000
 """Events of a history after which no new step is started, so that the run can be continued."""
+
+RETRIED = "actors-are-retried"
+"""The patch of runs that Temporal retries by their policy."""
 
 T = TypeVar("T")
 
@@ -134,8 +139,6 @@ class Acting:
         """Write what was decided, give up, start steps; whether the plan was followed. Raises as `wait` does."""
         self.check()
         if not await self._tried(self._record_plan(planned)):
-            if planned.plan.rollout:
-                self.actor.unstarted()
             for step in planned.plan.steps:
                 self.actor.put_off(step)
             return False
@@ -281,11 +284,17 @@ def grown() -> bool:
     return info.is_continue_as_new_suggested() or info.get_current_history_length() > LONG
 
 
-def begin(tenant: str, kind: str, wanted: str) -> tuple[str, float]:
-    """At the start of a run: the cluster that its id names, and how late it starts.
+def begin(tenant: str, kind: str, wanted: str, request: Contract | None) -> tuple[str, float]:
+    """At the start of a run: the cluster that its id names, and how many seconds late it starts.
 
-    `kind`: how ids go on behind the cluster's name, `wanted` is the whole without it. Fails for good under another id:
-    then two runs could look after one fleet.
+    Fails for good under another id: then two runs could look after one fleet. A run that has no retry policy of ours
+    (another program or an earlier release started it) continues as new with it.
+
+    Args:
+        tenant: whose fleet.
+        kind: the workflow in a word, for the error.
+        wanted: how its id goes on behind the cluster's name.
+        request: the input to continue with; None = this run must go on as it is.
     """
     info = workflow.info()
     cluster = info.workflow_id.removesuffix(wanted)
@@ -295,9 +304,19 @@ def begin(tenant: str, kind: str, wanted: str) -> tuple[str, float]:
             type=FailureType.WRONG_ID,
             non_retryable=True,
         )
+    if request is not None and not has_chain_policy(info.retry_policy) and workflow.patched(RETRIED):
+        workflow.continue_as_new(request, retry_policy=ACTOR_RETRY)
     if info.typed_search_attributes.get(TENANT_KEY) is None:
         workflow.upsert_search_attributes([TENANT_KEY.value_set(tenant)])
     return cluster, workflow.time() - info.workflow_start_time.timestamp()
+
+
+def retried() -> bool:
+    """Whether this run follows one that failed or timed out: activities of that one may still take effect.
+
+    Such a run takes the epoch over, which fences them off, and trusts nothing that its input has seen.
+    """
+    return workflow.info().attempt > 1 and workflow.patched(RETRIED)
 
 
 def closed(memory: Memory) -> Memory:

@@ -8,6 +8,7 @@
     is wanted   ▼ │
               starts RollingUpdate (ABANDON) or joins it, and only passes pokes on
 
+A rollout that was terminated is started again under its generation; one that was cancelled or aborted stays so.
 Pokes are empty: all is read from etcd by the activity `plan`. Exactly one of the two acts; Fleet takes the epoch over
 with its first act after a rollout, which fences off whatever that may have left behind.
 """
@@ -23,13 +24,13 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError, is_cancelled_exception
 
-from wharfinger.workflows.acting import TENANT_KEY, TROUBLE, Acting, begin, closed, grown
+from wharfinger.workflows.acting import RETRIED, TENANT_KEY, TROUBLE, Acting, begin, closed, grown, retried
 from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.actors import ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
+    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
     from wharfinger.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
@@ -82,14 +83,17 @@ class Fleet:
         fleet = parsed(FleetInput, request, "a mapping with the tenant of a fleet")
         self._tenant, self._rollout, self._reported = fleet.tenant, fleet.rollout, fleet.reported
         self._poked = self._poked or fleet.poked
-        self._cluster, late = begin(fleet.tenant, "fleet", f"/fleet/{fleet.tenant}")
-        memory = fleet.memory
+        again = fleet.model_copy(update={"poked": self._poked and self._rollout != 0})
+        self._cluster, late = begin(fleet.tenant, "fleet", f"/fleet/{fleet.tenant}", None if self._reports else again)
+        memory, is_retry = fleet.memory, retried()
         if self._rollout:
+            self._closed = is_retry  # the report may have come to the run that failed
             memory = await self._wait_for_rollout(memory)
             self._continue(memory)
-        acting = self._acting = Acting("fleet", fleet.tenant, self._cluster, memory, epoch=fleet.epoch)
-        if late > LATE:
-            acting.blinked(late)
+        epoch = 0 if is_retry else fleet.epoch
+        acting = self._acting = Acting("fleet", fleet.tenant, self._cluster, memory, epoch=epoch)
+        if is_retry or late > LATE:
+            acting.blinked(max(late, 2 * LATE))
         try:
             self._rollout = await self._act(acting)
         except Fenced as fenced:
@@ -111,7 +115,8 @@ class Fleet:
                 epoch=epoch,
                 reported=self._reported,
                 poked=self._poked and self._rollout != 0,
-            )
+            ),
+            retry_policy=ACTOR_RETRY,
         )
 
     # --- acting -------------------------------------------------------------------------------
@@ -150,6 +155,7 @@ class Fleet:
                     RollingUpdateInput(tenant=tenant, generation=generation, memory=memory),
                     id=rollout_workflow_id(self._cluster, tenant, generation),
                     result_type=RolloutReport,
+                    retry_policy=ACTOR_RETRY,
                     cancellation_type=workflow.ChildWorkflowCancellationType.ABANDON,
                     parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                     search_attributes=TypedSearchAttributes([SearchAttributePair(TENANT_KEY, tenant)]),
@@ -236,12 +242,14 @@ class Fleet:
                 raise asyncio.CancelledError from error
             workflow.logger.warning("whether the rollout runs is not known: %s", error)
             return True
+        if planned.rollout_failed and workflow.patched(RETRIED):  # its policy did not retry it: never in a hurry
+            await workflow.sleep(TROUBLE, summary=f"rollout {self._rollout} failed: starts it again")
         return planned.rollout_running
 
     def _unseen(self, memory: Memory) -> Memory:
         """What was seen before a rollout that ended without a report: nobody looked since.
 
-        The planner is told that a rollout was open: it records how that ended.
+        Memory keeps that a rollout was open: the planner has it started again, or records that it was aborted.
         """
         blind = Acting("fleet", self._tenant, self._cluster, memory)
         blind.blinked(2 * LATE)

@@ -5,7 +5,8 @@
     start (by Fleet) ── takes the epoch ──► looks and acts, round by round (`acting`) ──► done: reports to Fleet
                                                  │ │ └── after each step, when nothing is open: continues as new
                                                  │ └──── fenced off: ends without a word
-                                                 └────── cancelled: gives up, drops newcomers, records aborted, reports
+                                                 ├────── cancelled: gives up, drops newcomers, records aborted, reports
+                                                 └────── failed, timed out: runs again by its retry policy
 
 What is decided comes from the activity `plan`; a newer target is gone on with by the same run. Its report is a signal
 to Fleet's workflow id, whichever run that is by then.
@@ -20,11 +21,11 @@ from typing import Any, NoReturn
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from wharfinger.workflows.acting import Acting, begin, closed
+from wharfinger.workflows.acting import Acting, begin, closed, retried
 from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.actors import ActorStatus, RollingUpdateInput, RolloutReport
+    from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
     from wharfinger.contracts.fleets import Planned
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import ROLLING_UPDATE, fleet_workflow_id
@@ -56,12 +57,12 @@ class RollingUpdate:
         """Roll out until it is everywhere, or given up; answers how it ended, as it told Fleet."""
         rollout = parsed(RollingUpdateInput, request, "a mapping with tenant and generation of a rollout")
         tenant, generation = rollout.tenant, rollout.generation
-        cluster, late = begin(tenant, "rollout", f"/rollout/{tenant}/{generation}")
-        acting = self._acting = Acting(
-            "rollout", tenant, cluster, rollout.memory, generation=generation, epoch=rollout.epoch
-        )
-        if late > LATE:
-            acting.blinked(late)
+        cluster, late = begin(tenant, "rollout", f"/rollout/{tenant}/{generation}", rollout)
+        again = retried()
+        epoch = 0 if again else rollout.epoch
+        acting = self._acting = Acting("rollout", tenant, cluster, rollout.memory, generation=generation, epoch=epoch)
+        if again or late > LATE:
+            acting.blinked(max(late, 2 * LATE))
         try:
             report = await self._roll_out(acting, rollout)
         except Fenced as fenced:
@@ -124,7 +125,7 @@ class RollingUpdate:
 def go_on(acting: Acting, rollout: RollingUpdateInput) -> NoReturn:
     """Continue with a fresh history."""
     changed = {"memory": acting.memory, "continued": True, "epoch": acting.epoch}
-    workflow.continue_as_new(rollout.model_copy(update=changed))
+    workflow.continue_as_new(rollout.model_copy(update=changed), retry_policy=ACTOR_RETRY)
 
 
 def reason(planned: Planned) -> str:

@@ -192,15 +192,16 @@ def decide(
     *busy: Busy,
     generation: int = 0,
     tenant: str = "acme",
+    over: str = "",
 ) -> Plan:
     """One plan."""
     memory = picture.memory() if memory is None else memory
-    return plan(picture.observed(), memory, Asked(role, tenant, generation, busy, LEASE))
+    return plan(picture.observed(), memory, Asked(role, tenant, generation, busy, LEASE, over))
 
 
-def keep(picture: Picture, memory: Memory | None = None, *busy: Busy) -> Plan:
-    """What Fleet decides, with no rollout open."""
-    return decide(picture, "fleet", memory, *busy)
+def keep(picture: Picture, memory: Memory | None = None, *busy: Busy, over: str = "") -> Plan:
+    """What Fleet decides, with no rollout open. `over`: why the one that memory misses stays ended."""
+    return decide(picture, "fleet", memory, *busy, over=over)
 
 
 def roll(picture: Picture, memory: Memory | None = None, *busy: Busy) -> Plan:

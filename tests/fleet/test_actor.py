@@ -229,8 +229,6 @@ def test_a_rollout_that_was_not_started_after_all_is_started_then_and_not_missed
     wanted = actor.looked(keep(picture, memory), 0.1)
     assert wanted.rollout
 
-    actor.unstarted()
-
     memory, _ = actor.look()
     again = actor.looked(keep(picture, memory), 0.1)
     assert again.rollout == wanted.rollout

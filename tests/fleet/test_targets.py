@@ -106,10 +106,35 @@ def test_a_rollout_that_was_planned_and_never_started_is_planned_again() -> None
     assert outcomes(second) == []
 
 
-def test_a_rollout_that_closed_without_a_report_is_aborted_and_stays_so() -> None:
-    picture = rolling(2)
+def test_a_terminated_rollout_is_started_again_under_its_generation_until_it_runs() -> None:
+    picture = rolling(2).want(min_ready=20.0)  # the object was written since
+    assert picture.generation != 100
+    missing = replace(picture.memory(), rollout=100)
+    decided = keep(picture, missing)
+    assert (decided.rollout, outcomes(decided)) == (100, [])
+    assert keep(picture, later(decided, 5.0)).rollout == 100  # it was not followed
+    newer = keep(picture.want("t3"), missing)
+    assert (newer.rollout, newer.writes.target) == (100, 3)
+
+
+def test_a_terminated_rollout_waits_for_a_drain_of_fleets_own() -> None:
+    picture = rolling(3)
+    missing = replace(picture.memory(), rollout=90)
+    waiting = keep(picture, missing, Busy("retire", 3, 1, host="a"))
+    assert waiting.rollout == 0
+    assert keep(picture, later(waiting, 1.0)).rollout == 90
+
+
+def test_a_terminated_rollout_that_had_done_its_work_is_not_started_again() -> None:
+    picture = standing(2)
     decided = keep(picture, replace(picture.memory(), rollout=100))
-    assert outcomes(decided) == [(2, "aborted")]
+    assert (decided.rollout, decided.memory.rollout, outcomes(decided)) == (0, 0, [])
+
+
+def test_a_rollout_that_was_cancelled_before_it_acted_is_aborted_and_stays_so() -> None:
+    picture = rolling(2)
+    decided = keep(picture, replace(picture.memory(), rollout=100), over="its workflow was cancelled")
+    assert [(one.outcome, one.why) for one in decided.writes.outcomes] == [("aborted", "its workflow was cancelled")]
     assert decided.rollout == 0
     picture.revision(2, "t2", "aborted")
     assert keep(picture, later(decided, 300)).rollout == 0

@@ -12,6 +12,8 @@ from temporalio.client import WorkflowExecutionStatus
 
 from tests.workflows.fleet_world import IMPATIENT, TENANT, FleetWorld
 from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleets import PlanInput
+from wharfinger.contracts.names import FLEET, control_queue
 from wharfinger.registry import keys
 
 FleetScene = Callable[[FleetWorld], Awaitable[tuple[str, int]]]
@@ -167,12 +169,65 @@ async def fleet_deleted(world: FleetWorld) -> tuple[str, int]:
     return world.fleet_id, -1
 
 
-async def fleet_whose_rollout_was_terminated(world: FleetWorld) -> tuple[str, int]:
+async def rollout_stuck(world: FleetWorld) -> int:
+    """A rollout that is in the middle of bringing up an instance that is never ready; its generation."""
     await first(world)
     world.hosts.dead_on_arrival = {2}
     generation = await world.apply(2, "v2")
     await world.until(lambda: granted(world, 2))
+    return generation
+
+
+async def fleet_that_starts_a_terminated_rollout_again(world: FleetWorld) -> tuple[str, int]:
+    generation = await rollout_stuck(world)
     await world.handle(world.rollout_id(generation)).terminate()
+    await world.until(lambda: opened_again(world, generation))
+    return world.fleet_id, -1
+
+
+async def fleet_continued_with_policy(world: FleetWorld) -> tuple[str, int]:
+    """Another program started it, without a retry policy."""
+    handle = await world.client.start_workflow(
+        FLEET, {"tenant": TENANT}, id=world.fleet_id, task_queue=control_queue(world.cluster)
+    )
+    await handle.result()
+    return world.fleet_id, 0
+
+
+async def rollout_started_again_after_a_termination(world: FleetWorld) -> tuple[str, int]:
+    generation = await rollout_stuck(world)
+    await world.handle(world.rollout_id(generation)).terminate()
+    await world.until(lambda: opened_again(world, generation))
+    await world.apply(2, "v3")
+    await world.until_outcome(3, "completed")
+    await closed(world, generation)
+    return world.rollout_id(generation), 0
+
+
+async def rollout_retried_after_a_failure(world: FleetWorld) -> tuple[str, int]:
+    """The answer to its second look cannot be read: it fails in the middle, and its next run completes."""
+    await first(world)
+    looks: list[PlanInput] = []
+
+    def second(request: PlanInput) -> bool:
+        looks.extend([request] if request.role == "rollout" else [])
+        return request.role == "rollout" and len(looks) == 2
+
+    world.unreadable = second
+    generation = await world.apply(2, "v2")
+    await world.until_outcome(2, "completed")
+    await closed(world, generation)
+    assert len(looks) > 2
+    return world.rollout_id(generation), 1
+
+
+async def fleet_that_aborts_a_rollout_cancelled_between_two_runs(world: FleetWorld) -> tuple[str, int]:
+    """Cancelled before its retry begins, it never acts again: Fleet records how it ended."""
+    generation = await rollout_stuck(world)
+    world.unreadable = lambda request: request.role == "rollout"
+    await world.handle(world.rollout_id(generation)).signal("poke")
+    await world.until(lambda: attempt(world, world.rollout_id(generation), 3))
+    await world.handle(world.rollout_id(generation)).cancel()
     await world.until_outcome(2, "aborted")
     return world.fleet_id, -1
 
@@ -214,6 +269,20 @@ async def more_runs(world: FleetWorld, count: int) -> bool:
     return len(await world.runs(world.fleet_id)) >= count
 
 
+async def attempt(world: FleetWorld, workflow_id: str, number: int) -> bool:
+    """Whether Temporal has retried the workflow so often."""
+    description = await world.handle(workflow_id).describe()
+    history = await world.client.get_workflow_handle(workflow_id, run_id=description.run_id).fetch_history()
+    return int(history.events[0].workflow_execution_started_event_attributes.attempt) >= number
+
+
+async def opened_again(world: FleetWorld, generation: int) -> bool:
+    """Whether the rollout runs and acts."""
+    description = await world.handle(world.rollout_id(generation)).describe()
+    acts = (await world.actor()).run_id == description.run_id
+    return description.status == WorkflowExecutionStatus.RUNNING and acts
+
+
 async def closed(world: FleetWorld, generation: int) -> None:
     """Until the rollout is over, and says so."""
 
@@ -244,6 +313,10 @@ FLEET_SCENES: dict[str, FleetScene] = {
         fleet_with_a_rollout,
         fleet_that_repairs,
         fleet_deleted,
-        fleet_whose_rollout_was_terminated,
+        fleet_that_starts_a_terminated_rollout_again,
+        fleet_continued_with_policy,
+        rollout_started_again_after_a_termination,
+        rollout_retried_after_a_failure,
+        fleet_that_aborts_a_rollout_cancelled_between_two_runs,
     )
 }

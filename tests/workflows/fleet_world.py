@@ -41,6 +41,7 @@ from wharfinger.contracts.fleets import (
     Killed,
     KillInput,
     NotGranted,
+    PlanInput,
 )
 from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.contracts.records import InstanceRecord
@@ -135,6 +136,8 @@ class FleetWorld:
     cluster: str
     hosts: PretendedHosts
     metrics: Metrics = field(default_factory=Metrics)
+    unreadable: Callable[[PlanInput], bool] = lambda request: False
+    """Of which looks the answer cannot be read: that fails the run which asked."""
 
     @property
     def fleet_id(self) -> str:
@@ -259,6 +262,11 @@ async def fleet_world(
         lease_ttl=-9.9,  # the planner waits 10 s longer than leases last until it trusts its view
         metrics=world.metrics,
     )
+
+    @activity.defn(name="plan")
+    async def plan(request: PlanInput) -> Any:
+        return "no plan" if world.unreadable(request) else await control.plan(request)
+
     watch = FleetWatch(store.client(), poking(client, world.cluster), chance=random.Random(0), apart=0.1)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
@@ -266,7 +274,7 @@ async def fleet_world(
                 client,
                 task_queue=control_queue(world.cluster),
                 workflows=[Fleet, RollingUpdate],
-                activities=control.all,
+                activities=[plan, *(one for one in control.all if one != control.plan)],
                 workflow_runner=sandbox(),
             )
         )

@@ -112,13 +112,6 @@ async def test_what_no_host_starts_fails(world: FleetWorld) -> None:
     assert await world.outcomes() == {1: "completed", 2: "failed"}
 
 
-async def test_a_rollout_that_is_terminated_is_recorded_by_fleet(world: FleetWorld) -> None:
-    await scenes.fleet_whose_rollout_was_terminated(world)
-
-    assert (await world.actor()).workflow_id == world.fleet_id
-    await world.until(lambda: scenes.ready_on(world, {0: 1, 1: 1}))
-
-
 async def test_who_is_fenced_off_ends_without_a_word(world: FleetWorld) -> None:
     await scenes.first(world)
     world.hosts.dead_on_arrival = {2}

@@ -5,14 +5,26 @@ What they ask of agents is in `contracts.fleets`.
 
 from __future__ import annotations
 
-from pydantic import Field
+from datetime import timedelta
 
+from pydantic import Field
+from temporalio.common import RetryPolicy
+
+from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.contract import Contract
+from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.model.fleet import OutcomeName, Role
 from wharfinger.model.rollout import Busy, Memory
 
 INPUT_VERSION = 1
 """Of the workflows' inputs: the previous release must read it."""
+ACTOR_RETRY = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=10),
+    non_retryable_error_types=[FailureType.WRONG_ID, FailureType.INVALID_INPUT, FleetFailure.FENCED],
+)
+"""Of `Fleet` and `RollingUpdate`: a run that fails or times out is followed by another one with the same input."""
 
 
 class FleetInput(Contract):

@@ -69,6 +69,8 @@ class Planned(Contract):
     """Which try this is the answer of; more than one: etcd was away, or an agent died."""
     rollout_running: bool = False
     """Whether the workflow of the open rollout runs; for Fleet."""
+    rollout_failed: bool = False
+    """Whether that workflow failed, although failures are retried; for Fleet."""
     open_rollout: int = 0
     """For a Fleet that knows of no rollout: generation of the one that acts, and runs; 0 = there is none."""
     actor_epoch: int = 0

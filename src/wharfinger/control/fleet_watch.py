@@ -17,7 +17,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
-from wharfinger.contracts.actors import FleetInput
+from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput
 from wharfinger.contracts.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 from wharfinger.control.backoff import delays
 from wharfinger.control.following import follow
@@ -55,6 +55,7 @@ def poking(client: Client, cluster: str) -> Poke:
                 start_signal="poke",
                 start_signal_args=[],
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                retry_policy=ACTOR_RETRY,
             )
 
     return poke

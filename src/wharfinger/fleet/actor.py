@@ -153,10 +153,6 @@ class Actor:
         self._take(self._before)
         self._remaining = min(self._remaining, PAUSE)
 
-    def unstarted(self) -> None:
-        """The rollout that the plan wanted was not started: nobody is to be waited for, or found missing."""
-        self._change(lambda memory: replace(memory, rollout=0))
-
     def put_off(self, step: Up | Retire | Drop) -> None:
         """A step of the last plan is left to a later one. What was counted as crashed with it is counted again then."""
         counted = (step.slot, step.host, step.why)

@@ -40,6 +40,8 @@ class Asked:
     busy: tuple[Busy, ...]
     lease_ttl: float
     """Seconds of an instance's lease."""
+    over: str = ""
+    """For Fleet, of the rollout that memory misses: why it is not started again (it was cancelled, or ended itself)."""
 
 
 @dataclass(frozen=True, slots=True)

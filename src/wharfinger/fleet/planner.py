@@ -63,14 +63,18 @@ def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
 
 
 def _keep(draft: Draft, target: Target) -> Plan:
-    """Fleet, with no rollout open: repair and scale, or start a rollout once no drain or kill of its own is open."""
+    """Fleet, with no rollout open: repair and scale, or start a rollout once no drain or kill of its own is open.
+
+    A rollout that memory misses is started again under its generation, unless it was cancelled or ended itself.
+    """
     view, desired = draft.view, draft.view.observed.desired
     assert desired is not None
     wanted = _rollout_wanted(view, target)
-    if target.memory.rollout:
+    generation = target.memory.rollout or desired.generation
+    if target.memory.rollout and (view.asked.over or not wanted):
         if wanted and not target.chosen:
-            target, wanted = abort(target, "its workflow ended without a report"), False
-        target = replace(target, memory=replace(target.memory, rollout=0))
+            target, wanted = abort(target, view.asked.over), False
+        target, generation = replace(target, memory=replace(target.memory, rollout=0)), desired.generation
     progress = measure(view, target)
     if not wanted:
         _repair(draft, target)
@@ -84,7 +88,7 @@ def _keep(draft: Draft, target: Target) -> Plan:
         draft.abandon(step.slot, "a rollout goes on with it")
     if view.asked.busy:
         return _close(draft, target, progress)
-    return _close(draft, target, progress, rollout=desired.generation)
+    return _close(draft, target, progress, rollout=generation)
 
 
 def _roll(draft: Draft, target: Target, before: Memory) -> Plan:

@@ -332,7 +332,7 @@ class Memory:
     """Number of the last `Decisions` that it knows of; 0 = none."""
     rollout: int = 0
     """For Fleet: generation of the rollout that is open and has not reported; 0 = none. Set by the shell once it
-    has started one: a plan to start it is not yet a rollout that may be missed."""
+    has started one: a plan to start it is not yet a rollout that may be missed. A missed one keeps it until it runs."""
     replicas: int = 0
     """Of the plan before."""
     fresh: tuple[int, ...] = ()

@@ -214,7 +214,8 @@ class Acting:
             self._waiting = (begun, planned, self.world.timeline.after(planned, self._woken))
             return
         memory, busy = self.actor.look()
-        asked = Asked(self.role, self.tenant, self.generation, busy, self.world.lease_ttl)
+        over = self.world.tenant(self.tenant).over if self.role == "fleet" else ""
+        asked = Asked(self.role, self.tenant, self.generation, busy, self.world.lease_ttl, over)
         began, turn = self.world.timeline.now, self._turn
         activity = Activity(
             self.world,
@@ -295,8 +296,6 @@ class Acting:
             return
         self.epoch = answer
         if took > LATE:  # what was seen may not be so any more
-            if looked.plan.rollout:
-                self.actor.unstarted()
             for step in looked.plan.steps:
                 self.actor.put_off(step)
             self.actor.poked()
@@ -336,9 +335,16 @@ class RollingUpdate(Acting):
     """One rollout."""
 
     role = "rollout"
+    over = ""
+    """Why it is not started again."""
 
     def fenced(self) -> None:
-        """Another actor took over: it fails, without a report."""
+        """Another actor took over: it ends, without a report."""
+        self.over = "its workflow ended without a report"
+        self.terminated()
+
+    def terminated(self) -> None:
+        """Somebody terminates it."""
         self.stop()
         self.world.rollout_closed(self)
 

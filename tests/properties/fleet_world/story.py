@@ -331,7 +331,7 @@ class Story:
         rollout = self._world.tenant(tenant).rollout
         if rollout is not None and not rollout.closed:
             self._world.tell(f"{tenant}: fault: rollout {rollout.generation} is terminated")
-            rollout.fenced()
+            rollout.terminated()
             self._world.poke(tenant)
 
     def lose_fleet(self, tenant: str) -> None:

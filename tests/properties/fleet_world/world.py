@@ -54,6 +54,8 @@ class Tenant:
     """Whether a poke is on its way: at most one a second."""
     poked: float = -1.0
     """When the last one arrived."""
+    over: str = ""
+    """Why the rollout that Fleet misses is not started again."""
 
 
 class World:
@@ -263,7 +265,7 @@ class World:
         tenant = self.tenant(fleet.tenant)
         if tenant.rollout is None or tenant.rollout.closed or tenant.rollout.generation != generation:
             self.tell(f"{fleet.tenant}: rollout {generation} begins")
-            tenant.backup = replace(fleet.actor.memory, rollout=0)
+            tenant.backup, tenant.over = replace(fleet.actor.memory, rollout=0), ""
             tenant.rollout = RollingUpdate(self, fleet.tenant, fleet.actor.memory, generation=generation)
             tenant.rollout.look()
         fleet.aside = True
@@ -292,6 +294,7 @@ class World:
 
     def _rollout_seen_closed(self, name: str) -> None:
         tenant = self.tenant(name)
+        tenant.over = tenant.rollout.over if tenant.rollout is not None else ""
         tenant.rollout = None
         if tenant.fleet is not None:
             tenant.fleet.again(None)
