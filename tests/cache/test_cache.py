@@ -233,6 +233,24 @@ class TestSnapshots:
         assert len(cache.snapshot(only="n9")) == 0
 
 
+class TestMembersOfGangs:
+    def test_an_assumed_member_that_changes_goes_on_counting(self, cache: Cache) -> None:
+        member = replace(WEB, group="train")
+        cache.set_pod(member)
+        cache.assume(member, "n1")
+
+        cache.set_pod(replace(member, mod_revision=9))
+
+        assert cpu(cache, "n1") == 500
+
+    def test_the_room_of_a_nominated_member_is_promised_to_it(self, cache: Cache) -> None:
+        member = replace(WEB, group="train", nominated_node_name="n1")
+
+        cache.set_pod(member)
+
+        assert cache.nominated_on("n1") == (member,)
+
+
 def test_a_pulled_image_is_seen_by_a_profile_that_has_decided_before() -> None:
     cache = Cache(clock=lambda: 0.0)
     cache.set_node(Node("a", allocatable={"cpu": 4000, "pods": 9}))

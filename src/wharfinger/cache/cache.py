@@ -85,11 +85,8 @@ class Cache:
             self._assumptions.drop(pod.identity)
         if pod.group or (old is not None and old.group):
             self.gangs.moved(old, pod)
-            self._booking.count(pod, None if pod.finished else pod.node_name)
-            self._nominated.discard(key)
-        else:
-            self._recount(pod)
-            self._renominate(key)
+        self._recount(pod)
+        self._renominate(key)
 
     def remove_pod(self, key: PodKey) -> None:
         """Etcd holds no pod of this key any more; an assumption of it ends too."""
