@@ -177,7 +177,7 @@ class Evictions:
 
     def _decode(self, kv: KeyValue, namespace: str, name: str) -> Pod | None:
         try:
-            return decode_pod(
+            pod = decode_pod(
                 kv.value,
                 namespace=namespace,
                 name=name,
@@ -186,6 +186,7 @@ class Evictions:
             )
         except InvalidObject:
             return None
+        return self._cache.resolved(pod)
 
     def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
         """Why the pod is no victim (any more); empty when it is."""

@@ -98,7 +98,7 @@ class Standings:
         gone = self.verdict(life, pod)
         if gone is not None and gone.reason == "bound":
             return gone.model_copy(update={"bound_by": binder(kv.value)})
-        return gone or StoredPod(pod, kv.value, revision)
+        return gone or StoredPod(self._cache.resolved(pod), kv.value, revision)
 
     def from_cache(self, life: Life) -> StoredPod | None:
         """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""

@@ -316,3 +316,32 @@ def test_a_sampling_search_goes_on_where_the_last_one_ended() -> None:
     assert [len(names) for names in sampled] == [100] * 4
     assert sampled[0].isdisjoint(sampled[1])
     assert sampled[3] == sampled[0]
+
+
+def priority_class(name: str, value: int, **fields: Any) -> dict[str, Any]:
+    return {"kind": "PriorityClass", "metadata": {"name": name}, "value": value, **fields}
+
+
+def test_a_pod_waits_for_its_priority_class(simulator: Simulator) -> None:
+    assert simulator.add(pod("web", priorityClassName="high")) == []
+    assert simulator.waiting() == [WEB]
+    decision = simulator.decide(WEB)
+    assert (decision.gated, decision.message) == (
+        True,
+        "SchedulingGated: no PriorityClass with name high was found",
+    )
+
+    assert simulator.add(priority_class("high", 5)) == [WEB]
+    assert simulator.decide(WEB).node == "n1"
+    assert simulator.delete("PriorityClass", "high") == []
+    assert simulator.waiting() == [WEB]
+
+
+def test_a_refused_pod_is_tried_again_when_its_class_lets_it_preempt(simulator: Simulator) -> None:
+    simulator.add(priority_class("high", 0))
+    refused(simulator, pod("big", cpu="3", priorityClassName="high"))
+
+    assert simulator.add(priority_class("high", 5)) == [BIG]
+    assert simulator.decide(BIG).victims == [("default", "old")]
+    assert simulator.decide(pod("new", cpu="3", priorityClassName="high")).victims == [("default", "old")]
+    assert simulator.add(priority_class("high", 5, description="the same")) == []

@@ -92,12 +92,13 @@ class Simulator:
     def decide(self, pod: Mapping[str, Any] | tuple[str, str], *, preempt: bool = True) -> SimulatedDecision:
         """Decide for a pod given as a mapping, or one that was added, by (namespace, name).
 
-        Changes nothing but, in a sampling profile, where the next search begins. A pod held back by PreEnqueue (its
-        scheduling gates) is not placed. `preempt`: whether preemption is considered when no node fits.
+        Changes nothing but, in a sampling profile, where the next search begins. A pod held back (by its scheduling
+        gates, or as its PriorityClass does not exist) is not placed. `preempt`: whether preemption is considered when
+        no node fits.
 
         Raises InvalidObject, UsageError (no such pod or profile), PluginError.
         """
-        subject = pod_from_mapping(pod) if isinstance(pod, Mapping) else self._cluster.pod(pod)
+        subject = self._cluster.resolved(pod_from_mapping(pod)) if isinstance(pod, Mapping) else self._cluster.pod(pod)
         profile = self._profile(subject)
         gate = profile.gate(subject)
         snapshot = self._cluster.snapshot() if gate.ok else Snapshot.of(())
@@ -163,7 +164,7 @@ class Simulator:
             for other in lower_nominations(self._cluster.snapshot(), subject, decision.nomination):
                 events += self._cluster.nominate(other, "").events
             events += self._cluster.nominate(subject, decision.nomination).events
-        woken = self._waiting.changed(None, events)
+        woken = self._waiting.changed((), events)
         self._waiting.park(subject, decision.rejectors)
         return [key for key in woken if key != subject.key]
 
@@ -181,7 +182,7 @@ class Simulator:
     # --- inside -------------------------------------------------------------------------------
 
     def _after(self, change: Change) -> list[PodKey]:
-        return self._waiting.changed(change.pod, change.events)
+        return self._waiting.changed(change.pods, change.events)
 
     def _held_back(self, pod: Pod) -> bool:
         return not self._profile(pod).gate(pod).ok

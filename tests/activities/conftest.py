@@ -43,9 +43,10 @@ from wharfinger.contracts.scheduling import (
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.territory import Territory
-from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PriorityClass
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
@@ -303,6 +304,7 @@ async def feed(store: MemoryStore, cache: Cache) -> None:
         async for batch in batches:
             for event in batch.events:
                 _apply(cache, event)
+            cache.reclassify()
             cache.progress.advance(batch.revision)
 
 
@@ -328,6 +330,8 @@ def _removed(cache: Cache, prefix: str, parts: tuple[str, ...]) -> None:
             cache.bound.remove(parts[0])
         case keys.TERMS:
             cache.terms.remove(parts[0])
+        case keys.PRIORITY_CLASSES:
+            cache.remove_surrounding(PriorityClass, "", parts[0])
         case keys.TENANTS:
             cache.tenants.pop(parts[0], None)
 
@@ -348,6 +352,10 @@ def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> 
             cache.terms.set(parts[0], kv.mod_revision)
         case keys.TENANTS:
             cache.tenants[parts[0]] = kv.create_revision
+        case keys.PRIORITY_CLASSES:
+            found = decode_surrounding(kv.value, "PriorityClass", name=parts[0])
+            assert found is not None
+            cache.set_surrounding(found)
 
 
 @pytest.fixture(params=["memory", "etcd"])

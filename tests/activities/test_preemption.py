@@ -6,6 +6,7 @@ Interleavings that would lose the preemptor, or evict somebody for nothing, are 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -741,3 +742,70 @@ async def test_many_preemptors_on_three_workers_get_their_room_and_evict_nobody_
         used = sum([await world.pod(name) is not None for name in pods])
         used += 2 * sum([await world.node_of(name) == node for name in names])
         assert used <= 4
+
+
+# --- priorities by class --------------------------------------------------------------------------
+
+
+async def put_class(world: World, name: str, value: int, **fields: Any) -> None:
+    obj = {"metadata": {"name": name}, "value": value, **fields}
+    await world.store.put(keys.stored("priorityclasses", "", name), json.dumps(obj).encode())
+
+
+async def test_victims_are_chosen_and_evicted_by_the_values_of_their_classes(world: World) -> None:
+    await put_class(world, "low", 1)
+    await put_class(world, "high", 10)
+    await world.put_node("node-1", cpu="1")
+    await world.put_pod("low-1", spec={"nodeName": "node-1", "priorityClassName": "low"})
+    hand = await world.hand(eviction="immediate")
+    await world.put_pod("high", spec={"priorityClassName": "high"})
+    await hand.seen()
+
+    refused = await hand.refused("high")
+    assert [one.pod for one in refused.victims] == ["default/low-1"]
+    recorded = await nominate(hand, refused)
+    await hand.seen()
+
+    assert await evict(hand, eviction(refused, recorded)) == Evicted(evicted=("default/low-1",))
+
+
+async def test_a_victim_whose_class_has_become_as_high_is_spared(world: World) -> None:
+    await put_class(world, "low", 1)
+    await world.put_node("node-1", cpu="1")
+    await world.put_pod("low-1", spec={"nodeName": "node-1", "priorityClassName": "low"})
+    hand = await world.hand(eviction="immediate")
+    refused = await preemptor(world, hand)
+    recorded = await nominate(hand, refused)
+    await put_class(world, "low", 10)
+    await hand.seen()
+
+    outcome = await evict(hand, eviction(refused, recorded))
+
+    assert outcome == Evicted(notes=("default/low-1 was not evicted: its priority is not lower",), complete=False)
+
+
+async def test_a_class_that_never_preempts_keeps_its_pods_from_it(world: World) -> None:
+    await put_class(world, "calm", 10, preemptionPolicy="Never")
+    await full_node(world, "low-1")
+    hand = await world.hand()
+    await world.put_pod("high", spec={"priorityClassName": "calm"})
+    await hand.seen()
+
+    refused = await hand.refused("high")
+
+    assert (refused.nominated_node, refused.victims) == ("", ())
+    assert "preemption: not eligible due to preemptionPolicy=Never" in refused.message
+
+
+async def test_a_pod_without_its_class_is_refused_by_whoever_places_it(world: World) -> None:
+    await world.put_node("node-1")
+    hand = await world.hand()
+    await world.put_pod("high", spec={"priorityClassName": "high"})
+    await hand.seen()
+
+    refused = await hand.refused("high")
+
+    assert (refused.rejectors, refused.message) == (
+        ("PriorityClass",),
+        "no PriorityClass with name high was found",
+    )

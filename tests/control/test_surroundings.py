@@ -9,6 +9,7 @@ import pytest
 
 from tests.control.stage import Stage
 from wharfinger.control.changes import Changes
+from wharfinger.control.invalid import kind_of
 from wharfinger.model.surroundings import DisruptionBudget, PodCollection
 from wharfinger.registry import keys
 
@@ -16,13 +17,13 @@ LABELS = {"app": "web"}
 
 
 async def put(stage: Stage, prefix: str, name: str, **fields: Any) -> int:
-    space = {} if prefix == keys.NAMESPACES else {"namespace": "team"}
+    space = {} if prefix in keys.CLUSTER_WIDE else {"namespace": "team"}
     metadata = {"name": name, **space, **fields.pop("metadata", {})}
     return await stage.store.put(key(prefix, name), json.dumps({"metadata": metadata, **fields}).encode())
 
 
 def key(prefix: str, name: str) -> str:
-    return f"{prefix}{name}" if prefix == keys.NAMESPACES else f"{prefix}team/{name}"
+    return f"{prefix}{name}" if prefix in keys.CLUSTER_WIDE else f"{prefix}team/{name}"
 
 
 def collections(stage: Stage) -> list[tuple[str, str]]:
@@ -69,7 +70,7 @@ async def test_what_selects_nothing_any_more_is_forgotten(prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", keys.SURROUNDINGS)
 async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> None:
-    kind = prefix.split("/")[2].removesuffix("s")
+    kind = kind_of(prefix)
     whole: dict[str, Any] = {"spec": {"selector": {"matchLabels": LABELS}}}
     if prefix in (keys.SERVICES, keys.REPLICATION_CONTROLLERS):
         whole = {"spec": {"selector": LABELS}}
@@ -77,7 +78,8 @@ async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> Non
 
         def known() -> bool:
             around = stage.cache.surroundings
-            return bool(around.namespaces or around.collections or around.budgets or around.pod_groups)
+            classes = around.priority_classes.by_name
+            return bool(around.namespaces or around.collections or around.budgets or around.pod_groups or classes)
 
         await put(stage, prefix, "web", **whole)
         await stage.caught_up()

@@ -90,6 +90,9 @@ FULL_SURROUNDING = {
         "schedulingConstraints": {"topology": [{"key": "zone"}]},
     },
     "status": {"disruptionsAllowed": 1, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}},
+    "value": 10,
+    "globalDefault": True,
+    "preemptionPolicy": "Never",
 }
 
 

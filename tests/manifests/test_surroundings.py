@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.manifests.manifests import raw
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding, surrounding_from_mapping
 from wharfinger.model.gang import PodGroup
+from wharfinger.model.priority import PriorityClass
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection
 
@@ -115,3 +117,52 @@ def test_a_pod_group_says_how_many_and_where(
 def test_what_is_wrong_is_named(kind: str, obj: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidObject, match=reason):
         decode_surrounding(raw(obj), kind, namespace="" if kind == "Namespace" else "team")
+
+
+def priority_class(name: str = "high", **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, **fields}
+
+
+@pytest.mark.parametrize(
+    ("obj", "read"),
+    [
+        (priority_class(value=10), PriorityClass("high", 10)),
+        (priority_class(value=-(2**31), globalDefault=True), PriorityClass("high", -(2**31), global_default=True)),
+        (priority_class(value=10**9, preemptionPolicy="Never"), PriorityClass("high", 10**9, False, "Never")),
+        (priority_class(value=0, preemptionPolicy=None, description="x"), PriorityClass("high", 0)),
+        (priority_class(), PriorityClass("high", 0)),
+        (
+            priority_class("system-node-critical", value=2_000_001_000),
+            PriorityClass("system-node-critical", 2_000_001_000),
+        ),
+    ],
+)
+def test_a_priority_class_is_read_as_the_api_server_has_it(obj: dict[str, Any], read: PriorityClass) -> None:
+    assert surrounding_from_mapping(obj, "PriorityClass") == read
+
+
+@pytest.mark.parametrize(
+    ("obj", "reason"),
+    [
+        (priority_class(value=10**9 + 1), "value is 1000000001: the maximum of a user defined priority is 1000000000"),
+        (priority_class(value=2**31), "value"),
+        (priority_class(value=-(2**31) - 1), "value"),
+        (priority_class(value="10"), "value"),
+        (priority_class(value=1.5), "value"),
+        (priority_class(value=True), "value"),
+        (priority_class(preemptionPolicy="Always"), "preemptionPolicy is 'Always'"),
+        (priority_class(preemptionPolicy=""), "preemptionPolicy is ''"),
+        (priority_class(globalDefault=1), "globalDefault is neither true nor false"),
+        (priority_class("system-mine", value=1), "names with 'system-' are for system use only"),
+        (priority_class("system-node-critical", value=1), "value of system-node-critical must be 2000001000"),
+        (
+            priority_class("system-node-critical", value=2_000_001_000, globalDefault=True),
+            "globalDefault of system-node-critical must be false",
+        ),
+        (priority_class("Not a name"), "metadata.name"),
+        ({**priority_class(), "apiVersion": "v1"}, "apiVersion is 'v1'"),
+    ],
+)
+def test_a_priority_class_is_refused_as_the_api_server_does(obj: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject, match=re.escape(reason)):
+        surrounding_from_mapping(obj, "PriorityClass")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -98,6 +99,35 @@ async def test_a_refusal_is_made_again_too() -> None:
     assert found.recomputed.message.startswith("0/3 nodes are available: 1 node(s) were unschedulable")
     assert all(not one.feasible for one in found.nodes)
     assert "refused. 0/3 nodes are available" in tell(attempt(), found)
+
+
+async def test_priorities_are_those_of_the_classes_of_then() -> None:
+    """The pod preempts by its class; later the class is lower than its victim's, and then it is gone."""
+    world = World()
+    await world.store.put(keys.profile(PROFILE.digest), PROFILE.configuration)
+    await world.put_node("node", cpu="1")
+    await put_class(world, 10)
+    await world.put_pod("victim", spec={"nodeName": "node", "priority": 5})
+    hand = await world.hand()
+    await world.put_pod("web", spec={"priorityClassName": "high"})
+    await hand.seen()
+    outcome = await hand.refused("web")
+    assert [victim.pod for victim in outcome.victims] == ["default/victim"]
+    await world.close()
+
+    await put_class(world, 1)
+    later = await Case(world, outcome).again()
+    await world.store.delete(keys.stored("priorityclasses", "", "high"))
+    gone = await Case(world, outcome).again()
+
+    assert later.same
+    assert gone.same
+    assert gone.recomputed.victims == ("default/victim",)
+
+
+async def put_class(world: World, value: int) -> None:
+    obj = {"metadata": {"name": "high"}, "value": value}
+    await world.store.put(keys.stored("priorityclasses", "", "high"), json.dumps(obj).encode())
 
 
 async def test_what_happened_since_changes_nothing() -> None:

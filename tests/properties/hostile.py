@@ -37,6 +37,7 @@ SELDOM: tuple[tuple[str, ...], ...] = (
     ("spec", "schedulerName"),
     ("spec", "nodeName"),
     ("spec", "priority"),
+    ("spec", "priorityClassName"),
     ("spec", "preemptionPolicy"),
     ("status", "nominatedNodeName"),
     ("status", "phase"),
@@ -64,7 +65,7 @@ PARTS = {
     keys.PODS: 2, keys.NODES: 1, keys.ATTEMPTS: 2, keys.INSTANCES: 3, keys.BINDINGS: 1, keys.BOUND: 1, keys.TERMS: 1,
     keys.GRANTS: 3, keys.CONFIG: 2,
     keys.TENANTS: 1, keys.PROFILES: 1, keys.INSTALLATION: 0,
-    **{prefix: 1 if prefix == keys.NAMESPACES else 2 for prefix in keys.SURROUNDINGS},
+    **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in keys.SURROUNDINGS},
 }  # fmt: skip
 RAW = (
     b"", b"\0", b"null", b"[]", b"{}", b'""', b"{", b"\xff\xfe", b"NaN", b"1e999", b"9" * 5000, b"[" * 100_000,

@@ -45,7 +45,9 @@ READ: dict[str, Any] = {
 NOT_READ = {
     *("name", "uid", "create_revision", "mod_revision", "creation_timestamp", "start_time", "condition"),
     *("key", "identity"),  # names and revisions
-    *("node_name", "phase", "deletion_timestamp", "scheduling_gates"),  # none of those that wait has them
+    # none of those that wait has them
+    *("node_name", "phase", "deletion_timestamp", "scheduling_gates", "class_missing"),
+    "class_terms",  # resolved into priority and preemption policy
     *("termination_grace_seconds", "disruption_target"),  # of bound pods that are evicted
 }
 

@@ -87,9 +87,23 @@ def test_priority_classes_count_as_an_api_server_would_have_it() -> None:
     answer = ask(node("n", cpu="1"), high, base, pod("a"), pod("b", priorityClassName="high"))
 
     assert nodes_of(answer) == {"a": None, "b": "n"}
-    assert ask(node("n"), pod("a", priorityClassName="nobody")).notes == (
-        "priority class nobody, which Pod default/a names, is not given: priority 0 is supposed",
-    )
+
+
+def test_of_several_global_defaults_the_lowest_counts() -> None:
+    base = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "globalDefault": True}
+    classes = [{**base, "metadata": {"name": f"of-{value}"}, "value": value} for value in (9, 5)]
+
+    answer = ask(node("n", cpu="1"), pod("default"), pod("seven", priority=7), *classes)
+
+    assert nodes_of(answer) == {"default": None, "seven": "n"}
+
+
+def test_a_pod_whose_class_is_not_given_is_held_back_as_live() -> None:
+    (outcome,) = ask(node("n"), pod("a", priorityClassName="nobody")).pods
+
+    assert outcome.result is Result.GATED
+    assert outcome.message == "SchedulingGated: no PriorityClass with name nobody was found"
+    assert outcome.refusals == {"PriorityClass": {"no PriorityClass with name nobody was found": 0}}
 
 
 def test_a_drained_nodes_pods_go_elsewhere_but_for_its_daemons() -> None:

@@ -23,6 +23,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.priority import NO_CLASSES, PriorityClasses, affected, resolve
 from wharfinger.model.surroundings import NOTHING_AROUND, Surrounding, Surroundings
 
 
@@ -50,7 +51,9 @@ class Cache:
         self._booking = Booking()
         self._nominated = NominatedPods()
         self.surroundings: Surroundings = NOTHING_AROUND
-        """Namespaces, pod collections and disruption budgets; a value, replaced at every change."""
+        """Namespaces, pod collections, budgets, groups and priority classes; a value, replaced at every change."""
+        self._resolved_by: PriorityClasses = NO_CLASSES
+        """The classes by which every pod was resolved."""
         self.nodes: Mapping[str, Node] = MappingProxyType(self._nodes)
         """Every node, by name, in the order of appearance (a live view)."""
         self.pods: Mapping[PodKey, Pod] = MappingProxyType(self._pods)
@@ -70,8 +73,12 @@ class Cache:
         if self._nodes.pop(name, None) is not None:
             self._booking.remove_node(name)
 
-    def set_pod(self, pod: Pod, raw: bytes = b"") -> None:
-        """Etcd holds this pod; `raw`, the object itself, is kept while the pod is pending."""
+    def set_pod(self, pod: Pod, raw: bytes = b"") -> Pod:
+        """Etcd holds this pod; `raw`, the object itself, is kept while the pod is pending.
+
+        Answers the pod with the priority that it has by its class.
+        """
+        pod = self.resolved(pod)
         key = pod.key
         old = self._pods.get(key)
         if old is not None and old.identity != pod.identity:
@@ -87,6 +94,7 @@ class Cache:
             self.gangs.moved(old, pod)
         self._recount(pod)
         self._renominate(key)
+        return pod
 
     def remove_pod(self, key: PodKey) -> None:
         """Etcd holds no pod of this key any more; an assumption of it ends too."""
@@ -98,12 +106,35 @@ class Cache:
         self._nominated.discard(key)
 
     def set_surrounding(self, thing: Surrounding) -> None:
-        """Etcd holds this namespace, pod collection or disruption budget."""
+        """Etcd holds this namespace, pod collection, budget, group or class; of a class see also `reclassify`."""
         self.surroundings = self.surroundings.with_object(thing)
 
     def remove_surrounding(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> None:
         """Etcd does not hold it any more; `kind` tells pod collections apart."""
         self.surroundings = self.surroundings.without(what, namespace, name, kind)
+
+    def resolved(self, pod: Pod) -> Pod:
+        """The pod with the priority that it has by the classes as they are now."""
+        return resolve(pod, self.surroundings.priority_classes)
+
+    def reclassify(self) -> list[tuple[Pod, Pod]]:
+        """After changes of classes: resolve the pods that leave something to them; those that changed, old and new.
+
+        Looks at every pod once, however many classes changed, and touches only those that name one of them.
+        """
+        classes = self.surroundings.priority_classes
+        names = classes.differ(self._resolved_by)
+        self._resolved_by = classes
+        if not names:
+            return []
+        pairs = [(pod, resolve(pod, classes)) for pod in affected(self._pods.values(), names)]
+        changed = [(old, new) for old, new in pairs if new is not old]
+        for _, pod in changed:
+            self._pods[pod.key] = pod
+        for _, pod in changed:
+            self._recount(pod)
+            self._renominate(pod.key)
+        return changed
 
     def raw(self, key: PodKey) -> bytes | None:
         """The pending pod's object as etcd holds it; None for other pods."""

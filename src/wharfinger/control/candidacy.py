@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wharfinger.control.changes import Changes
 from wharfinger.control.event_log import EventLog
 from wharfinger.framework.profile import Profile
-from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events
+from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events, reclassification
 from wharfinger.model.pod import Pod
 from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry
@@ -33,6 +33,8 @@ def events_of(changes: Changes) -> Iterator[ClusterEvent]:
         event = node_event(node.old, node.new, changes.revision, changes.surroundings)
         if event is not None:
             yield event
+    if changes.reclassified:
+        yield reclassification(changes.revision, changes.surroundings)
     for pod in changes.pods:
         yield from pod_events(pod.old, pod.new, changes.revision, changes.surroundings)
 

@@ -86,8 +86,11 @@ class Changes:
     """Whether the set of tenants changed."""
     grant: bool = False
     """Whether this worker's own grant changed; what it is now, the view says."""
+    reclassified: list[PodChange] = field(default_factory=list)
+    """Pods of which only the class changed: they have another priority or preemption policy by it, or have or lack one.
+    """
     surroundings: Surroundings = NOTHING_AROUND
-    """Namespaces, pod collections and budgets after the changes."""
+    """What there is beside nodes and pods after the changes."""
 
 
 class Subscriber(Protocol):

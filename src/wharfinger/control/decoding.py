@@ -34,6 +34,7 @@ SURROUNDING_KINDS = {
     keys.STATEFUL_SETS: "StatefulSet",
     keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
     keys.POD_GROUPS: "PodGroup",
+    keys.PRIORITY_CLASSES: "PriorityClass",
 }
 _PARTS = {
     keys.PODS: 2,
@@ -46,7 +47,7 @@ _PARTS = {
     keys.TENANTS: 1,
     keys.GRANTS: 3,
     keys.CONFIG: 0,
-    **{prefix: 1 if prefix == keys.NAMESPACES else 2 for prefix in SURROUNDING_KINDS},
+    **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in SURROUNDING_KINDS},
 }
 """Kinds that are followed, by prefix, and how many names follow it in a key; 0 = it depends."""
 

@@ -58,7 +58,7 @@ class Gangs:
         self._known.clear()
 
     def _touched(self, changes: Changes) -> Iterator[GangKey]:
-        for change in changes.pods:
+        for change in (*changes.pods, *changes.reclassified):
             for pod in (change.old, change.new):
                 if pod is not None and pod.group:
                     yield GangKey(pod.namespace, pod.group)

@@ -174,6 +174,7 @@ class Informer:
     def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
         for observed in observations:
             self._view.take(observed, changes)
+        self._view.reclassify(changes)
         changes.surroundings = self._view.cache.surroundings
         if changes.listed:  # in the order of keys until now
             changes.pods.sort(key=_age)

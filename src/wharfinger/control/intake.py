@@ -80,7 +80,8 @@ class Intake:
             if record.key not in looked_at:
                 looked_at.add(record.key)
                 self._consider(record.key, "take-over")
-        self._reconsider([key for key in regrouped if key not in looked_at])
+        reclassified = [change.key for change in changes.reclassified if change.new is not None and change.new.pending]
+        self._reconsider([key for key in dict.fromkeys((*reclassified, *regrouped)) if key not in looked_at])
         if changes.tenants:
             self._reconsider(self._gangs.reowned())
             self._reconsider(self._labelled())

@@ -19,6 +19,7 @@ _KINDS = {
     keys.STATEFUL_SETS: "statefulset",
     keys.DISRUPTION_BUDGETS: "poddisruptionbudget",
     keys.POD_GROUPS: "podgroup",
+    keys.PRIORITY_CLASSES: "priorityclass",
     keys.BINDINGS: "binding",
     keys.ATTEMPTS: "attempt",
     keys.INSTANCES: "instance",

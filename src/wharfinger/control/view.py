@@ -31,6 +31,7 @@ from wharfinger.control.invalid import InvalidObjects
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.priority import PriorityClass
 from wharfinger.model.refusal import Refusal
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 from wharfinger.registry import keys
@@ -44,6 +45,7 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
     keys.NAMESPACES: Namespace,
     keys.DISRUPTION_BUDGETS: DisruptionBudget,
     keys.POD_GROUPS: PodGroup,
+    keys.PRIORITY_CLASSES: PriorityClass,
 }
 
 
@@ -132,6 +134,11 @@ class View:
             case prefix if prefix in _SURROUNDINGS:
                 self._surrounding(observed)
 
+    def reclassify(self, changes: Changes) -> None:
+        """After everything of a revision was taken in: note the pods that have another priority by their class."""
+        for old, new in self.cache.reclassify():
+            changes.reclassified.append(PodChange(new.key, old, new))
+
     def _pod(self, observed: Observed, changes: Changes) -> None:
         key = PodKey(*observed.parts)
         old = self.cache.pods.get(key)
@@ -140,7 +147,7 @@ class View:
             return
         new = observed.value
         if isinstance(new, Pod):
-            self.cache.set_pod(new, observed.kv.value)
+            new = self.cache.set_pod(new, observed.kv.value)
             changes.pods.append(PodChange(new.key, old, new))
             return
         if old is None:

@@ -15,6 +15,7 @@ from wharfinger.framework.interface import EventHint, Plugin, QueueingHints
 from wharfinger.model.events import Action, ClusterEvent, Resource
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.pod import Pod
+from wharfinger.model.priority import PRIORITY_CLASS
 
 logger = logging.getLogger(__name__)
 
@@ -22,13 +23,16 @@ _EVERYTHING = (EventHint(Resource.ANY, Action.ALL),)
 _OF_GANGS = (EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),)
 """A gang that found no domain for all of its members; what refused them within a domain has hints of its own."""
 
+_FOR_EVERYBODY = (Resource.ANY, Resource.PRIORITY_CLASS)
+"""Events about these may help every pod, whichever plugins refused it."""
+
 
 class HintTable:
     """The hints of all plugins of a profile, in profile order."""
 
     def __init__(self, plugins: Sequence[Plugin]) -> None:
         hints = {plugin.name: _hints_of(plugin) for plugin in plugins}
-        self._hints: Mapping[str, tuple[EventHint, ...]] = {**hints, GANG_SCHEDULING: _OF_GANGS}
+        self._hints: Mapping[str, tuple[EventHint, ...]] = {**hints, GANG_SCHEDULING: _OF_GANGS, PRIORITY_CLASS: ()}
 
     def may_help(self, event: ClusterEvent, pod: Pod, rejectors: Sequence[str], *, beyond: bool = True) -> str | None:
         """The first of the rejecting plugins whose hint says to try again, None when none does.
@@ -43,7 +47,7 @@ class HintTable:
             return None
         if event.freed_nomination and isinstance(event.old, Pod) and pod.priority > event.old.priority:
             return None
-        if event.resource is Resource.ANY or _changed_specification(event):
+        if event.resource in _FOR_EVERYBODY or _changed_specification(event):
             return rejectors[0] if rejectors else next(iter(self._hints), None)
         for name, hints in self._hints.items():
             if rejectors and name not in rejectors:
@@ -60,7 +64,7 @@ class HintTable:
 
         False is final: `may_help` answers None for every such pod.
         """
-        if event.resource is Resource.ANY or _changed_specification(event) or self._unknown(rejectors):
+        if event.resource in _FOR_EVERYBODY or _changed_specification(event) or self._unknown(rejectors):
             return True
         return any(
             _matches(hint, event)

@@ -28,6 +28,7 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
 from wharfinger.framework.trial import FailedSearch
 from wharfinger.model.events import ClusterEvent
 from wharfinger.model.pod import Pod
+from wharfinger.model.priority import PRIORITY_CLASS, missing
 
 T = TypeVar("T")
 
@@ -150,7 +151,13 @@ class Profile:
     # --- before and around the queue ----------------------------------------------------------
 
     def gate(self, pod: Pod) -> Status:
-        """PreEnqueue of all plugins: the first refusal, or success. Raises PluginError."""
+        """Whether the pod's class exists, then PreEnqueue of all plugins: the first refusal, or success.
+
+        Raises PluginError.
+        """
+        lack = missing(pod)
+        if lack:
+            return unresolvable(lack).by(PRIORITY_CLASS)
         for name, pre_enqueue in self._pre_enqueue:
             status = ask(name, "PreEnqueue", pre_enqueue, pod)
             if status.rejected:

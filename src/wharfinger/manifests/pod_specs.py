@@ -16,14 +16,13 @@ from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, 
 from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
 from wharfinger.manifests.unsupported import VOLUMES_READ, unsupported_features
 from wharfinger.model.node import PODS
-from wharfinger.model.pod import DEFAULT_SCHEDULER, HostPort
+from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
+from wharfinger.model.priority import NO_CLASSES, values_of
 from wharfinger.model.resources import Container, PodResources, Request, pod_request
 
 SPEC = "spec."
 _INT32 = 2**31 - 1
 _DEFAULT_GRACE = 30
-_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The classes that every Kubernetes cluster has."""
 
 _READ = (
     "affinity",
@@ -80,9 +79,12 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
     required, required_anti = terms.required(AFFINITY), terms.required(ANTI_AFFINITY)
     constraints = spread_constraints(spec)
     request = _request(spec, containers, init_containers)
+    class_terms = _class_terms(spec)
+    priority, preemption_policy = values_of(class_terms, NO_CLASSES)
     return {
-        "priority": _priority(spec),
-        "preemption_policy": text(spec, "preemptionPolicy", SPEC) or "PreemptLowerPriority",
+        "priority": priority,
+        "preemption_policy": preemption_policy,
+        "class_terms": None if class_terms.complete else class_terms,
         "scheduler_name": text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
         "requests": request.requests,
         "scoring_cpu": request.scoring_cpu,
@@ -106,11 +108,12 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
     }
 
 
-def _priority(spec: Mapping[str, Any]) -> int:
-    priority = integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32)
-    if priority is not None:
-        return priority
-    return _SYSTEM_PRIORITIES.get(text(spec, "priorityClassName", SPEC), 0)
+def _class_terms(spec: Mapping[str, Any]) -> ClassTerms:
+    return ClassTerms(
+        text(spec, "priorityClassName", SPEC),
+        integer(spec, "priority", SPEC, low=-_INT32 - 1, high=_INT32),
+        text(spec, "preemptionPolicy", SPEC),
+    )
 
 
 def _gates(spec: Mapping[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, budgets, pod groups."""
+"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, budgets, groups, classes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import EMPTY, integer, mapping, mappings, text, text_map
+from wharfinger.manifests.fields import EMPTY, boolean, integer, mapping, mappings, text, text_map
 from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
 from wharfinger.manifests.selectors import equalities, label_selector
 from wharfinger.manifests.spelling import SHAPES
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.names import is_qualified_name
+from wharfinger.model.pod import PREEMPT_LOWER_PRIORITY
+from wharfinger.model.priority import HIGHEST_OF_USERS, PRIORITY_CLASS, SYSTEM_CLASSES, SYSTEM_PREFIX, PriorityClass
 from wharfinger.model.selectors import LabelSelector
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 
@@ -28,10 +30,10 @@ COLLECTIONS: Mapping[str, str] = {
 _PLAIN_SELECTORS = ("Service", "ReplicationController")
 """Their selectors are labels alone, not a `metav1.LabelSelector`."""
 _INT32 = 2**31 - 1
-
+_PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, "Never")
 
 POD_GROUP = "PodGroup"
-KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP)
+KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, PRIORITY_CLASS)
 """All kinds that are read here."""
 
 
@@ -43,6 +45,8 @@ def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding
         return disruption_budget(given, default_namespace)
     if kind == POD_GROUP:
         return pod_group(given, default_namespace)
+    if kind == PRIORITY_CLASS:
+        return priority_class(given)
     return pod_collection(given, kind, default_namespace)
 
 
@@ -113,6 +117,35 @@ def pod_group(given: object, default_namespace: str) -> PodGroup:
         min_count or 0,
         tuple(_topology_keys(mapping(spec, "schedulingConstraints", "spec."))),
     )
+
+
+def priority_class(given: object) -> PriorityClass:
+    """Read a PriorityClass, by the rules of Kubernetes' validation; raises `InvalidObject`."""
+    obj = checked_object(given)
+    check_kind(obj, PRIORITY_CLASS, "scheduling.k8s.io/v1")
+    name = object_name(mapping(obj, "metadata"))
+    value = integer(obj, "value", "", low=-_INT32 - 1, high=_INT32) or 0
+    policy = text(obj, "preemptionPolicy", "", PREEMPT_LOWER_PRIORITY)
+    if policy not in _PREEMPTION_POLICIES:
+        raise InvalidObject(f"preemptionPolicy is {policy[:40]!r}, not {' or '.join(_PREEMPTION_POLICIES)}")
+    found = PriorityClass(name, value, boolean(obj, "globalDefault", ""), policy)
+    _check_reserved(found)
+    return found
+
+
+def _check_reserved(found: PriorityClass) -> None:
+    """Names and values that are the system's are refused to users. Raises `InvalidObject`."""
+    if not found.name.startswith(SYSTEM_PREFIX):
+        if found.value > HIGHEST_OF_USERS:
+            raise InvalidObject(f"value is {found.value}: the maximum of a user defined priority is {HIGHEST_OF_USERS}")
+        return
+    system = SYSTEM_CLASSES.get(found.name)
+    if system is None:
+        raise InvalidObject(f"metadata.name {found.name[:80]!r}: names with {SYSTEM_PREFIX!r} are for system use only")
+    if found.value != system.value:
+        raise InvalidObject(f"value of {found.name} must be {system.value}")
+    if found.global_default:
+        raise InvalidObject(f"globalDefault of {found.name} must be false")
 
 
 def _topology_keys(constraints: Mapping[str, Any]) -> Iterator[str]:

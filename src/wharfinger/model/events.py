@@ -22,6 +22,8 @@ class Resource(StrEnum):
     """A pod that is bound (or was, when it is deleted)."""
     UNSCHEDULED_POD = "UnscheduledPod"
     """The waiting pod itself: its updates are offered to that pod only."""
+    PRIORITY_CLASS = "PriorityClass"
+    """Priorities of any pods, by their classes."""
     TENANT = "Tenant"
     ANY = "*"
 
@@ -128,6 +130,14 @@ def pod_events(
     return tuple(event for event in (freed, own) if event is not None)
 
 
+def reclassification(revision: int, surroundings: Surroundings = NOTHING_AROUND) -> ClusterEvent:
+    """The event of pods that have other priorities because classes changed: it may help every waiting pod.
+
+    One that has a higher priority now, or that is kept out by pods of lower ones now, may preempt.
+    """
+    return ClusterEvent(Resource.PRIORITY_CLASS, Action.UPDATE, revision, surroundings=surroundings)
+
+
 def _if_bound(pod: Pod | None) -> Pod | None:
     return pod if pod is not None and pod.bound else None
 
@@ -190,6 +200,8 @@ def _changed_otherwise(old: Pod, new: Pod, told: Action) -> bool:
 
 _SPECIFICATION = (
     "priority",
+    "preemption_policy",
+    "class_missing",
     "requests",
     "host_ports",
     "node_selector",

@@ -131,7 +131,7 @@ def standing(
     members: Iterable[Pod],
     group: PodGroup | None,
     *,
-    gated: Callable[[Pod], bool] = lambda pod: bool(pod.scheduling_gates),
+    gated: Callable[[Pod], bool] = lambda pod: bool(pod.scheduling_gates or pod.class_missing),
 ) -> Standing:
     """How the gang of these pods stands. `gated`: whether a pod is held back for a reason of its own."""
     members = [pod for pod in members if counts(pod)]

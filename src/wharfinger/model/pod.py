@@ -64,6 +64,25 @@ class GangTerms:
 
 
 NO_TERMS = GangTerms()
+PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+"""The preemption policy where nothing names another."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTerms:
+    """What a pod leaves to its PriorityClass; `model.priority` resolves it."""
+
+    name: str = ""
+    """`spec.priorityClassName`; empty = the global default."""
+    priority: int | None = None
+    """`spec.priority`, which counts as it is; None = the value of the class."""
+    preemption_policy: str = ""
+    """`spec.preemptionPolicy`, which counts as it is; empty = the policy of the class."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to a class, as in a pod that Kubernetes' admission has seen."""
+        return self.priority is not None and bool(self.preemption_policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +102,13 @@ class Pod:
     mod_revision: int = field(default=0, compare=False)
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
     priority: int = 0
-    preemption_policy: str = "PreemptLowerPriority"
+    """As far as it is known: of a decoded pod that leaves it to a class, `model.priority.resolve` makes it right."""
+    preemption_policy: str = PREEMPT_LOWER_PRIORITY
+    """Likewise."""
+    class_terms: ClassTerms | None = None
+    """What it leaves to its PriorityClass; None = nothing."""
+    class_missing: bool = False
+    """Whether it leaves its priority to a class that does not exist: such a pod is held back."""
     scheduler_name: str = DEFAULT_SCHEDULER
     node_name: str = ""
     """The node it is bound to, empty while pending."""

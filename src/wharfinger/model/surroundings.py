@@ -1,4 +1,4 @@
-"""What decisions read beside nodes and pods: namespaces, what selects pods, disruption budgets, pod groups."""
+"""What decisions read beside nodes and pods: namespaces, what selects pods, budgets, pod groups, priority classes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.pod import NO_LABELS
+from wharfinger.model.priority import NO_CLASSES, PriorityClass, PriorityClasses
 from wharfinger.model.selectors import LabelSelector
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class DisruptionBudget:
     """Names of pods whose eviction is counted already."""
 
 
-Surrounding = Namespace | PodCollection | DisruptionBudget | PodGroup
+Surrounding = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Surroundings:
     """By namespace, in the order of their names."""
     pod_groups: Mapping[str, tuple[PodGroup, ...]] = field(default_factory=dict)
     """By namespace, in the order of their names."""
+
+    priority_classes: PriorityClasses = NO_CLASSES
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """The namespace's labels; none when there is no such object."""
@@ -75,6 +78,8 @@ class Surroundings:
             return self
         if isinstance(thing, Namespace):
             return replace(self, namespaces={**self.namespaces, thing.name: thing})
+        if isinstance(thing, PriorityClass):
+            return replace(self, priority_classes=self.priority_classes.with_class(thing))
         rest = self.without(type(thing), thing.namespace, thing.name, getattr(thing, "kind", ""))
         space = thing.namespace
         match thing:
@@ -98,6 +103,8 @@ class Surroundings:
                 return thing in self.budgets.get(thing.namespace, ())
             case PodGroup():
                 return thing in self.pod_groups.get(thing.namespace, ())
+            case PriorityClass():
+                return self.priority_classes.by_name.get(thing.name) == thing
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
         """Without one object; itself when there is none. `kind` tells pod collections apart."""
@@ -105,6 +112,9 @@ class Surroundings:
             if name not in self.namespaces:
                 return self
             return replace(self, namespaces={key: value for key, value in self.namespaces.items() if key != name})
+        if what is PriorityClass:
+            known_class = name in self.priority_classes.by_name
+            return replace(self, priority_classes=self.priority_classes.without(name)) if known_class else self
         if what is PodCollection:
             old = self.collections.get(namespace, ())
             kept = tuple(one for one in old if (one.kind, one.name) != (kind, name))

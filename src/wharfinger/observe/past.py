@@ -79,7 +79,7 @@ def _pod(kv: KeyValue) -> Pod | None:
 
 
 def _surrounding(kv: KeyValue, kind: str, prefix: str) -> Surrounding | None:
-    names = _names(kv, prefix, 1 if kind == "Namespace" else 2)
+    names = _names(kv, prefix, 1 if prefix in keys.CLUSTER_WIDE else 2)
     try:
         return decode_surrounding(kv.value, kind, namespace="".join(names[:-1]), name=names[-1]) if names else None
     except InvalidObject:

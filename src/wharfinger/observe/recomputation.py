@@ -80,8 +80,9 @@ class Recomputation:
 def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile: Profile) -> Recomputation:
     """Decide again. Raises `NotFound` when the state does not hold the pod, `PluginError`."""
     computation = outcome.computation
-    pod = _subject(state, key, outcome)
-    snapshot, notes = _snapshot(state, pod, computation)
+    cache = _cache(state)
+    pod = _subject(cache, state.revision, key, outcome)
+    snapshot, notes = _snapshot(cache, pod, computation)
     gate = profile.gate(pod)
     recorded = _recorded(outcome)
     if not gate.ok:
@@ -116,24 +117,29 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
     )
 
 
-def _subject(state: PastState, key: PodKey, outcome: Placed | Refused) -> Pod:
-    for pod in state.pods:
-        if pod.key == key and pod.create_revision == outcome.create_revision:
-            return pod
-    raise NotFound(f"etcd held no pod {key} at revision {state.revision}: it was changed behind wharfinger's back")
-
-
-def _snapshot(state: PastState, pod: Pod, computation: Computation) -> tuple[Snapshot, list[str]]:
-    """What the deciding worker saw, and what of it can be told no more."""
-    notes = []
+def _cache(state: PastState) -> Cache:
+    """The state as a worker has it; pods have the priorities that the classes of then gave them."""
     cache = Cache(clock=lambda: 0.0)
     for node in state.nodes:
         cache.set_node(node)
-    for other in state.pods:
-        cache.set_pod(other)
     for thing in state.surroundings:
         cache.set_surrounding(thing)
+    for pod in state.pods:
+        cache.set_pod(pod)
     cache.progress.advance(state.revision)
+    return cache
+
+
+def _subject(cache: Cache, revision: int, key: PodKey, outcome: Placed | Refused) -> Pod:
+    pod = cache.pods.get(key)
+    if pod is None or pod.create_revision != outcome.create_revision:
+        raise NotFound(f"etcd held no pod {key} at revision {revision}: it was changed behind wharfinger's back")
+    return pod
+
+
+def _snapshot(cache: Cache, pod: Pod, computation: Computation) -> tuple[Snapshot, list[str]]:
+    """What the deciding worker saw, and what of it can be told no more."""
+    notes = []
     if computation.approximate:
         notes.append("the worker had assumed, or nominated, more pods than the record keeps: this is approximate")
     for assumed in computation.assumed:
@@ -145,7 +151,7 @@ def _snapshot(state: PastState, pod: Pod, computation: Computation) -> tuple[Sna
     snapshot = cache.snapshot(excluding=pod.identity)
     if computation.approximate:
         return snapshot, notes
-    return snapshot.at(state.revision, nominated=_nominated(cache, pod, computation)), notes
+    return snapshot.at(snapshot.revision, nominated=_nominated(cache, pod, computation)), notes
 
 
 def _nominated(cache: Cache, pod: Pod, computation: Computation) -> Nominations:

@@ -19,6 +19,7 @@ REPLICA_SETS = ROOT + "replicasets/"
 STATEFUL_SETS = ROOT + "statefulsets/"
 DISRUPTION_BUDGETS = ROOT + "poddisruptionbudgets/"
 POD_GROUPS = ROOT + "podgroups/"
+PRIORITY_CLASSES = ROOT + "priorityclasses/"
 SURROUNDINGS = (
     NAMESPACES,
     SERVICES,
@@ -27,8 +28,11 @@ SURROUNDINGS = (
     STATEFUL_SETS,
     DISRUPTION_BUDGETS,
     POD_GROUPS,
+    PRIORITY_CLASSES,
 )
 """What decisions read beside nodes and pods."""
+CLUSTER_WIDE = (NODES, NAMESPACES, PRIORITY_CLASSES)
+"""Objects without a namespace."""
 OURS = ROOT + "wharfinger.dev/"
 INSTALLATION = OURS + "installation"
 BINDINGS = OURS + "bindings/"

@@ -19,9 +19,10 @@ from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.manifests.surroundings import POD_GROUP
-from wharfinger.model.events import ClusterEvent, node_event, pod_events
+from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification
 from wharfinger.model.gang import GangKey, PodGroup
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.priority import PRIORITY_CLASS, PriorityClass
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
 
 DEFAULT_NAMESPACE = "default"
@@ -29,14 +30,14 @@ KINDS = ("Node", "Pod", *SURROUNDING_KINDS)
 """Kinds of objects that decisions read."""
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Pods that are bound here start a minute apart from then on, so that it is clear which of two is the younger one."""
-_CLUSTER_WIDE = ("Node", "Namespace")
+_CLUSTER_WIDE = ("Node", "Namespace", PRIORITY_CLASS)
 
 
 class Change(NamedTuple):
-    """What a change means to scheduling, and which pod it was about, if it was about one."""
+    """What a change means to scheduling, and which pods it was about, if it was about any."""
 
     events: tuple[ClusterEvent, ...] = ()
-    pod: PodKey | None = None
+    pods: tuple[PodKey, ...] = ()
 
 
 class Cluster:
@@ -67,8 +68,7 @@ class Cluster:
             return self._put_pod(obj)
         if kind == "Node":
             return self._put_node(obj)
-        self._put_surrounding(kind, obj)
-        return Change()
+        return self._put_surrounding(kind, obj)
 
     def delete(self, kind: str, namespace: str, name: str) -> Change:
         """Delete an object; UsageError when there is none."""
@@ -84,8 +84,7 @@ class Cluster:
         if (kind, space, name) in self._surroundings:
             self._surroundings.remove((kind, space, name))
             self._cache.remove_surrounding(_type_of(kind), space, name, kind)
-            self._passed()
-            return Change()
+            return self._reclassified()
         raise UsageError(f"there is no {kind} {space + '/' if space else ''}{name}")
 
     def pod(self, key: tuple[str, str]) -> Pod:
@@ -97,6 +96,10 @@ class Cluster:
         if pod is None:
             raise UsageError(f"there is no Pod {key[0]}/{key[1]}")
         return pod
+
+    def resolved(self, pod: Pod) -> Pod:
+        """The pod with the priority that it has by its class here."""
+        return self._cache.resolved(pod)
 
     def gang(self, key: GangKey) -> list[Pod]:
         """Every pod that names the gang."""
@@ -147,7 +150,7 @@ class Cluster:
         if lives_on:
             return self._change_pod(pod)
         gone = self._remove_pod(pod.key) if pod.key in self.pods else Change()
-        return Change((*gone.events, *self._change_pod(pod).events), pod.key)
+        return Change((*gone.events, *self._change_pod(pod).events), (pod.key,))
 
     def _read_pod(self, obj: Mapping[str, Any]) -> tuple[Pod, bool]:
         """The pod as etcd would hold it, and whether it is one that is there: unless the uid tells otherwise, it is."""
@@ -160,15 +163,15 @@ class Cluster:
 
     def _change_pod(self, new: Pod) -> Change:
         old = self.pods.get(new.key)
-        self._cache.set_pod(new)
-        return Change(pod_events(old, new, self._passed(), self._cache.surroundings), new.key)
+        new = self._cache.set_pod(new)
+        return Change(pod_events(old, new, self._passed(), self._cache.surroundings), (new.key,))
 
     def _remove_pod(self, key: PodKey) -> Change:
         old = self.pods[key]
         self._cache.remove_pod(key)
-        return Change(pod_events(old, None, self._passed(), self._cache.surroundings), key)
+        return Change(pod_events(old, None, self._passed(), self._cache.surroundings), (key,))
 
-    def _put_surrounding(self, kind: str, obj: Mapping[str, Any]) -> None:
+    def _put_surrounding(self, kind: str, obj: Mapping[str, Any]) -> Change:
         thing = surrounding_from_mapping(obj, kind, default_namespace=DEFAULT_NAMESPACE)
         metadata = mapping(obj, "metadata")
         space = "" if kind in _CLUSTER_WIDE else object_namespace(metadata, DEFAULT_NAMESPACE)
@@ -178,7 +181,13 @@ class Cluster:
             self._cache.remove_surrounding(_type_of(kind), space, name, kind)
         else:
             self._cache.set_surrounding(thing)
-        self._passed()
+        return self._reclassified()
+
+    def _reclassified(self) -> Change:
+        """What a change beside nodes and pods means: nothing, unless pods have other priorities by it."""
+        pods = tuple(new.key for _, new in self._cache.reclassify())
+        revision = self._passed()
+        return Change((reclassification(revision, self._cache.surroundings),), pods) if pods else Change()
 
     def _passed(self) -> int:
         """The revision of a change that was just made."""
@@ -196,6 +205,8 @@ def _type_of(kind: str) -> type[Surrounding]:
         return Namespace
     if kind == POD_GROUP:
         return PodGroup
+    if kind == PRIORITY_CLASS:
+        return PriorityClass
     return DisruptionBudget if kind == "PodDisruptionBudget" else PodCollection
 
 

@@ -35,25 +35,33 @@ class WaitingPods:
         self._waits[key] = pod.identity, refused_by
         self._by_rejectors.setdefault(refused_by, {})[key] = None
 
-    def changed(self, key: PodKey | None, events: Iterable[ClusterEvent]) -> list[PodKey]:
-        """Something changed, perhaps a pod: who is worth another try because of that, sorted; they wait no more.
+    def changed(self, keys: Iterable[PodKey], events: Iterable[ClusterEvent]) -> list[PodKey]:
+        """Something changed, perhaps pods: who is worth another try because of that, sorted; they wait no more.
 
-        The changed pod waits no more if it is not the pending pod it was; it waits from now on if a PreEnqueue plugin
-        holds it back. Raises PluginError.
+        A changed pod waits no more if it is not the pending pod it was; it waits from now on if something holds it
+        back. Raises PluginError.
         """
-        pod = None if key is None else self._pods.get(key)
-        if key in self._waits and (pod is None or not pod.pending or pod.identity != self._waits[key][0]):
-            self._discard(key)
+        keys = tuple(keys)
+        for key in keys:
+            pod = self._pods.get(key)
+            if key in self._waits and (pod is None or not pod.pending or pod.identity != self._waits[key][0]):
+                self._discard(key)
         found = {other for event in events for other in self._concerned(event) if self._wakes(event, other)}
-        if key in self._waits and not self._waits[key][1]:
-            found.add(key)  # refused by nobody: whatever changes of it may be what was wrong
+        # Refused by nobody: whatever changes of it may be what was wrong.
+        found.update(key for key in keys if key in self._waits and not self._waits[key][1])
         for woken in found:
             self._discard(woken)
-        if pod is not None and pod.pending:
-            gate = self._gate(pod)
-            if not gate.ok:
-                self.park(pod, (gate.plugin,))
+        for key in keys:
+            self._hold_back(self._pods.get(key))
         return sorted(found)
+
+    def _hold_back(self, pod: Pod | None) -> None:
+        """Let a pending pod wait that is not to be tried yet."""
+        if pod is None or not pod.pending:
+            return
+        gate = self._gate(pod)
+        if not gate.ok:
+            self.park(pod, (gate.plugin,))
 
     def _discard(self, key: PodKey) -> None:
         known = self._waits.pop(key, None)

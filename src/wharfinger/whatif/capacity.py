@@ -82,7 +82,7 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
     # A copy under the name of a pod would change that pod.
     names = scene.inventory.free_names("Pod", key.namespace, key.name[:_NAME_LIMIT])
     while placed < most:
-        copy = scene.admitted(_copy(pod, PodKey(key.namespace, next(names))))
+        copy = _copy(pod, PodKey(key.namespace, next(names)))
         try:
             simulator.add(copy)
         except InvalidObject as error:
@@ -106,7 +106,7 @@ def capacity(scene: Scene, pod: Obj, *, most: int = MOST, progress: Callable[[in
         refusals=refusals,
         before=scene.before,
         after=use_of(simulator.snapshot()),
-        notes=(*scene.notes, *scene.unknown_classes()),
+        notes=tuple(scene.notes),
     )
 
 

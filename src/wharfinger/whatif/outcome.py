@@ -31,7 +31,7 @@ class Result(StrEnum):
     """It is placed after others were evicted for it."""
     REFUSED = "refused"
     GATED = "gated"
-    """Its scheduling gates hold it back."""
+    """Its scheduling gates hold it back, or its PriorityClass does not exist."""
     FAILED = "failed"
     """It could not be decided for: a plugin failed, or no profile serves its scheduler's name."""
 

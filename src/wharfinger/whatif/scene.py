@@ -11,16 +11,16 @@ from typing import Any
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping
 from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
 from wharfinger.whatif import daemons, workloads
-from wharfinger.whatif.admission import PriorityClasses
 from wharfinger.whatif.changes import Changes, added_nodes, cordoned, displaced_pods
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
 from wharfinger.whatif.outcome import Cause
 from wharfinger.whatif.use import Use, use_of
 
-KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND, "PriorityClass")))
+KINDS = tuple(dict.fromkeys((*SIMULATED_KINDS, *workloads.KINDS, daemons.KIND)))
 """Kinds of objects that mean something to a question; all others can be left out."""
 _POD = "Pod"
 _NODE = "Node"
@@ -51,7 +51,6 @@ class Scene:
         """Of the pods that may be evicted or placed, as they were put there."""
         self._given = list(dict.fromkeys(given))
         self._by_hand = frozenset(self._given)
-        self._classes = PriorityClasses(inventory)
         self.before: Use | None = None
         """The cluster's use before anything changed."""
 
@@ -61,7 +60,8 @@ class Scene:
         Raises `InvalidObject` for what was given.
         """
         unreadable = 0
-        everything = list(self.inventory)
+        # Classes first: after each one the pods there are looked through.
+        everything = sorted(self.inventory, key=lambda entry: entry[0].kind != PRIORITY_CLASS)
         for done, (ref, obj) in enumerate(everything, start=1):
             if ref.kind in SIMULATED_KINDS:
                 try:
@@ -112,20 +112,7 @@ class Scene:
         if waiting:
             known = {subject.key for subject in found}
             found += [self._subject(ref, Cause.WAITING) for ref in self._waiting() if self._key(ref) not in known]
-        self.notes += self.unknown_classes()
         return found
-
-    def admitted(self, pod: Obj) -> Obj:
-        """The pod with its priority. Raises `InvalidObject`."""
-        metadata = pod["metadata"]
-        return self._classes.admit(Ref(_POD, metadata["namespace"], metadata["name"]), pod)
-
-    def unknown_classes(self) -> list[str]:
-        """Sentences about priority classes that pods name and nobody gave."""
-        return [
-            f"priority class {name}, which {ref} names, is not given: priority 0 is supposed"
-            for name, ref in self._classes.unknown.items()
-        ]
 
     def withdraw(self, key: PodKey) -> None:
         """Take a pod out again, if it is there without a node."""
@@ -151,7 +138,6 @@ class Scene:
 
     def _put(self, ref: Ref, obj: Obj) -> None:
         if ref.kind == _POD:
-            obj = self._classes.admit(ref, obj)
             self.objects[self._key(ref)] = obj
         self.simulator.add(obj)
 
@@ -183,10 +169,9 @@ class Scene:
 
     def _displaced(self, ref: Ref, pod: Obj, node: str) -> Subject:
         key = self._key(ref)
-        admitted = self._classes.admit(ref, pod)
         self.simulator.delete(_POD, ref.name, ref.namespace)
-        self.inventory.put(admitted)
-        self.make_again(key, admitted)
+        self.inventory.put(pod)
+        self.make_again(key, pod)
         return self._subject(ref, Cause.DRAINED, node)
 
     def _note_strays(self) -> None:
