@@ -16,9 +16,11 @@ import typer
 from wharfinger.cli.files import FilesOption, Manifest, load
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
-from wharfinger.cli.writing import REFUSED, Applied, write
+from wharfinger.cli.validation import ValidateOption, Validation, warn
+from wharfinger.cli.writing import REFUSED, Applied, unreadable, write
 from wharfinger.errors import WharfingerError
 from wharfinger.manifests.times import rfc3339
+from wharfinger.registry.store import Store
 
 CONCURRENT = 16
 """Objects written at a time; with more, etcd's disk is the queue."""
@@ -38,28 +40,33 @@ def apply(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.", metavar="NAME")
     ] = "default",
+    validate: ValidateOption = Validation.STRICT,
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
     """Put objects into the cluster, or change them.
 
     Reads YAML documents, JSON, Lists, and what kubectl get -o yaml prints. Metadata and spec become the
-    manifest's; status and the node of a bound pod stay. What cannot be read or stored is refused and
-    the rest goes on; the exit code then is 1.
+    manifest's; status and the node of a bound pod stay. What cannot be read or stored, and what has unknown
+    or duplicate fields, is refused and the rest goes on; the exit code then is 1.
     """
     from wharfinger.cli import connect
 
-    manifests = load(files, namespace)
+    manifests = load(files, namespace, judged=True)
     if not manifests:
         raise WharfingerError("no objects found")
-    applied = connect.run(_apply(connection, manifests, output))
+    for entry in manifests if validate is Validation.WARN else ():
+        warn(str(entry.about), entry.findings)
+    applied = connect.run(_apply(connection, manifests, output, strict=validate is Validation.STRICT))
     if output is not Output.TABLE:
         show([entry.mapping() for entry in applied], output)
     if any(entry.result == REFUSED for entry in applied):
         raise typer.Exit(1)
 
 
-async def _apply(connection: Connection, manifests: Sequence[Manifest], output: Output) -> list[Applied]:
+async def _apply(
+    connection: Connection, manifests: Sequence[Manifest], output: Output, *, strict: bool
+) -> list[Applied]:
     from wharfinger.cli.connect import open_store
 
     applied: list[Applied] = []
@@ -67,12 +74,19 @@ async def _apply(connection: Connection, manifests: Sequence[Manifest], output: 
         with _progress(len(manifests)) as advance:
             for batch in _batches(manifests):
                 now = rfc3339(datetime.now(UTC))
-                written = await asyncio.gather(*(write(store, entry, uid=str(uuid4()), now=now) for entry in batch))
+                written = await asyncio.gather(*(_written(store, entry, now, strict) for entry in batch))
                 for entry in written if output is Output.TABLE else ():
                     _print(entry)
                 applied += written
                 advance(len(batch))
     return applied
+
+
+async def _written(store: Store, entry: Manifest, now: str, strict: bool) -> Applied:
+    if strict and entry.findings:
+        others = (problem for problem in unreadable(entry) if problem not in entry.findings)
+        return Applied(str(entry.about), REFUSED, (*entry.findings, *others))
+    return await write(store, entry, uid=str(uuid4()), now=now)
 
 
 def _batches(manifests: Sequence[Manifest]) -> Iterator[list[Manifest]]:

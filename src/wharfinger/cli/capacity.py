@@ -11,6 +11,7 @@ from wharfinger.cli.files import FilesOption
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.supposed import LiveOption, NamespaceOption
+from wharfinger.cli.validation import ValidateOption, Validation
 from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def capacity(
     live: LiveOption = False,
     most: Annotated[int, typer.Option(help="Stop counting there.", min=1, max=1_000_000, metavar="N")] = MOST,
     config: ConfigOption = None,
+    validate: ValidateOption = Validation.STRICT,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
     connection: Connection,
@@ -49,7 +51,7 @@ def capacity(
     """
     from wharfinger.cli.supposed import supposed
 
-    found = supposed(files, namespace, connection, live=live, live_without_nodes=True)
+    found = supposed(files, namespace, connection, live=live, live_without_nodes=True, validate=validate)
     told = _count(found, config, most)
     if output is Output.TABLE:
         from wharfinger.cli.simulated import tell_capacity

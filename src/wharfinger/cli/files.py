@@ -37,6 +37,8 @@ class Manifest:
     about: Reference | None = None
     obj: Mapping[str, Any] | None = None
     problem: str = ""
+    findings: tuple[str, ...] = ()
+    """Its unknown and duplicate fields, where these were asked for."""
 
     @property
     def rank(self) -> int:
@@ -44,17 +46,18 @@ class Manifest:
         return _RANKS.get(self.about.kind, _OTHER_RANK) if self.about is not None else -1
 
 
-def load(sources: Iterable[str], namespace: str) -> list[Manifest]:
+def load(sources: Iterable[str], namespace: str, *, judged: bool = False) -> list[Manifest]:
     """Every object of the sources, in the order in which they are best written.
 
-    What cannot be read stays as an entry with a `problem`, so the rest goes on. Raises `UsageError` when
-    a source does not exist.
+    What cannot be read stays as an entry with a `problem`, so the rest goes on. `judged`: look for unknown and
+    duplicate fields; otherwise a key that stands twice in YAML is a problem of its file. Raises `UsageError` when a
+    source does not exist.
     """
     found = [
         manifest
         for source in sources
         for name, content in contents(source)
-        for manifest in _content(name, content, namespace)
+        for manifest in _content(name, content, namespace, judged)
     ]
     return sorted(found, key=lambda manifest: manifest.rank)
 
@@ -88,24 +91,26 @@ def _limited(source: str, size: int) -> None:
         raise UsageError(f"{source} is larger than {FILE_LIMIT // 1024 // 1024} MiB")
 
 
-def _content(source: str, content: bytes, namespace: str) -> Iterator[Manifest]:
+def _content(source: str, content: bytes, namespace: str, judged: bool) -> Iterator[Manifest]:
     try:
         text = content.decode("utf-8-sig")
-        for obj in documents.objects(text):
-            yield _manifest(source, obj, namespace)
+        for obj in documents.objects(text, duplicates=judged):
+            yield _manifest(source, obj, namespace, judged)
     except UnicodeDecodeError as error:
         yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
     except InvalidObject as error:
         yield Manifest(source, problem=str(error))
 
 
-def _manifest(source: str, found: object, namespace: str) -> Manifest:
+def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manifest:
+    from wharfinger.manifests import strict
+
     try:
         obj = checked_object(found)
     except InvalidObject as error:
         return Manifest(source, problem=f"one of its documents {error}")
     try:
-        return Manifest(source, reference(obj, namespace), obj)
+        return Manifest(source, reference(obj, namespace), obj, findings=strict.findings(obj) if judged else ())
     except InvalidObject as error:
         metadata = obj.get("metadata")
         name = str(metadata.get("name") or "")[:80] if isinstance(metadata, Mapping) else ""

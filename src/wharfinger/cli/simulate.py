@@ -11,6 +11,7 @@ import typer
 from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.supposed import LiveOption, NamespaceOption
+from wharfinger.cli.validation import ValidateOption, Validation
 from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def simulate(
     ] = None,
     like: Annotated[list[str] | None, typer.Option(help="The node that new ones resemble.", metavar="NODE")] = None,
     config: ConfigOption = None,
+    validate: ValidateOption = Validation.STRICT,
     every: Annotated[bool, typer.Option("--all", help="List every pod, however many.")] = False,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
@@ -75,7 +77,7 @@ def simulate(
     if pending and not live:
         raise UsageError("--pending goes with --live: given pods are placed anyway")
     changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
-    found = supposed(files or (), namespace, connection, live=live)
+    found = supposed(files or (), namespace, connection, live=live, validate=validate)
     answer = _answer(found, changes, config=config, waiting=pending)
     if output is Output.TABLE:
         from wharfinger.cli.simulated import tell

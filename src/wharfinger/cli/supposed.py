@@ -16,7 +16,8 @@ import typer
 
 from wharfinger.cli.files import contents
 from wharfinger.cli.options import Connection
-from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.cli.validation import Validation, warn
+from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 
 if TYPE_CHECKING:
     from wharfinger.manifests.kinds import Kind
@@ -64,11 +65,18 @@ class Supposed:
 
 
 def supposed(
-    files: Sequence[str], namespace: str, connection: Connection, *, live: bool, live_without_nodes: bool = False
+    files: Sequence[str],
+    namespace: str,
+    connection: Connection,
+    *,
+    live: bool,
+    live_without_nodes: bool = False,
+    validate: Validation = Validation.STRICT,
 ) -> Supposed:
     """Read everything. `live_without_nodes`: take the live state too when no node is given.
 
-    Raises `UsageError` naming what of the given objects cannot be read; `StoreError`.
+    Raises `UsageError` naming what of the given objects cannot be read; `InvalidConfiguration` naming all their unknown
+    and duplicate fields, when these are not allowed; `StoreError`.
     """
     from wharfinger.whatif.inventory import Inventory
 
@@ -82,7 +90,7 @@ def supposed(
         from wharfinger.cli import connect
 
         connect.run(_take_live(connection, found))
-    _take_given(objects, found)
+    _take_given(objects, found, validate)
     return found
 
 
@@ -128,7 +136,7 @@ def _documents(source: str, content: bytes) -> Iterator[Any]:
     from wharfinger.manifests import documents
 
     try:
-        yield from documents.objects(content.decode("utf-8-sig"))
+        yield from documents.objects(content.decode("utf-8-sig"), duplicates=True)
     except UnicodeDecodeError as error:
         raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
     except InvalidObject as error:
@@ -136,7 +144,8 @@ def _documents(source: str, content: bytes) -> Iterator[Any]:
         raise UsageError(f"{source}: {error}{hint}") from None
 
 
-def _take_given(objects: Sequence[GivenObject], found: Supposed) -> None:
+def _take_given(objects: Sequence[GivenObject], found: Supposed, validate: Validation) -> None:
+    from wharfinger.manifests import strict
     from wharfinger.manifests.kinds import KINDS
     from wharfinger.whatif.scene import KINDS as TELLING_KINDS
 
@@ -144,18 +153,26 @@ def _take_given(objects: Sequence[GivenObject], found: Supposed) -> None:
         raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
     known = {kind.name for kind in KINDS}
     unknown: set[str] = set()
+    problems: list[str] = []
     for place, source, obj in objects:
         kind = _kind(source, obj)
         if kind in TELLING_KINDS:
             try:
                 ref = found.inventory.put(obj, applied=True)
+                findings = strict.findings(obj) if validate is not Validation.IGNORE else ()
             except InvalidObject as error:
                 raise UsageError(f"{source}: {error}") from None
+            if validate is Validation.WARN:
+                warn(str(ref), findings)
+            else:
+                problems += [f"{source}: {ref}: {finding}" for finding in findings]
             found.given[ref] = obj
             if place == 0:
                 found.first[ref] = obj
         elif kind not in known:
             unknown.add(kind[:40])
+    if problems:
+        raise InvalidConfiguration(problems)
     if unknown:
         found.notes.append(f"objects of unknown kinds are passed over: {', '.join(sorted(unknown))}")
 

@@ -98,6 +98,16 @@ class _Draft:
         return documents.to_json(obj)
 
 
+def unreadable(manifest: Manifest) -> tuple[str, ...]:
+    """Why the scheduler could not read a manifest as it stands; empty when it can."""
+    try:
+        if manifest.about is not None and manifest.obj is not None:
+            _check(dict(manifest.obj), manifest.about)
+    except InvalidObject as error:
+        return (str(error),)
+    return ()
+
+
 def _check(obj: dict[str, Any], about: Reference) -> None:
     """Refuse a pod or node that the scheduler could not read. Raises `InvalidObject`."""
     if about.kind is POD:

@@ -20,6 +20,7 @@ import orjson
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import yaml_events
+from wharfinger.manifests.duplicates import Doubled, from_pairs
 
 VALUE_LIMIT = 8 * 1024 * 1024
 """Bytes of one stored value; etcd itself takes 1.5 MiB unless it is told otherwise."""
@@ -37,6 +38,7 @@ def _finite(text: str) -> float:
 
 
 _JSON = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_JSON_WITH_DUPLICATES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=from_pairs)
 _DIGITS = bytes(ord("0") if chr(byte).isascii() and chr(byte).isdigit() else byte for byte in range(256))
 _LONG = b"0" * 19
 """Digits of the smallest integer that orjson would make a float of, -2^63-1."""
@@ -57,31 +59,32 @@ def parse(value: bytes) -> Any:
     return documents[0]
 
 
-def objects(text: str) -> Iterator[Any]:
+def objects(text: str, *, duplicates: bool = False) -> Iterator[Any]:
     """Every object in a file: JSON or YAML documents; lists (`kind: List`, or plain) are opened.
 
     Empty documents are skipped; what is no object comes as it is, so that the rest is read too. Raises
-    `InvalidObject` where the syntax ends.
+    `InvalidObject` where the syntax ends. `duplicates`: a mapping in which a key stands twice comes as
+    `duplicates.Doubled`; otherwise YAML with such a key is refused, and of JSON the last value counts.
     """
-    for document in _documents(text):
+    for document in _documents(text, duplicates):
         yield from _opened(document)
 
 
-def _documents(text: str) -> Iterator[Any]:
+def _documents(text: str, duplicates: bool = False) -> Iterator[Any]:
     """The one JSON document, or every YAML one."""
     try:
-        document = _JSON.decode(text)
+        document = (_JSON_WITH_DUPLICATES if duplicates else _JSON).decode(text)
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None
     except ValueError as error:
-        yield from _yaml_documents(text, error)
+        yield from _yaml_documents(text, error, duplicates)
     else:
         yield document
 
 
-def _yaml_documents(text: str, json_error: ValueError) -> Iterator[Any]:
+def _yaml_documents(text: str, json_error: ValueError, duplicates: bool) -> Iterator[Any]:
     """YAML documents; of text that begins like JSON and is not even YAML, the JSON error tells more."""
-    documents = yaml_events.documents(text)
+    documents = yaml_events.documents(text, duplicates=duplicates)
     if text.lstrip()[:1] in ("{", "["):
         try:
             first = next(documents, None)
@@ -117,7 +120,8 @@ def _items(document: Any) -> list[Any] | None:
 def _with_kind(item: Any, kind: str, parent: Mapping[str, Any]) -> Any:
     """An item of a typed list (`PodList`) as an object of its own: API servers leave its kind out there."""
     if kind and isinstance(item, Mapping) and not item.get("kind"):
-        return {"apiVersion": parent.get("apiVersion"), "kind": kind, **item}
+        whole = {"apiVersion": parent.get("apiVersion"), "kind": kind, **item}
+        return Doubled(whole, item.again) if isinstance(item, Doubled) else whole
     return item
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from wharfinger.errors import InvalidObject
+from wharfinger.manifests.duplicates import Doubled
 
 DEPTH_LIMIT = 100
 NODE_LIMIT = 2_000_000
@@ -37,16 +38,19 @@ _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
 
 
-def documents(text: str) -> Iterator[Any]:
-    """Every document of a YAML stream. Raises `InvalidObject`, with the line where it can be told."""
+def documents(text: str, *, duplicates: bool = False) -> Iterator[Any]:
+    """Every document of a YAML stream. Raises `InvalidObject`, with the line where it can be told.
+
+    `duplicates`: a mapping in which a key stands twice comes as `Doubled`, where it is refused otherwise.
+    """
     loader = None
     try:
         loader = _Loader(text)
-        builder = _Builder()
+        builder = _Builder(duplicates)
         while (event := loader.get_event()) is not None:
             if isinstance(event, yaml.DocumentEndEvent):
                 yield builder.finished()
-                builder = _Builder()
+                builder = _Builder(duplicates)
             else:
                 builder.take(event)
     except yaml.YAMLError as error:
@@ -59,7 +63,8 @@ def documents(text: str) -> Iterator[Any]:
 class _Builder:
     """Assembles one document from its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, duplicates: bool) -> None:
+        self._duplicates = duplicates
         self._open: list[_Frame] = []
         self._root: _Value = None
         self._anchors: dict[str, tuple[_Value, int] | None] = {}
@@ -104,7 +109,7 @@ class _Builder:
         if event.anchor:
             self._anchors[event.anchor] = None  # open: an alias to it would be a loop
         self._counted(1, event)
-        self._open.append(_Frame({} if is_mapping else [], event.anchor, self._count))
+        self._open.append(_Frame({} if is_mapping else [], event.anchor, self._count, self._duplicates))
 
     def _end(self, event: Any) -> None:
         frame = self._open.pop()
@@ -140,10 +145,11 @@ class _Builder:
 class _Frame:
     """A mapping or list that is still being read."""
 
-    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, began: int) -> None:
+    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, began: int, duplicates: bool) -> None:
         self.value = value
         self.anchor = anchor
         self.began = began
+        self._duplicates = duplicates
         self._key: str | None = None
         self._merge = False
         self._merged: dict[str, Any] = {}
@@ -165,7 +171,12 @@ class _Frame:
         if self._merge:
             self._take_merge(value, event)
         elif key in self.value and key not in self._merged:
-            raise InvalidObject(f"is no YAML: key {key[:40]!r} stands twice, again at {_line(event)}")
+            if not self._duplicates:
+                raise InvalidObject(f"is no YAML: key {key[:40]!r} stands twice, again at {_line(event)}")
+            if not isinstance(self.value, Doubled):
+                self.value = Doubled(self.value, {})
+            self.value.again[key] = _line(event)
+            self.value[key] = value
         else:
             self._merged.pop(key, None)
             self.value[key] = value
