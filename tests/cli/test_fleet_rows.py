@@ -239,6 +239,17 @@ def test_a_fleet_that_is_all_on_one_of_several_hosts_is_told() -> None:
     assert hints(estate(records), picture(records), NOW) == []  # one is not all
 
 
+def test_hosts_that_were_lost_with_most_others_are_told_with_the_command_that_gives_them_up() -> None:
+    records = Records().fleet(replicas=2).host("host-b").status(status(lost_together=("host-a",))).serving(0)
+
+    (away, together) = hints(estate(records), picture(records), NOW)
+    assert away.startswith("host host-a has no live agent: those of its instances that are ready go on serving")
+    assert together.endswith("`wharfinger host confirm-lost host-a`")
+
+    records.put(keys.lost_host("host-a"), b"{}")
+    assert hints(estate(records), picture(records), NOW) == [away]
+
+
 def test_what_cannot_be_read_is_named_and_hides_nothing() -> None:
     records = Records().fleet(replicas=1).serving(0).host().status(status())
     records.put(keys.slot("gold", 1), b"{").put(keys.grant("gold", 1, 1) + "/more", b'{"revision":1,"host":"h"}')

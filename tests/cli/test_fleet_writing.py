@@ -424,7 +424,7 @@ class TestHosts:
     def host(self, shell: Shell, url: str) -> Iterator[str]:
         name = f"host-{shell.namespace}"
         yield name
-        remove(url, keys.cordon(name), keys.host(name))
+        remove(url, keys.cordon(name), keys.host(name), keys.lost_host(name))
 
     def test_cordon_drain_uncordon(self, shell: Shell, host: str, url: str) -> None:
         Records().host(host).write(url)
@@ -447,6 +447,25 @@ class TestHosts:
     def test_a_host_that_is_away_can_be_cordoned(self, shell: Shell, host: str) -> None:
         answer = shell("host", "cordon", host)
         assert (answer.code, answer.err) == (0, f"note: no live agent calls itself {host}\n")
+
+    def test_a_host_without_an_agent_is_confirmed_to_be_lost(self, shell: Shell, host: str, url: str) -> None:
+        answer = shell("host", "confirm-lost", host, "--reason", "the rack burnt")
+        assert (answer.code, answer.out, answer.err) == (0, f"host/{host} is taken for lost\n", "")
+        kv = stored(url, keys.lost_host(host))
+        assert kv is not None
+        record = json.loads(kv.value)
+        assert (record["who"], record["why"]) == (ME, "the rack burnt")
+        assert shell("host", "confirm-lost", host).out == f"host/{host} is taken for lost already\n"
+        (row,) = [line for line in shell("host", "list").out.splitlines() if line.startswith(host)]
+        assert row.split()[1] == "Lost"
+        assert "the rack burnt" in row
+
+    def test_a_host_with_an_agent_is_not_lost(self, shell: Shell, host: str, url: str) -> None:
+        Records().host(host).write(url)
+        answer = shell("host", "confirm-lost", host)
+        assert (answer.code, answer.out) == (2, "")
+        assert f"host {host} has a live agent" in answer.err
+        assert stored(url, keys.lost_host(host)) is None
 
     def test_a_name_that_no_host_can_have_is_refused(self, shell: Shell) -> None:
         assert shell("host", "cordon", "A/B").code == 2

@@ -65,6 +65,7 @@ async def test_after_a_list_everybody_is_poked_who_has_a_fleet_or_something_left
         keys.exited("common", 0, 1),
         keys.host("here"),
         keys.cordon("here"),
+        keys.lost_host("here"),
     ],
 )
 async def test_what_concerns_a_fleet_pokes_it(temporal: Temporal, key: str) -> None:

@@ -70,6 +70,13 @@ async def test_a_host_is_registered_and_leaves(store: EtcdStore, register: Regis
     assert await holder(store, register) == 0
 
 
+async def test_a_host_that_is_back_is_not_lost_any_more(store: EtcdStore, register: Register) -> None:
+    said = keys.lost_host(register.key.removeprefix(keys.HOSTS))  # type: ignore[attr-defined]
+    await store.put(said, b"{}")
+    await register().claim()
+    assert (await store.get(said)).kv is None
+
+
 async def test_a_name_that_stays_taken_is_refused(store: EtcdStore, register: Register) -> None:
     first = register(1)
     await first.claim()

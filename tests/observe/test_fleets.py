@@ -58,6 +58,7 @@ async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView
     await store.put(keys.exited("blue", 0, 2), ExitRecord(how="code", detail="3", lived=4.0).to_bytes())
     await store.put(keys.host("a"), HostRecord(boot_id="b", pid=2, installs=("v2",), capacity=3).to_bytes())
     await store.put(keys.cordon("b"), CordonRecord(action="drain").to_bytes())
+    await store.put(keys.lost_host("c"), b"{}")
     decided = Decisions(3, 10, canary=(1,), halted="no progress")
     acting = ActorRecord(epoch=4, workflow_id="w", run_id="r", target=10, decisions=decided)
     await store.put(keys.actor("blue"), acting.to_bytes())
@@ -84,6 +85,7 @@ async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView
     assert [one.detail for one in seen.exits] == ["3"]
     assert seen.hosts == (Host("a", ("v2",), 3, instances=2),)
     assert seen.cordons == (Cordon("b", "drain"),)
+    assert seen.lost == ("c",)
     assert seen.tenant_present
     assert (seen.unreadable, seen.blind, seen.status) == ((), False, "")
 

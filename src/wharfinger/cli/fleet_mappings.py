@@ -102,11 +102,12 @@ def history_list(picture: Picture) -> list[dict[str, Any]]:
 
 
 def host_list(estate: Estate) -> list[dict[str, Any]]:
-    """Hosts with their agents and cordons."""
+    """Hosts with their agents, and what people said of them."""
     counts = fleet_summary.instances_by_host(estate.fleets.values())
     found = []
-    for name in sorted({*estate.hosts, *estate.cordons, *counts}):
+    for name in sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts}):
         host, cordon = estate.hosts.get(name), estate.cordons.get(name)
+        lost = estate.lost.get(name) if host is None else None
         found.append(
             {
                 "name": name,
@@ -114,6 +115,7 @@ def host_list(estate: Estate) -> list[dict[str, Any]]:
                 "instances": counts.get(name, 0),
                 "agent": camel(host.model_dump(mode="json")) if host is not None else None,
                 "cordon": camel(cordon.model_dump(mode="json")) if cordon is not None else None,
+                "lost": camel(lost.model_dump(mode="json")) if lost is not None else None,
             }
         )
     return found

@@ -24,7 +24,7 @@ from wharfinger.client.fleet_summary import (
     updated,
     wanted_ready,
 )
-from wharfinger.contracts.fleet_records import HostRecord
+from wharfinger.contracts.fleet_records import CordonRecord, HostRecord, LostHostRecord
 from wharfinger.model.rollout import Condition, SlotStatus
 
 FLEET_HEADINGS = ("TENANT", "WANTED", "READY", "UPDATED", "OUTDATED", "REVISION", "ROLLOUT", "AGE")
@@ -115,19 +115,21 @@ def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
 
 
 def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
-    """Cells under `HOST_HEADINGS`: live agents, cordoned hosts, and hosts that grants name though no agent lives."""
+    """Cells under `HOST_HEADINGS`: live agents, what people said of hosts, and hosts that grants name without agent."""
     counts = instances_by_host(estate.fleets.values())
-    names = sorted({*estate.hosts, *estate.cordons, *counts})
+    names = sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts})
     return [_host_row(estate, name, counts.get(name, 0), now) for name in names]
 
 
 def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple[str, ...]:
-    host, cordon = estate.hosts.get(name), estate.cordons.get(name)
+    host = estate.hosts.get(name)
+    said: CordonRecord | LostHostRecord | None = estate.lost.get(name) if host is None else None
+    said = said or estate.cordons.get(name)
     why = ""
-    if cordon is not None:
-        since = f"{age(cordon.time, now)} ago" if cordon.time else ""
-        by = f"by {cordon.who}" if cordon.who else ""
-        why = "; ".join(part for part in (cordon.why, " ".join(word for word in (by, since) if word)) if part)
+    if said is not None:
+        since = f"{age(said.time, now)} ago" if said.time else ""
+        by = f"by {said.who}" if said.who else ""
+        why = "; ".join(part for part in (said.why, " ".join(word for word in (by, since) if word)) if part)
     return (
         name,
         host_status(estate, name),

@@ -12,7 +12,7 @@ import typer
 
 from wharfinger.cli.options import RUN
 
-COMMANDS: tuple[str, ...] = ("host_list", "host_cordon")
+COMMANDS: tuple[str, ...] = ("host_list", "host_cordon", "host_confirm_lost")
 """Modules of this package with a `register(group)`, in the order in which help lists their commands."""
 
 _group = typer.Typer(no_args_is_help=True, help="Machines that run scheduler instances: see them, keep off them.")

@@ -45,14 +45,14 @@ def uncordon(host: HostArgument, *, connection: Connection) -> None:
     """Let instances onto a host again."""
     from wharfinger.cli import connect
 
-    removed = connect.run(_uncordon(connection, _checked(host)))
+    removed = connect.run(_uncordon(connection, checked(host)))
     typer.echo(f"host/{host} {'uncordoned' if removed else 'is not cordoned'}")
 
 
 def _run(connection: Connection, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
     from wharfinger.cli import connect
 
-    written, alive = connect.run(_cordon(connection, _checked(host), action, reason))
+    written, alive = connect.run(_cordon(connection, checked(host), action, reason))
     words = {"cordon": ("cordoned", "is cordoned already"), "drain": ("is being drained", "is being drained already")}
     typer.echo(f"host/{host} {words[action][0 if written else 1]}")
     if not alive:
@@ -111,7 +111,8 @@ async def _uncordon(connection: Connection, host: str) -> bool:
         return await store.delete(keys.cordon(host))
 
 
-def _checked(host: str) -> str:
+def checked(host: str) -> str:
+    """A host's name. Raises `UsageError` for what can be none."""
     if not is_dns_subdomain(host):
         raise UsageError(f"{host!r} is no name of a host")
     return host

@@ -19,7 +19,8 @@ def register(group: typer.Typer) -> None:
 def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
-    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned.
+    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: gone for good, as
+    somebody said.
     """
     from wharfinger.cli import connect
 

@@ -18,6 +18,7 @@ from wharfinger.contracts.fleet_records import (
     FleetStatusRecord,
     GrantRecord,
     HostRecord,
+    LostHostRecord,
     OutcomeRecord,
     RevisionRecord,
     SlotRecord,
@@ -185,6 +186,8 @@ class Estate:
     fleets: dict[str, Picture]
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     cordons: dict[str, CordonRecord] = field(default_factory=dict)
+    lost: dict[str, LostHostRecord] = field(default_factory=dict)
+    """Hosts that are gone for good, as a person says; one that has an agent is back."""
     unreadable: list[str] = field(default_factory=list)
 
     def fleet(self, tenant: str) -> Picture:

@@ -27,6 +27,7 @@ from wharfinger.contracts.fleet_records import (
     FleetStatusRecord,
     GrantRecord,
     HostRecord,
+    LostHostRecord,
     OutcomeRecord,
     RevisionRecord,
     SlotRecord,
@@ -52,12 +53,13 @@ _MODELS: Mapping[str, type[Record]] = {
     keys.EXITS: ExitRecord,
     keys.HOSTS: HostRecord,
     keys.CORDONS: CordonRecord,
+    keys.LOST_HOSTS: LostHostRecord,
 }
 _OF_ONE = (keys.FLEETS, keys.ACTORS, keys.FLEET_STATUS)
 """Kinds with one key a tenant."""
 _OF_MANY = (keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS, keys.INSTANCES, keys.CONFIG_STATUS, keys.EXITS)
 """Kinds with keys below the tenant's name."""
-_HOSTS = (keys.HOSTS, keys.CORDONS)
+_HOSTS = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
 
 
 async def read(store: Store, tenant: str = "", *, templates: bool = True) -> Estate:
@@ -172,11 +174,15 @@ def _take(picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> 
 
 
 def _take_host(estate: Estate, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
+    name = "/".join(parts)
     try:
-        if kind == keys.HOSTS:
-            estate.hosts["/".join(parts)] = HostRecord.model_validate_json(kv.value)
-        else:
-            estate.cordons["/".join(parts)] = CordonRecord.model_validate_json(kv.value)
+        match _MODELS[kind].model_validate_json(kv.value):
+            case HostRecord() as host:
+                estate.hosts[name] = host
+            case CordonRecord() as cordon:
+                estate.cordons[name] = cordon
+            case LostHostRecord() as lost:
+                estate.lost[name] = lost
     except ValueError as error:
         estate.unreadable.append(f"{kv.key}: {_first_line(error)}")
 

@@ -138,12 +138,21 @@ def _temporal_hint(picture: Picture) -> Iterator[str]:
 def _place_hints(estate: Estate, picture: Picture) -> Iterator[str]:
     hosts = {grant.host for life, grant in picture.grants.items() if life not in picture.exits}
     for host in sorted(hosts - set(estate.hosts)):
-        yield f"host {host} has no live agent: what becomes of its instances cannot be told from there"
-    ready = [life for life in picture.grants if picture.ready(life) and life.slot < picture.replicas]
-    together = {picture.grants[life].host for life in ready}
-    if len({life.slot for life in ready}) > 1 and len(together) == 1 and len(estate.hosts) > 1:
         yield (
-            f"all {len(ready)} ready instances are on host {together.pop()}, one of {len(estate.hosts)}, and would be "
+            f"host {host} has no live agent: those of its instances that are ready go on serving, "
+            "what becomes of the others cannot be told from there"
+        )
+    together = picture.status.status.lost_together if picture.status is not None else ()
+    for host in sorted(set(together) - estate.hosts.keys() - estate.lost.keys()):
+        yield (
+            f"host {host} was lost with most others at once: one slot is repaired at a time, as long as "
+            f"nobody says that it is gone for good: `wharfinger host confirm-lost {host}`"
+        )
+    ready = [life for life in picture.grants if picture.ready(life) and life.slot < picture.replicas]
+    used = {picture.grants[life].host for life in ready}
+    if len({life.slot for life in ready}) > 1 and len(used) == 1 and len(estate.hosts) > 1:
+        yield (
+            f"all {len(ready)} ready instances are on host {used.pop()}, one of {len(estate.hosts)}, and would be "
             f"lost with it: `wharfinger fleet restart {picture.tenant}` spreads them"
         )
     identity = picture.kv.create_revision if picture.kv is not None else 0

@@ -149,7 +149,7 @@ def instances_by_host(fleets: Iterable[Picture]) -> dict[str, int]:
 
 
 def host_status(estate: Estate, name: str) -> str:
-    """`Ready`, or `NoAgent`, with what the operator said."""
-    words = "Ready" if name in estate.hosts else "NoAgent"
+    """`Ready`, `NoAgent` or `Lost`, with what the operator said."""
+    words = "Ready" if name in estate.hosts else "Lost" if name in estate.lost else "NoAgent"
     cordon = estate.cordons.get(name)
     return f"{words},{'Draining' if cordon.action == 'drain' else 'Cordoned'}" if cordon is not None else words

@@ -11,6 +11,7 @@
     exits/<tenant>/<slot>/<incarnation>   ExitRecord       the host's agent, create-only, while the grant is there
     hosts/<host>                          HostRecord       the agent, under its lease, create-only
     cordons/<host>                        CordonRecord     the CLI
+    losthosts/<host>                      LostHostRecord   the CLI; an agent of that name removes it
 
 Every write of the actor compares the mod revision of `actors/<tenant>`, which nobody writes but an actor: whoever
 acts first adds 1 to its epoch (the very first begins with etcd's revision), and fences the one before off.
@@ -118,6 +119,14 @@ class CordonRecord(Record):
     """Keep off a host; `drain`: leave it too."""
 
     action: Literal["cordon", "drain"]
+    who: str = ""
+    why: str = ""
+    time: str = ""
+
+
+class LostHostRecord(Record):
+    """A host without an agent is gone for good: what it had need not wait for it."""
+
     who: str = ""
     why: str = ""
     time: str = ""

@@ -36,7 +36,7 @@ CALL_WITHIN = 10.0
 """Seconds that Temporal has to take a poke."""
 OF_A_TENANT = (keys.FLEETS, keys.FLEET_STATUS, keys.INSTANCES, keys.GRANTS, keys.EXITS)
 """Their keys begin with the tenant. The status itself changes by Fleet's own hand: only lists of it count."""
-OF_ALL = (keys.HOSTS, keys.CORDONS)
+OF_ALL = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
 """What happens to a host may concern every fleet."""
 
 Poke = Callable[[str], Awaitable[None]]

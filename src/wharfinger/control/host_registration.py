@@ -19,7 +19,7 @@ from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.control.backoff import delays
 from wharfinger.errors import LeaseLost, StoreError, UsageError
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Lease, Put, Store
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Put, Store
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,8 @@ class HostRegistration:
             return found
         seen = found.mod_revision if found is not None else 0  # ours under a lease that was lost is written over
         put = Put(self._key, self._record.to_bytes(), lease=lease.id)
-        result = await self._store.txn([Compare(self._key, "mod", seen)], [put], [Get(self._key)])
+        found_again = Delete(keys.lost_host(self._host))  # whoever said that it is gone for good was wrong
+        result = await self._store.txn([Compare(self._key, "mod", seen)], [put, found_again], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:
             log.info("host registered host=%s", self._host)

@@ -4,7 +4,7 @@
 
     schedulerfleets · actors · fleetstatus · tenants           one key each
     revisions · outcomes · slots · grants · instances · exits  of the tenant
-    grants of all fleets · hosts · cordons                     of everybody
+    grants of all fleets · hosts · cordons · lost hosts        of everybody
 
 An absent record means *unknown*, and so does one that nobody can read: it is named in `Observed.unreadable` and
 otherwise left out, so that it ends nobody. Where it says what may live (a grant, a slot's counter, a revision), leaving
@@ -29,6 +29,7 @@ from wharfinger.contracts.fleet_records import (
     FleetStatusRecord,
     GrantRecord,
     HostRecord,
+    LostHostRecord,
     OutcomeRecord,
     RevisionRecord,
     SlotRecord,
@@ -98,9 +99,10 @@ class FleetView:
 
         singles = asyncio.gather(*(one(key(tenant)) for key in (keys.actor, keys.fleet_status, keys.tenant)))
         of_tenant = (keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.INSTANCES, keys.EXITS)
-        prefixes = [*(f"{prefix}{tenant}/" for prefix in of_tenant), keys.GRANTS, keys.HOSTS, keys.CORDONS]
+        prefixes = [f"{prefix}{tenant}/" for prefix in of_tenant]
+        prefixes += [keys.GRANTS, keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS]
         actor, status, present = await singles
-        revisions, outcomes, slots, instances, exits, grants, hosts, cordons = await asyncio.gather(
+        revisions, outcomes, slots, instances, exits, grants, hosts, cordons, lost = await asyncio.gather(
             *(all_of(prefix) for prefix in prefixes)
         )
         reading = _Reading(tenant)
@@ -115,6 +117,7 @@ class FleetView:
             exits=reading.exits(exits),
             hosts=reading.hosts(hosts, instances_by_host(grants)),
             cordons=reading.cordons(cordons),
+            lost=reading.lost(lost),
             tenant_present=present is not None and tenant != COMMON,
             status=reading.status(status),
             unreadable=tuple(reading.unreadable),
@@ -270,6 +273,11 @@ class _Reading:
             action = record.action if record is not None else "cordon"
             found.append(Cordon(kv.key.removeprefix(keys.CORDONS), action))
         return tuple(sorted(found, key=lambda one: one.host))
+
+    def lost(self, stored: list[KeyValue]) -> tuple[str, ...]:
+        """Hosts that are gone for good; what cannot be read says nothing."""
+        said = (kv.key.removeprefix(keys.LOST_HOSTS) for kv in stored if self.record(kv, LostHostRecord) is not None)
+        return tuple(sorted(said))
 
     def status(self, kv: KeyValue | None) -> str:
         """The digest; of one that cannot be read, none, so that it is written anew."""

@@ -54,6 +54,7 @@ GRANTS = OURS + "grants/"
 EXITS = OURS + "exits/"
 HOSTS = OURS + "hosts/"
 CORDONS = OURS + "cordons/"
+LOST_HOSTS = OURS + "losthosts/"
 CONFIG = OURS + "config/"
 CONFIG_STATUS = OURS + "configstatus/"
 """The fleet's: who writes which stands in `contracts.fleet_records` and `contracts.config_records`."""
@@ -165,6 +166,11 @@ def host(name: str) -> str:
 def cordon(name: str) -> str:
     """Keep instances off a host."""
     return f"{CORDONS}{name}"
+
+
+def lost_host(name: str) -> str:
+    """A person says that the host is gone for good; removed by the agent that comes back."""
+    return f"{LOST_HOSTS}{name}"
 
 
 def config(kind: str, target: str) -> str:
