@@ -19,6 +19,7 @@ from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.validation import ValidateOption, Validation, warn
 from wharfinger.cli.writing import REFUSED, Applied, unreadable, write
 from wharfinger.errors import WharfingerError
+from wharfinger.manifests.kinds import PRIORITY_CLASS
 from wharfinger.manifests.times import rfc3339
 from wharfinger.registry.store import Store
 
@@ -94,12 +95,20 @@ def _batches(manifests: Sequence[Manifest]) -> Iterator[list[Manifest]]:
     for _, same_rank in groupby(manifests, key=lambda manifest: manifest.rank):
         batch: dict[object, Manifest] = {}
         for manifest in same_rank:
-            about = manifest.about or id(manifest)
+            about = _identity(manifest)
             if len(batch) == CONCURRENT or about in batch:
                 yield list(batch.values())
                 batch = {}
             batch[about] = manifest
         yield list(batch.values())
+
+
+def _identity(manifest: Manifest) -> object:
+    """What is written once at a time: an object, and any PriorityClass, so that two cannot both become the default."""
+    about = manifest.about
+    if about is None:
+        return id(manifest)
+    return about.kind if about.kind is PRIORITY_CLASS else about
 
 
 @contextmanager

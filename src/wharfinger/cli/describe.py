@@ -1,4 +1,4 @@
-"""`wharfinger describe`: all that scheduling knows of one pod or node, for people."""
+"""`wharfinger describe`: all that scheduling knows of one pod, node or priority class, for people."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from wharfinger.cli.gangs import held_member
 from wharfinger.cli.lost import is_lost, lost_pods
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.stored import Stored, every, one, pod_key, record_of
+from wharfinger.cli.stored import Stored, every, one, pod_key, priority_classes, record_of
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.edit import DISRUPTION_TARGET
-from wharfinger.manifests.kinds import FLEET, NODE, POD
+from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.model.node import CPU, MEMORY, Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.priority import PriorityClasses, affected, missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 from wharfinger.model.selectors import NodeSelectorTerm, Toleration
 
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 @connected
 def describe(
-    kind: Annotated[str, typer.Argument(help="pod or node.", metavar="pod|node")],
+    kind: Annotated[str, typer.Argument(help="pod, node or priorityclass.", metavar="pod|node|priorityclass")],
     name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
     *,
     namespace: Annotated[
@@ -43,21 +44,26 @@ def describe(
     ] = "default",
     connection: Connection,
 ) -> None:
-    """Tell all that scheduling knows of a pod or node."""
+    """Tell all that scheduling knows of a pod, a node or a priority class."""
     from wharfinger.cli import connect
 
     found = kinds.by_word(kind)
-    if found not in (POD, NODE):
+    if found not in (POD, NODE, PRIORITY_CLASS):
         hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
-        raise UsageError(f"pods and nodes are described, not {found.plural}{hint}")
-    typer.echo(connect.run(_describe(connection, found is POD, name, namespace)))
+        raise UsageError(f"pods, nodes and priorityclasses are described, not {found.plural}{hint}")
+    typer.echo(connect.run(_describe(connection, found, name, namespace)))
 
 
-async def _describe(connection: Connection, is_pod: bool, name: str, namespace: str) -> str:
+async def _describe(connection: Connection, kind: Kind, name: str, namespace: str) -> str:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
-        if is_pod:
+        if kind is PRIORITY_CLASS:
+            found = await one(store, kind, "", name)
+            _, pods = await every(store, POD)
+            named = [entry.pod for entry in pods if entry.pod is not None]
+            return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
+        if kind is POD:
             key = pod_key(name, namespace)
             found = await one(store, POD, key.namespace, key.name)
             held = await held_member(store, found.pod) if found.pod is not None else ""
@@ -101,8 +107,9 @@ def describe_pod(
             ("Nominated node", pod.nominated_node_name),
             ("Scheduler", pod.scheduler_name),
             ("Priority", str(pod.priority)),
+            ("Priority class", pod.class_terms.name if pod.class_terms is not None else _class_name(found)),
             ("Group", pod.group),
-            ("Held back", held),
+            ("Held back", missing(pod) or held),
         ),
         *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
         *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),
@@ -141,6 +148,41 @@ def describe_node(found: Stored, pods: Iterable[Pod], now: datetime) -> str:
         _pods_on(here, now),
     ]
     return "\n".join(lines)
+
+
+def describe_class(found: Stored, pods: Iterable[Pod], classes: PriorityClasses, now: datetime) -> str:
+    """The text about a priority class and the pods that have their priority by it.
+
+    Raises `InvalidObject` for one that cannot be read.
+    """
+    this = found.priority_class
+    if this is None:
+        raise InvalidObject(f"priorityclass {found.name} cannot be read: {found.invalid}")
+    default = "true" if this.global_default else "false"
+    if this.global_default and classes.default != this and classes.default is not None:
+        default += f", but {classes.default.name} counts: its value is lower"
+    names = ("", this.name) if classes.default == this else (this.name,)
+    asking = [pod for pod in affected(pods, frozenset(names)) if not pod.finished]
+    bound = sum(pod.bound for pod in asking)
+    description = found.mapping().get("description")
+    lines = [
+        *_fields(
+            ("Name", this.name),
+            ("Created", _when(rows.created(found), now)),
+            ("Value", str(this.value)),
+            ("Global default", default),
+            ("Preemption", this.preemption_policy),
+            ("Description", description if isinstance(description, str) else ""),
+            ("Pods", f"{len(asking) - bound} pending, {bound} bound leave priority or preemption policy to it"),
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _class_name(found: Stored) -> str:
+    spec = found.mapping().get("spec")
+    name = spec.get("priorityClassName") if isinstance(spec, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: datetime) -> list[str]:

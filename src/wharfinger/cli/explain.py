@@ -81,7 +81,7 @@ async def _explain(connection: Connection, key: PodKey, limit: int, output: Outp
         client = await open_temporal(connection)
         found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
         if found.state == "pending":
-            found = replace(found, held=await _held(store, key))
+            found = replace(found, held=await held_back(store, key))
     if found.state == "deleted" and not found.attempts:
         raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
     if output is Output.TABLE:
@@ -90,7 +90,7 @@ async def _explain(connection: Connection, key: PodKey, limit: int, output: Outp
         show(to_plain(found), output)
 
 
-async def _held(store: Store, key: PodKey) -> str:
+async def held_back(store: Store, key: PodKey) -> str:
     """Why nothing is tried for the pod; empty when something is."""
     pod = (await one(store, POD, *key)).pod
     if pod is None:

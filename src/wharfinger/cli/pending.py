@@ -140,7 +140,7 @@ def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]
     for pod in pods:
         if pod.group and pod.bound:
             running.add(gang_key(pod))  # what is left of it is placed one by one
-        elif pod.group and pod.pending and not pod.scheduling_gates and _refused(pod):
+        elif pod.group and pod.pending and not rows.gates(pod) and _refused(pod):
             told[gang_key(pod)] = _why(pod, "")
     return {key: why for key, why in told.items() if key not in running}
 
@@ -159,7 +159,7 @@ def _refused(pod: Pod) -> bool:
 
 def _why(pod: Pod, held: str) -> tuple[str, str]:
     """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
-    if pod.scheduling_gates:
+    if pod.scheduling_gates or pod.class_missing:
         return GATED, rows.gates(pod)
     if held:
         return GATED, held

@@ -8,14 +8,16 @@ from datetime import datetime
 
 from wharfinger.cli.output import Columns
 from wharfinger.cli.stored import Stored
-from wharfinger.manifests.kinds import NODE, POD, Kind
+from wharfinger.manifests.kinds import NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
+from wharfinger.model.priority import missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
 NODE_HEADINGS = ("NAME", "STATUS", "PODS", "CPU", "MEMORY", "AGE", "REASON")
+CLASS_HEADINGS = ("NAME", "VALUE", "GLOBAL-DEFAULT", "PREEMPTIONPOLICY", "AGE", "REASON")
 OTHER_HEADINGS = ("NAMESPACE", "NAME", "AGE")
 CLUSTER_HEADINGS = ("NAME", "AGE")
 """Of kinds without a namespace."""
@@ -83,7 +85,10 @@ def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
 
 
 def gates(pod: Pod) -> str:
-    """What holds the pod back; empty for one without scheduling gates."""
+    """What holds the pod back: its class that does not exist, or its scheduling gates; empty for neither."""
+    lack = missing(pod)
+    if lack:
+        return f"held back: {lack}"
     return f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}" if pod.scheduling_gates else ""
 
 
@@ -95,7 +100,7 @@ def pod_status(pod: Pod) -> str:
         return pod.phase
     if pod.bound:
         return "Bound"
-    return "Gated" if pod.scheduling_gates else "Pending"
+    return "Gated" if pod.scheduling_gates or pod.class_missing else "Pending"
 
 
 def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
@@ -139,6 +144,15 @@ def node_status(node: Node) -> str:
     return f"{words},SchedulingDisabled" if node.unschedulable else words
 
 
+def class_row(stored: Stored, now: datetime) -> tuple[str, ...]:
+    """Cells under `CLASS_HEADINGS`."""
+    found = stored.priority_class
+    if found is None:
+        return (stored.name, "Invalid", "", "", "", stored.invalid)
+    default = "true" if found.global_default else "false"
+    return (found.name, str(found.value), default, found.preemption_policy, age(created(stored), now), "")
+
+
 def other_row(kind: Kind, stored: Stored, now: datetime) -> tuple[str, ...]:
     """Cells under `OTHER_HEADINGS` or `CLUSTER_HEADINGS`, for kinds of which only the metadata is known."""
     cells = (stored.name, age(created(stored), now))
@@ -164,6 +178,8 @@ def columns(kind: Kind) -> Columns:
         return Columns(*POD_HEADINGS)
     if kind is NODE:
         return Columns(*NODE_HEADINGS)
+    if kind is PRIORITY_CLASS:
+        return Columns(*CLASS_HEADINGS)
     return Columns(*(OTHER_HEADINGS if kind.namespaced else CLUSTER_HEADINGS))
 
 
@@ -173,4 +189,6 @@ def table_rows(kind: Kind, found: Iterable[Stored], usage: Usage, now: datetime)
         return [pod_row(entry, now) for entry in found]
     if kind is NODE:
         return [node_row(entry, usage, now) for entry in found]
+    if kind is PRIORITY_CLASS:
+        return [class_row(entry, now) for entry in found]
     return [other_row(kind, entry, now) for entry in found]

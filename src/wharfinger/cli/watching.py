@@ -1,7 +1,7 @@
 """`wharfinger get --watch`: the table first, then a row for every change.
 
 A node's row is printed again when its own object or what its pods use changes. When etcd has compacted
-what was to be watched next, the list is printed anew.
+what was to be watched next, the list is printed anew. Priority classes are those of the list.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import typer
 from wharfinger.cli.options import Connection
 from wharfinger.cli.output import Columns, Output, plain, to_text
 from wharfinger.cli.rows import Usage, columns, table_rows
-from wharfinger.cli.stored import Stored, every, read
+from wharfinger.cli.stored import Stored, every, priority_classes, read, resolved
 from wharfinger.errors import Compacted
 from wharfinger.manifests.kinds import NODE, POD, Kind
 from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PriorityClasses
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, Store
 
@@ -42,6 +43,8 @@ async def _follow(store: Store, view: _View) -> None:
         prefix = keys.ROOT
         _, pods = await every(store, POD)
         view.usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
+    if view.kind is POD:
+        view.classes = await priority_classes(store)
     view.show_all(found)
     async with store.watch(prefix, revision + 1) as batches:
         async for batch in batches:
@@ -55,6 +58,7 @@ class _View:
         self.kind = kind
         self.namespace = namespace
         self.usage = Usage()
+        self.classes = PriorityClasses()
         self._name = name
         self._output = output
         self._columns: Columns = columns(kind)
@@ -83,7 +87,7 @@ class _View:
         self._print(list(changed.values()))
 
     def _take(self, event: Event, changed: dict[str, Stored]) -> None:
-        entry = read(self.kind, event.kv)
+        entry = resolved(read(self.kind, event.kv), self.classes)
         if self._name not in ("", entry.name):
             return
         if event.deleted:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.files import Manifest
+from wharfinger.cli.stored import priority_classes
 from wharfinger.client.committing import commit, readable, same
 from wharfinger.errors import (
     ConfigurationError,
@@ -18,7 +19,7 @@ from wharfinger.errors import (
     RequestTooLarge,
 )
 from wharfinger.manifests import decode, documents, merge
-from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
+from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Reference
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -51,7 +52,8 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
         return Applied(manifest.source, REFUSED, (manifest.problem,))
     if manifest.about.kind is FLEET:
         return await _write_fleet(store, manifest.about, manifest.obj)
-    draft = _Draft(manifest.about, dict(manifest.obj), uid, now)
+    default = (await priority_classes(store)).default if manifest.about.kind is PRIORITY_CLASS else None
+    draft = _Draft(manifest.about, dict(manifest.obj), uid, now, default.name if default is not None else "")
     key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
     try:
         await commit(store, key, draft.over, str(manifest.about))
@@ -82,6 +84,8 @@ class _Draft:
     manifest: dict[str, Any]
     uid: str
     now: str
+    default: str = ""
+    """Of a PriorityClass: the stored class that is the global default; empty = none is."""
     result: str = "unchanged"
 
     def over(self, stored: KeyValue | None) -> bytes | None:
@@ -94,6 +98,10 @@ class _Draft:
             if same(obj, before):
                 return None
         _check(obj, self.about)
+        if self.default not in ("", self.about.name) and obj.get("globalDefault") is True:
+            raise InvalidObject(
+                f"globalDefault: PriorityClass {self.default} is the default, of which there is one only"
+            )
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 
@@ -109,8 +117,10 @@ def unreadable(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _check(obj: dict[str, Any], about: Reference) -> None:
-    """Refuse a pod or node that the scheduler could not read. Raises `InvalidObject`."""
+    """Refuse a pod, node or priority class that the scheduler could not read. Raises `InvalidObject`."""
     if about.kind is POD:
         decode.pod_from_mapping(obj)
     elif about.kind is NODE:
         decode.node_from_mapping(obj)
+    elif about.kind is PRIORITY_CLASS:
+        decode.surrounding_from_mapping(obj, about.kind.name)

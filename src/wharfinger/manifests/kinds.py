@@ -61,6 +61,8 @@ POD_GROUPS = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.i
 """API groups that have PodGroups: Kubernetes itself, and the scheduler-plugins, whose fields are others."""
 POD_GROUP = Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_groups=POD_GROUPS[1:])
 
+PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",))
+
 _RBAC = "rbac.authorization.k8s.io"
 KINDS = (
     POD,
@@ -82,7 +84,7 @@ KINDS = (
     Kind("Job", "batch", "jobs"),
     Kind("CronJob", "batch", "cronjobs", aliases=("cj",)),
     Kind("PodDisruptionBudget", "policy", "poddisruptionbudgets", aliases=("pdb",)),
-    Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",)),
+    PRIORITY_CLASS,
     POD_GROUP,
     FLEET,
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
