@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from tests.control.stage import Stage
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod
-from wharfinger.control.cohorts import FEW, PATIENCE, STUCK, Budget, Forming, Load
+from wharfinger.control.cohorts import CLEARED, FEW, MOST_ALONE, PATIENCE, STUCK, Budget, Forming, Load
 from wharfinger.control.dispatcher import CHAINS
 from wharfinger.control.starts import LATER
 from wharfinger.model.pod import Pod
@@ -21,7 +21,7 @@ SETTINGS = DispatchSettings(hold=0.0, cohort_from=4, cohort_most=6, cohorts_in_f
 
 
 def load(**what: int) -> Load:
-    return Load(**{"ready": 0, "together": 0, "alone": 0, "cohorts": 0, "chains": 0, **what})
+    return Load(**{"ready": 0, "ruled": 0, "together": 0, "alone": 0, "cohorts": 0, "chains": 0, **what})
 
 
 def forming(**settings: Any) -> Forming:
@@ -56,7 +56,7 @@ async def turn_away(stage: Stage, name: str, **record: Any) -> None:
         (load(ready=100_000, cohorts=4), 0),
         (load(ready=1, together=1), 24),
         (load(ready=1, cohorts=1), 0),
-        (load(ready=2, cohorts=1, alone=FEW), 24),
+        (load(ready=2, cohorts=1, alone=FEW), 0),
         (load(ready=1, chains=1000), 24),
     ],
 )
@@ -80,7 +80,69 @@ def test_pods_are_started_one_by_one_unless_many_are_ready() -> None:
     assert policy.one_by_one(load(ready=23), 0.0)
     assert policy.one_by_one(load(ready=1, cohorts=2), 0.0)
     assert not policy.one_by_one(load(ready=24), 0.0)
-    assert not policy.one_by_one(load(ready=FEW, cohorts=1, alone=1), 0.0)
+    assert policy.one_by_one(load(ready=FEW, cohorts=1, alone=1), 0.0)
+
+
+# --- how deep a backlog is ------------------------------------------------------------------------
+
+
+def measured(plain: float | None, ruled: float | None = None) -> Forming:
+    """Single attempts a second, of either kind."""
+    return Forming(DispatchSettings(), lambda rules: ruled if rules else plain)
+
+
+@pytest.mark.parametrize(
+    ("plain", "ruled", "what", "formed"),
+    [
+        (100.0, None, load(ready=199), False),
+        (100.0, None, load(ready=200), True),
+        (100.0, 20.0, load(ready=39, ruled=39), False),
+        (100.0, 20.0, load(ready=40, ruled=40), True),
+        (100.0, 20.0, load(ready=119, ruled=19), False),  # one second each, all but
+        (100.0, 20.0, load(ready=120, ruled=20), True),
+        (100.0, None, load(ready=23, ruled=23), False),  # not measured: as before
+        (100.0, None, load(ready=24, ruled=24), True),
+        (2.0, None, load(ready=23), False),  # never fewer than the setting says
+        (2.0, None, load(ready=24), True),
+        (1e6, None, load(ready=MOST_ALONE - 1), False),
+        (1e6, None, load(ready=MOST_ALONE), True),
+    ],
+)
+def test_no_cohort_of_what_single_attempts_clear_within_two_seconds(
+    plain: float | None, ruled: float | None, what: Load, formed: bool
+) -> None:
+    policy = measured(plain, ruled)
+
+    assert (policy.size(what, 0.0) > 0) is formed
+    assert policy.one_by_one(what, 0.0) is not formed
+
+
+def test_the_rest_of_a_flood_goes_by_cohorts_however_little_it_is() -> None:
+    policy = measured(100.0)
+    assert policy.size(load(ready=3000), 50.0) == 200
+    rest = load(ready=FEW + 1, cohorts=3)
+
+    assert policy.size(rest, 50.5) > 0
+    assert not policy.one_by_one(rest, 50.5)
+    assert policy.one_by_one(load(ready=FEW, cohorts=3), 50.5)  # a lone pod waits for no company
+
+
+def test_a_flood_lasts_while_its_cohorts_are_open() -> None:
+    policy = measured(100.0)
+    assert policy.size(load(ready=800), 50.0) == 200
+
+    assert policy.size(load(ready=20, cohorts=1), 50.0 + 10 * CLEARED) > 0
+
+
+def test_pods_that_come_after_a_flood_have_attempts_of_their_own_again() -> None:
+    policy = measured(100.0)
+    assert policy.size(load(ready=800), 50.0) == 200
+    assert policy.size(load(ready=20, cohorts=1), 50.0) > 0
+    everyday = load(ready=30, cohorts=1)  # the small one is still open
+
+    assert policy.size(everyday, 50.0 + CLEARED - 0.1) > 0
+    assert policy.one_by_one(everyday, 50.0 + 2 * CLEARED)
+    assert policy.size(everyday, 50.0 + 2 * CLEARED) == 0
 
 
 def test_cohorts_that_do_not_end_keep_a_lone_pod_waiting_for_a_moment_only() -> None:
@@ -135,6 +197,29 @@ async def test_a_backlog_is_placed_by_cohorts_in_order_and_in_turns() -> None:
         assert first.name != second.name
         assert first.cause == "seen"
         assert stage.attempts.started == []
+
+
+async def test_a_backlog_that_single_attempts_clear_in_two_seconds_is_left_to_them() -> None:
+    """Fifty single attempts a second: 99 pods at once are everyday life, 100 are a flood."""
+    async with Stage(dispatching=DispatchSettings(hold=0.0, in_flight=200)) as stage:
+        for number in range(60):
+            await stage.put_pod(f"lone{number}")
+            await stage.until(lambda name=f"lone{number}": name in stage.attempts.names)
+            await stage.caught_up()
+            stage.clock.advance(0.02)
+            await stage.bind(f"lone{number}", "n")
+            await stage.caught_up()
+        everyday = [f"everyday{number:02}" for number in range(99)]
+        await flood(stage, *everyday)
+        await stage.until(lambda: len(stage.attempts.started) == 60 + 99)
+        assert stage.attempts.cohorts == []
+
+        for name in everyday:
+            stage.clock.advance(0.02)
+            await stage.bind(name, "n")
+            await stage.caught_up()
+        await flood(stage, *[f"flood{number:03}" for number in range(250)])
+        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) > 100)
 
 
 async def test_a_cohort_is_open_until_etcd_has_told_about_all_its_pods() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -290,6 +292,22 @@ async def test_of_many_pods_that_fit_the_first_are_signalled_and_the_others_plac
         assert sorted(names) == sorted(f"p{number}" for number in range(12))
         assert all(pod.chained and pod.recorded and pod.attempt == 2 for pod in members)
         assert {cohort.cause for cohort in stage.attempts.cohorts} == {"NodeAdd"}
+
+
+@pytest.mark.parametrize(("fit", "together"), [(19, 0), (20, 0), (23, 20)])
+async def test_as_many_pods_as_single_attempts_place_in_two_seconds_are_signalled(fit: int, together: int) -> None:
+    """Ten single attempts a second were measured; beyond twenty pods, the first three are signalled as ever."""
+    async with Stage(dispatching=replace(MANY, cohorts_in_flight=10)) as stage:
+        for number in range(fit):
+            await stage.waiting(f"p{number}", cpu="2")
+        for number in range(1000):  # so many that the attempts above count no more
+            key = PodKey("default", f"other{number}")
+            stage.queue.throughput.began(key, ruled=False)
+            stage.clock.advance(0.1)
+            stage.queue.throughput.ended(key, completed=True)
+        await stage.put_node("n", cpu="64")
+        await stage.until(lambda: len(stage.attempts.woken) == fit - together)
+        await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == together)
 
 
 async def test_with_cohorts_off_each_pod_that_fits_is_signalled() -> None:

@@ -1,14 +1,16 @@
 """How many pods go into the next cohort, and which: policy, without anybody to ask.
 
-A lone pod never waits for company. When pods come faster than attempts of their own can be started, what has gathered
-goes into the next cohort, so that cohorts grow with the load, and are few.
+A lone pod never waits for company. A backlog that single attempts clear within about two seconds, at the throughput
+measured for plain pods and for pods with rules across nodes, is left to them. A deeper one is a flood: what has
+gathered goes into the next cohort, so that cohorts grow with the load, and are few.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wharfinger.contracts.cohorts import MOST_BYTES, CohortPod, Turn
@@ -16,6 +18,10 @@ from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.queue.entry import Entry
 from wharfinger.settings import DispatchSettings
 
+CLEARED = 2.0
+"""Seconds within which single attempts are to clear a backlog of which no cohort is made."""
+MOST_ALONE = 1000
+"""Pods in such a backlog at most, however quickly single attempts were completed so far."""
 FEW = 4
 """Pods in flight one by one or ready, while cohorts are open: as many go on one by one, beyond them goes a cohort."""
 PATIENCE = 1.0
@@ -31,6 +37,8 @@ class Load:
 
     ready: int
     """Pods that can be placed by cohorts now."""
+    ruled: int
+    """Those of them with rules across nodes."""
     together: int
     """Those of them that can be placed only so."""
     alone: int
@@ -44,8 +52,14 @@ class Load:
 class Forming:
     """When a cohort is formed, of how many, and when pods are started one by one."""
 
-    def __init__(self, settings: DispatchSettings) -> None:
+    def __init__(
+        self, settings: DispatchSettings, throughput: Callable[[bool], float | None] = lambda _ruled: None
+    ) -> None:
+        """`throughput`: single attempts a second, of pods with or without rules; None until it is measured."""
         self._formed_at = 0.0
+        self._throughput = throughput
+        self._formed: deque[tuple[float, float]] = deque()
+        """When cohorts were formed, and how much of a flood each of them was; see `_share`."""
         self.configure(settings)
 
     def configure(self, settings: DispatchSettings) -> None:
@@ -58,16 +72,26 @@ class Forming:
 
     def size(self, load: Load, now: float) -> int:
         """How many pods to put into a cohort now, at most; 0 for none."""
-        if not self._deep(load):
+        if not self._deep(load, now):
             return 0
         if load.cohorts >= self._at_a_time and now - self._formed_at < STUCK:
             return 0
         self._formed_at = now
-        return min(self._most, max(self._from, -(-load.ready // self._at_a_time)))
+        size = min(self._most, max(self._from, -(-load.ready // self._at_a_time)))
+        self._formed.append((now, self._share(load) * min(size, load.ready) / load.ready))
+        return size
+
+    def most_alone(self, *, ruled: bool) -> int:
+        """How many pods, at most, are left to single attempts: as many as these complete in about two seconds.
+
+        As many as `cohort_from` says until that is measured, and never fewer.
+        """
+        measured = self._throughput(ruled)
+        return self._from if measured is None else max(self._from, min(MOST_ALONE, round(measured * CLEARED)))
 
     def one_by_one(self, load: Load, now: float) -> bool:
         """Whether pods that might as well be in a cohort are started by themselves now."""
-        if not self._deep(load):
+        if not self._deep(load, now):
             return True
         stuck = load.cohorts >= self._at_a_time and now - self._formed_at >= PATIENCE
         return stuck and load.ready < self._from
@@ -76,16 +100,28 @@ class Forming:
         """Whether waiting pods without a chain may be given one: there is room, and nothing better to do."""
         return not self._on or (not load.cohorts and load.ready < self._from and load.chains < self._chains)
 
-    def _deep(self, load: Load) -> bool:
+    def _deep(self, load: Load, now: float) -> bool:
         if not self._on:
             return load.together > 0  # woken when cohorts were on: nothing else places them
         if not load.ready:
             return False
-        if load.ready >= self._from or load.together:
+        if load.together or load.chains >= self._chains:  # one more that is refused would park one more
             return True
-        if load.chains >= self._chains:  # one more that is refused would park one more
+        share = self._share(load)
+        if share >= 1:
             return True
-        return load.cohorts > 0 and load.ready + load.alone > FEW
+        # The rest of a flood: single attempts beside its cohorts would end last.
+        return load.cohorts > 0 and load.ready + load.alone > FEW and share + self._lately(load, now) >= 1
+
+    def _share(self, load: Load) -> float:
+        """How deep the backlog is, where 1 is the least of which a cohort is made."""
+        return (load.ready - load.ruled) / self.most_alone(ruled=False) + load.ruled / self.most_alone(ruled=True)
+
+    def _lately(self, load: Load, now: float) -> float:
+        """How much of a flood went into the cohorts that are open, or were formed in the last two seconds."""
+        while len(self._formed) > load.cohorts and now - self._formed[0][0] >= CLEARED:
+            self._formed.popleft()
+        return sum(share for _, share in self._formed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from wharfinger.control.cohorts import Budget, Cohort, CohortNames, Forming, Loa
 from wharfinger.control.pace import Pace
 from wharfinger.control.signals import Attempts
 from wharfinger.control.starts import Starts
+from wharfinger.queue.active import IN_COHORTS
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
 from wharfinger.telemetry import Metrics
@@ -59,7 +60,7 @@ class Dispatcher:
         self._settings = settings
         self._clock = clock
         self._completing = completing
-        self._forming = Forming(settings)
+        self._forming = Forming(settings, lambda ruled: queue.throughput.a_second(ruled=ruled))
         self._names = CohortNames(chance)
         self._kicked = asyncio.Event()
         self._serving = False
@@ -97,6 +98,10 @@ class Dispatcher:
     def busy(self) -> bool:
         """Whether there is a backlog that what can wait must not be in the way of."""
         return self._queue.in_flight.cohorts > 0 or self._queue.ready() >= self._settings.cohort_from
+
+    def most_alone(self) -> int:
+        """How many plain pods are left to single attempts at once; more are placed by cohorts."""
+        return self._forming.most_alone(ruled=False)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -156,6 +161,7 @@ class Dispatcher:
     def _load(self) -> Load:
         return Load(
             ready=self._queue.ready(),
+            ruled=self._queue.active.ready_ruled(IN_COHORTS),
             together=self._queue.ready_together(),
             alone=self._queue.in_flight.alone,
             cohorts=self._queue.in_flight.cohorts,

@@ -133,6 +133,7 @@ class Loops:
             clock=clock,
             kick=kick,
             many=dispatching.cohort_from if dispatching.cohorts else None,
+            most_alone=self.dispatcher.most_alone,
             sweep_every=dispatching.restart_every,
         )
         self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)

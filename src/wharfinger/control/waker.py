@@ -65,6 +65,7 @@ class Waker:
         clock: Callable[[], float],
         kick: Callable[[], None],
         many: int | None = None,
+        most_alone: Callable[[], int] = lambda: 0,
         sweep_every: float = 300.0,
         coalesce: float = COALESCE,
         again: float = AGAIN,
@@ -80,6 +81,9 @@ class Waker:
         self._clock = clock
         self._kick = kick
         self._many = many
+        self._most_alone = most_alone
+        self._beyond: list[tuple[Entry, Reason, int]] = []
+        """Woken in this round beyond `many`, with the revision of the snapshot that they fit on."""
         self._sweep_every = sweep_every
         self._coalesce = coalesce
         self._again = again
@@ -138,7 +142,10 @@ class Waker:
         self._kicked.clear()
         try:
             await self._gather()
-            await self._decide()
+            try:
+                await self._decide()
+            finally:
+                self._signal_beyond()
         except Exception:  # one broken round must not end waking
             log.exception("waking failed; the sweep will look again")
 
@@ -280,11 +287,21 @@ class Waker:
         self._reserved.add(entry, node)
         self._again_next = self._again
         self._metrics.wakes.labels(reason.event).inc()
-        if self._many is not None and len(self._reserved) > self._many and self._queue.may_join(entry):
-            self._queue.wake(entry, reason.event)
-            self._kick()
+        if self._many is None or len(self._reserved) <= self._many or not self._queue.may_join(entry):
+            self._signal(entry, reason, revision, _newest([entry]))
             return
-        self._signal(entry, reason, revision, _newest([entry]))
+        self._beyond.append((entry, reason, revision))
+        if len(self._reserved) > max(self._many, self._most_alone()):
+            for other, why, _ in self._beyond:
+                self._queue.wake(other, why.event)
+            self._beyond.clear()
+            self._kick()
+
+    def _signal_beyond(self) -> None:
+        """Those that a cohort might have placed, had more pods been woken with them."""
+        for entry, reason, revision in self._beyond:
+            self._signal(entry, reason, revision, _newest([entry]))
+        self._beyond.clear()
 
     def _call_for(self, entry: Entry) -> None:
         """Wake the parked chain of a pod that a cohort left over, if an attempt of its own may help at once."""

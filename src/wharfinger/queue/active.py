@@ -55,6 +55,8 @@ class Active:
         self._order = order
         self._lane_of = lane_of
         self._ready = {lane: EntryHeap() for lane in Lane}
+        self._ruled: dict[Lane, set[PodKey]] = {lane: set() for lane in Lane}
+        """Pods with rules across nodes, of those that can be started."""
         self._held = EntryHeap()
 
     def __len__(self) -> int:
@@ -72,7 +74,7 @@ class Active:
         self._held.discard(entry.key)
         lane = self._lane_of(entry)
         self._release_from_lanes(entry.key, but=lane)
-        self._ready[lane].push(entry, self._order(entry.pod, entry.arrival))
+        self._push(entry, lane)
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
@@ -83,6 +85,10 @@ class Active:
         """How many pods of these lanes can be started now."""
         self._release_held(now)
         return sum(len(self._ready[lane]) for lane in lanes)
+
+    def ready_ruled(self, lanes: Iterable[Lane] = Lane) -> int:
+        """How many pods of these lanes have rules across nodes, of those that `ready` counted last."""
+        return sum(len(self._ruled[lane]) for lane in lanes)
 
     def first(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
         """The next pod of these lanes to start, left where it is; None when there is none now."""
@@ -97,7 +103,10 @@ class Active:
     def pop(self, now: float, lanes: Iterable[Lane] = ONE_BY_ONE) -> Entry | None:
         """The next pod of these lanes to start, taken out; None when there is none now."""
         lane = self._first_lane(now, lanes)
-        return self._ready[lane].pop() if lane is not None else None
+        entry = self._ready[lane].pop() if lane is not None else None
+        if lane is not None and entry is not None:
+            self._ruled[lane].discard(entry.key)
+        return entry
 
     def next_due(self) -> float | None:
         """When the first held pod may be started; None when none is held."""
@@ -117,9 +126,15 @@ class Active:
         while (due := self.next_due()) is not None and due <= now:
             entry = self._held.pop()
             if entry is not None:
-                self._ready[self._lane_of(entry)].push(entry, self._order(entry.pod, entry.arrival))
+                self._push(entry, self._lane_of(entry))
+
+    def _push(self, entry: Entry, lane: Lane) -> None:
+        self._ready[lane].push(entry, self._order(entry.pod, entry.arrival))
+        ruled = self._ruled[lane]
+        (ruled.add if entry.pod.hard_terms_across_nodes else ruled.discard)(entry.key)
 
     def _release_from_lanes(self, key: PodKey, *, but: Lane | None = None) -> None:
         for lane, heap in self._ready.items():
             if lane is not but:
                 heap.discard(key)
+                self._ruled[lane].discard(key)

@@ -6,6 +6,7 @@ from collections import Counter
 
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Entry
+from wharfinger.queue.throughput import Throughput
 
 
 class InFlight:
@@ -14,8 +15,10 @@ class InFlight:
     A cohort, or a gang, is open as long as one of its pods is in: whatever became of the others, etcd has told.
     """
 
-    def __init__(self, confirm_after: float) -> None:
+    def __init__(self, confirm_after: float, throughput: Throughput | None = None) -> None:
+        """`throughput` measures the pods with an attempt of their own."""
         self._confirm_after = confirm_after
+        self._throughput = throughput
         self._starting: dict[PodKey, Entry] = {}
         self._started: dict[PodKey, Entry] = {}
         self._cohorts: Counter[str] = Counter()
@@ -51,6 +54,10 @@ class InFlight:
         self._starting[entry.key] = entry
         if cohort:
             (self._gangs if gang else self._cohorts)[cohort] += 1
+        if self._throughput is not None:
+            self._throughput.pause(bool(self._cohorts))
+            if not cohort:
+                self._throughput.began(entry.key, ruled=entry.pod.hard_terms_across_nodes)
 
     def started(self, entry: Entry, now: float) -> None:
         """Temporal accepted the start: the time to confirm it begins."""
@@ -60,12 +67,17 @@ class InFlight:
 
     def discard(self, key: PodKey) -> None:
         """Take the pod out, if it is in."""
-        entry = self._starting.pop(key, None) or self._started.pop(key, None)
+        unstarted = self._starting.pop(key, None)
+        entry = unstarted or self._started.pop(key, None)
         if entry is not None and entry.cohort:
             open_ones = self._cohorts if entry.cohort in self._cohorts else self._gangs
             open_ones[entry.cohort] -= 1
             if not open_ones[entry.cohort]:
                 del open_ones[entry.cohort]
+        if entry is not None and self._throughput is not None:
+            if not entry.cohort:
+                self._throughput.ended(key, completed=unstarted is None)
+            self._throughput.pause(bool(self._cohorts))
 
     def overdue(self, now: float) -> list[Entry]:
         """Those started so long ago that etcd should have told; oldest first. They stay in."""

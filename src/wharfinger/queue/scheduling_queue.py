@@ -32,6 +32,7 @@ from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.gangs import QueuedGangs
 from wharfinger.queue.gated import Gated
 from wharfinger.queue.in_flight import InFlight
+from wharfinger.queue.throughput import Throughput
 from wharfinger.queue.waiting import Waiting
 
 RESTARTS_A_SECOND = 5
@@ -86,7 +87,8 @@ class SchedulingQueue:
         self.gangs = QueuedGangs()
         self.gated = Gated()
         self.active = Active(order, self._lane)
-        self.in_flight = InFlight(confirm_after)
+        self.throughput = Throughput(clock)
+        self.in_flight = InFlight(confirm_after, self.throughput)
         self.waiting = Waiting(order, confirm_after)
 
     def __len__(self) -> int:
