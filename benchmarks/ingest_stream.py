@@ -180,6 +180,9 @@ class Nowhere:
         """Nobody."""
         return False
 
+    async def signal(self, *_: object, **__: object) -> None:
+        """Nothing."""
+
     async def stop(self) -> None:
         """Nothing."""
 
@@ -205,6 +208,7 @@ def worker(store: Any, clock: Any) -> Loops:
         metrics=Metrics(),
         clock=clock,
         chance=random.Random(1),
+        nodes=temporal,
     )
     # Registrations decide whose the pods are, and here there are none: nobody may share out anew.
     loops.duty._share_out = lambda **_: None  # type: ignore[method-assign]

@@ -111,6 +111,21 @@ class BindSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEvictionSettings:
+    """What happens to pods on nodes that do not exist, or that have a NoExecute taint; the same for all workers."""
+
+    lost_pods: str = "report"
+    """`report`: pods of absent nodes are only reported; `requeue`: they are deleted, and those without a controller
+    made anew."""
+    lost_after: float = 300.0
+    """Seconds that a node must be absent before its pods are requeued. Also the time in which at most 10 % of the nodes
+    are cleared. A rebooted machine is back within five minutes."""
+    taint_eviction: bool = False
+    """Whether pods that do not tolerate a NoExecute taint of their node are evicted. Off, because in a Kubernetes
+    cluster its own controller does it."""
+
+
+@dataclass(frozen=True, slots=True)
 class GrantSettings:
     """Under which grant a worker lives, where an agent started it."""
 
@@ -197,6 +212,7 @@ class WorkerSettings:
     eviction: str = "graceful"
     """How preempted pods leave. `graceful`: marked as terminating, whoever runs them deletes them; `immediate`: deleted
     at once, for clusters where nobody runs pods."""
+    node_evictions: NodeEvictionSettings = field(default_factory=NodeEvictionSettings)
     min_ready: float = 10.0
     """Seconds that a worker must be ready with a value of the dynamic configuration until that counts as good, where
     no fleet of its tenant says it."""

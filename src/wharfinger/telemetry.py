@@ -124,6 +124,20 @@ class Metrics:
             "Pending pods of this worker's shard whose scheduler name no live instance serves.",
             **own,
         )
+        self.requeued_pods = Counter(
+            "wharfinger_requeued_pods",
+            "Pods of absent nodes that were deleted, by what follows (controller, made_anew, nothing).",
+            ["then"],
+            **own,
+        )
+        self.taint_evictions = Counter(
+            "wharfinger_taint_evictions", "Pods evicted from nodes with a NoExecute taint.", **own
+        )
+        self.node_evictions_held = Counter(
+            "wharfinger_node_evictions_held",
+            "Times a node was not cleared of its pods, because 10 % of the nodes were cleared a short time ago.",
+            **own,
+        )
         self.lost_pods = Gauge(
             "wharfinger_lost_pods",
             "Pods bound to a node that does not exist, on the nodes that this worker looks after.",

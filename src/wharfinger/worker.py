@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from temporalio.client import Client
 
+from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.activities.transactions import Limits
 from wharfinger.cache.cache import Cache
@@ -33,6 +34,7 @@ from wharfinger.control.identity import identity, release
 from wharfinger.control.installation import prepare
 from wharfinger.control.loops import Loops
 from wharfinger.control.membership import Membership, place_of, registered_while
+from wharfinger.control.node_workflows import TemporalNodes
 from wharfinger.control.polling import Polling, worker_factory
 from wharfinger.control.stopping import stop_on_signals, unless_stopped
 from wharfinger.framework.in_force import InForce
@@ -45,6 +47,7 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
@@ -104,12 +107,20 @@ class Worker:
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
             fleet_revision=str(settings.grant.revision) if settings.grant is not None else "",
         )
+        node_evictions = NodeEvictionActivities(
+            store=store,
+            cache=self.cache,
+            settings=settings.node_evictions,
+            mode=settings.eviction,
+            metrics=self.metrics,
+            utc_now=utc_now,
+        )
         completing, build_id = Completing(clock), release()
         polling = worker_factory(
             client,
             task_queue=task_queue(self._cluster, settings.tenant),
-            workflows=[ScheduleAttempt, ScheduleCohort],
-            activities=self._activities.all,
+            workflows=[ScheduleAttempt, ScheduleCohort, NodeEviction],
+            activities=[*self._activities.all, *node_evictions.all],
             identity=identity(),
             build_id=build_id,
             max_cached_workflows=settings.max_cached_workflows,
@@ -136,6 +147,7 @@ class Worker:
             completing=completing,
             territory=territory,
             grant=self.grant,
+            nodes=TemporalNodes(client, cluster=self._cluster, tenant=settings.tenant),
         )
         self._follow(attempts)
 

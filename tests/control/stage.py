@@ -149,6 +149,27 @@ class RecordedAttempts:
         return [name for name, _ in self.woken]
 
 
+class RecordedNodes:
+    """Workflows of nodes that were asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        """`start` or `signal`, the node, the signal."""
+        self.away = False
+        """Whether Temporal does not answer."""
+
+    async def start(self, node: str, *, signal: str, serves: Callable[[str], bool]) -> None:
+        self._note("start", node, signal)
+
+    async def signal(self, node: str, signal: str) -> None:
+        self._note("signal", node, signal)
+
+    def _note(self, what: str, node: str, signal: str) -> None:
+        if self.away:
+            raise RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+        self.asked.append((what, node, signal))
+
+
 class RecordedPolling:
     """Whether it would poll."""
 
@@ -180,6 +201,7 @@ class Stage:
         self.clock = clock if clock is not None else Clock()
         self.attempts = RecordedAttempts()
         self.polling = RecordedPolling()
+        self.nodes = RecordedNodes()
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
         settings.setdefault("dispatching", DispatchSettings(hold=0.0))
@@ -203,7 +225,9 @@ class Stage:
             clock=self.clock,
             chance=random.Random(1),
             grant=self.grant,
+            nodes=self.nodes,
         )
+        self.loops.node_evictions._every = 1e9  # it looks when a test says so
         self.queue = self.loops.queue
         self._deciding = False
         self._round = self.loops.waker.round

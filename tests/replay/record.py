@@ -1,8 +1,8 @@
 """Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`; at a release,
 `python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
-Runs each ending of an attempt, of a cohort, of a gang, of a fleet or of its rollouts against a real Temporal server
-(the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and writes the run's
+Runs each ending of an attempt, of a cohort, of a gang, of a fleet, of its rollouts or of a node's eviction against a
+real Temporal server (the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and writes the run's
 history to `histories/<ending>.json`. Record new endings from the code
 that is released, never over old files to make a failing replay pass: those runs exist out there.
 """
@@ -25,8 +25,10 @@ from temporalio.exceptions import ApplicationError
 from tests.conftest import start_temporal
 from tests.replay.cohort_scenes import COHORT_SCENES, ended
 from tests.replay.fleet_scenes import FLEET_SCENES
+from tests.replay.node_scenes import NODE_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
+from tests.workflows.node_stage import node_stage
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
@@ -249,6 +251,9 @@ async def record(address: str, endings: list[str]) -> None:
         if ending in FLEET_SCENES:
             await record_fleet(address, ending)
             continue
+        if ending in NODE_SCENES:
+            await record_node(client, ending)
+            continue
         stage = Stage(client, ScriptedScheduling(), cluster=f"record-{ending.replace('_', '-')}")
         async with worker_for(stage):
             workflow_id, run = await SCENES[ending](stage)
@@ -262,6 +267,12 @@ async def record_fleet(address: str, ending: str) -> None:
         workflow_id, run = await FLEET_SCENES[ending](world)
         run_id = (await world.runs(workflow_id))[run]
         history = await world.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    write(ending, history)
+
+
+async def record_node(client: Client, ending: str) -> None:
+    async with node_stage(client, f"record-{ending.replace('_', '-')}") as stage:
+        history = await client.get_workflow_handle(await NODE_SCENES[ending](stage)).fetch_history()
     write(ending, history)
 
 
@@ -289,7 +300,7 @@ def main() -> None:
         return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
-        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES]))
+        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES, *NODE_SCENES]))
 
 
 if __name__ == "__main__":

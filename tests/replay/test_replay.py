@@ -18,9 +18,11 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
 from tests.replay.fleet_scenes import FLEET_SCENES
+from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.fleet import Fleet
+from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.rolling_update import RollingUpdate
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
@@ -42,7 +44,7 @@ async def test_a_recorded_attempt_replays(file: Path) -> None:
     # What looks after a fleet reads the cluster from its id; under another id its replay would never end.
     history = WorkflowHistory.from_json(started.get("workflowId", f"replay/{file.stem}"), file.read_text())
     replayer = Replayer(
-        workflows=[ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate],
+        workflows=[ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction],
         data_converter=pydantic_data_converter,
         workflow_runner=sandbox(),
     )
@@ -51,7 +53,7 @@ async def test_a_recorded_attempt_replays(file: Path) -> None:
 
 
 def test_every_ending_has_its_history() -> None:
-    assert {file.stem for file in FILES} >= {*SCENES, *FLEET_SCENES}
+    assert {file.stem for file in FILES} >= {*SCENES, *FLEET_SCENES, *NODE_SCENES}
 
 
 def test_the_last_release_has_its_histories() -> None:

@@ -21,6 +21,7 @@ from wharfinger.cli.instance_options import (
 from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
     DEFAULT_MAX_TXN_OPS,
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
@@ -33,9 +34,14 @@ from wharfinger.cli.process_options import (
     LeaseTtl,
     Level,
     LogLevel,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
+    TaintEviction,
     TenantLabel,
+    node_eviction_arguments,
 )
 from wharfinger.contracts.names import check_tenant_label
 from wharfinger.errors import UsageError
@@ -107,6 +113,9 @@ def agent(
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
@@ -145,6 +154,7 @@ def agent(
         worker_options=(
             f"--cohorts={cohorts.value}",
             f"--eviction={eviction.value}",
+            *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
             f"--own-node-margin={own_node_margin}",
             f"--tenant-label={check_tenant_label(tenant_label)}",
             f"--log-level={log_level.value}",

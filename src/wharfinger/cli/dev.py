@@ -17,11 +17,17 @@ from wharfinger.cli.instance_options import AllowEnv, Install, SecretsDir, argum
 from wharfinger.cli.options import RUN, ConfigOption, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
     Cohorts,
     CohortsOption,
     Eviction,
     EvictionMode,
     LeaseTtl,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
+    TaintEviction,
+    node_eviction_arguments,
 )
 from wharfinger.cli.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
@@ -93,6 +99,9 @@ def dev(
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.IMMEDIATE,
     cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
     install: Install = None,
     secrets_dir: SecretsDir = None,
     allow_env: AllowEnv = None,
@@ -125,7 +134,10 @@ def dev(
         config=config,
         eviction=eviction.value,
         cohorts=cohorts.value,
-        agent_options=arguments(install or (), secrets_dir, allow_env or ()),
+        agent_options=(
+            *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
+            *arguments(install or (), secrets_dir, allow_env or ()),
+        ),
     )
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth

@@ -9,8 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from wharfinger.cli.options import option
-from wharfinger.settings import BindSettings, EtcdSettings, LeaseSettings, WorkerSettings
+import typer
+
+from wharfinger.cli.options import option, variable
+from wharfinger.config.durations import parse
+from wharfinger.errors import UsageError
+from wharfinger.settings import BindSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
+
+SHORTEST_LOST_AFTER, LONGEST_LOST_AFTER = 1.0, 86_400.0
+"""Seconds."""
 
 HealthPort = Annotated[
     int,
@@ -50,6 +57,68 @@ EvictionMode = Annotated[
         "by whoever runs them (`graceful`).",
     ),
 ]
+
+
+class LostPods(StrEnum):
+    """What happens to pods that are bound to a node that does not exist."""
+
+    REPORT = "report"
+    REQUEUE = "requeue"
+
+
+LostPodsOption = Annotated[
+    LostPods,
+    option(
+        "lost-pods",
+        "Pods bound to a node that does not exist: `report` them only, or `requeue` them: delete them once the node "
+        "was absent for --lost-after, and make those without a controller anew. The same for all workers of a cluster.",
+    ),
+]
+
+DEFAULT_LOST_AFTER = "5m"
+LostAfter = Annotated[
+    str,
+    option(
+        "lost-after",
+        "How long a node must be absent before its pods are requeued. At most 10 % of the nodes are cleared within "
+        "this time.",
+        "DURATION",
+    ),
+]
+TaintEviction = Annotated[
+    bool,
+    typer.Option(
+        "--taint-eviction/--no-taint-eviction",
+        envvar=variable("taint-eviction"),
+        show_envvar=False,
+        help="Evict pods that do not tolerate a NoExecute taint of their node. Not where a Kubernetes controller does.",
+    ),
+]
+
+
+def node_evictions(lost_pods: LostPods, lost_after: str, taint_eviction: bool) -> NodeEvictionSettings:
+    """What these options say. Raises `UsageError`."""
+    try:
+        seconds = parse(lost_after) / 1e9
+    except ValueError as error:
+        raise UsageError(f"--lost-after: {lost_after!r} {error}") from None
+    if not SHORTEST_LOST_AFTER <= seconds <= LONGEST_LOST_AFTER:
+        raise UsageError(f"--lost-after: {lost_after!r} is not between 1s and 24h")
+    return NodeEvictionSettings(lost_pods.value, seconds, taint_eviction)
+
+
+def node_eviction_arguments(lost_pods: LostPods, lost_after: str, taint_eviction: bool) -> tuple[str, ...]:
+    """The same options for another process, which may be of an earlier release: defaults are left out.
+
+    Raises `UsageError`.
+    """
+    chosen = node_evictions(lost_pods, lost_after, taint_eviction)
+    usual = NodeEvictionSettings()
+    return (
+        *([f"--lost-pods={lost_pods.value}"] if chosen.lost_pods != usual.lost_pods else []),
+        *([f"--lost-after={lost_after}"] if chosen.lost_after != usual.lost_after else []),
+        *(["--taint-eviction"] if taint_eviction else []),
+    )
 
 
 class Level(StrEnum):

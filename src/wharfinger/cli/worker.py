@@ -13,6 +13,7 @@ import typer
 from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
     DEFAULT_MAX_TXN_OPS,
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
@@ -25,9 +26,14 @@ from wharfinger.cli.process_options import (
     LeaseTtl,
     Level,
     LogLevel,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
+    TaintEviction,
     TenantLabel,
+    node_evictions,
 )
 from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
 from wharfinger.errors import ServerError, UsageError
@@ -72,6 +78,9 @@ def worker(
     config: ConfigOption = None,
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
@@ -155,6 +164,7 @@ def worker(
         lease=LeaseSettings(ttl=lease_ttl),
         binding=BindSettings(own_node_margin=own_node_margin),
         eviction=eviction.value,
+        node_evictions=node_evictions(lost_pods, lost_after, taint_eviction),
         dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
     )
     code = uvloop.run(run_worker(settings))

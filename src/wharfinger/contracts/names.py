@@ -24,6 +24,7 @@ SCHEDULE_ATTEMPT = "ScheduleAttempt"
 SCHEDULE_COHORT = "ScheduleCohort"
 FLEET = "Fleet"
 ROLLING_UPDATE = "RollingUpdate"
+NODE_EVICTION = "NodeEviction"
 
 AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
@@ -106,6 +107,11 @@ def fleet_workflow_id(cluster: str, tenant: str) -> str:
 def rollout_workflow_id(cluster: str, tenant: str, generation: int) -> str:
     """The id of a rollout: `<cluster>/rollout/<tenant or common>/<generation>`."""
     return f"{cluster}/rollout/{tenant}/{generation}"
+
+
+def node_workflow_id(cluster: str, node: str) -> str:
+    """The one id of what clears a lost or tainted node of its pods: `<cluster>/lost/<node>`, at most 255 characters."""
+    return _within_limit(f"{cluster}/lost/", node)
 
 
 def is_cohort(cluster: str, workflow_id: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Record(BaseModel):
@@ -65,6 +65,13 @@ class InstanceRecord(Record):
     """What `/readyz` misses while it is not ready: one line."""
     scheduler_names: tuple[str, ...] | None = None
     """The values of `spec.schedulerName` that it serves, sorted; None = an earlier release wrote it: unknown."""
+
+
+class NodeBudgetRecord(Record):
+    """Which nodes were cleared of their pods within the last `--lost-after`; by compare-and-set."""
+
+    admitted: dict[str, float] = Field(default_factory=dict)
+    """Node -> when, seconds since 1970. Older entries are dropped with the next write."""
 
 
 class InstallationRecord(Record):

@@ -45,6 +45,7 @@ _PARTS = {
     keys.ATTEMPTS: 2,
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
+    keys.REQUEUED: 3,
     keys.GRANTS: 3,
     keys.CONFIG: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in SURROUNDING_KINDS},

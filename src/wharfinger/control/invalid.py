@@ -24,6 +24,7 @@ _KINDS = {
     keys.ATTEMPTS: "attempt",
     keys.INSTANCES: "instance",
     keys.TENANTS: "tenant",
+    keys.REQUEUED: "requeued",
     keys.GRANTS: "grant",
     keys.CONFIG: "config",
 }
@@ -50,6 +51,9 @@ class InvalidObjects:
     def reasons(self) -> dict[str, str]:
         """Key -> reason, of all that are invalid now."""
         return dict(self._reasons)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._reasons
 
     def add(self, key: str, reason: str) -> None:
         """The key holds an invalid object; said again only when the reason is another one."""

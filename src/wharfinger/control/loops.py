@@ -32,10 +32,11 @@ from wharfinger.control.last_good import LastGood, LastGoodFiles
 from wharfinger.control.lost_pods import LostPods
 from wharfinger.control.membership import Membership, place_of
 from wharfinger.control.min_ready import min_ready
+from wharfinger.control.node_evictions import NodeEvictions
 from wharfinger.control.queueing import alone_by, gate_by, order_by
 from wharfinger.control.reachability import Probe, Reachability
 from wharfinger.control.shards import Shards
-from wharfinger.control.signals import Attempts
+from wharfinger.control.signals import Attempts, NodeStarter
 from wharfinger.control.stopping import unless_stopped
 from wharfinger.control.unserved import Unserved
 from wharfinger.control.upkeep import Upkeep
@@ -77,6 +78,7 @@ class Loops:
         completing: Completing | None = None,
         territory: Territory | None = None,
         grant: OwnGrant | None = None,
+        nodes: NodeStarter,
     ) -> None:
         """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
 
@@ -198,8 +200,12 @@ class Loops:
         subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
         instances = Instances()
         unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
-        lost = LostPods(self.view, Caretakers(instances, lambda: self.shards.me))
-        subscribers += [self.dynamic, instances, unserved]
+        caretakers = Caretakers(instances, lambda: self.shards.me)
+        lost = LostPods(self.view, caretakers)
+        self.node_evictions = NodeEvictions(
+            settings.node_evictions, view=self.view, lost=lost, caretakers=caretakers, starter=nodes, clock=clock
+        )
+        subscribers += [self.dynamic, instances, unserved, self.node_evictions]
         self._upkeep = Upkeep(cache, metrics)
         self._gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=unserved, lost=lost)
 
@@ -227,6 +233,7 @@ class Loops:
             self.chain_ends,
             self._upkeep,
             self.dynamic,
+            self.node_evictions,
         )
         loops = {asyncio.create_task(loop.run(), name=type(loop).__name__) for loop in running}
         ended = self._grant.ended if self._grant is not None else stop

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
@@ -53,6 +53,20 @@ class Signaller(Protocol):
 
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         """Signal the open run of the chain; False when there is none. Raises `RPCError`."""
+
+
+class NodeStarter(Protocol):
+    """Starts and signals the workflows that clear nodes of their pods."""
+
+    async def start(self, node: str, *, signal: str, serves: Callable[[str], bool]) -> None:
+        """Start the node's workflow, or join the open run; a signal that is not empty goes to whichever is open then.
+
+        An open run on the task queue of a pool for which `serves` is False is terminated first: no worker polls there.
+        Raises `temporalio.service.RPCError`.
+        """
+
+    async def signal(self, node: str, signal: str) -> None:
+        """Signal the open run; without effect when there is none. Raises `RPCError`."""
 
 
 class Attempts(Starter, CohortStarter, Signaller, Protocol):

@@ -62,6 +62,8 @@ class View:
         """The attempt records."""
         self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
+        self.requeued: dict[str, set[PodKey]] = {}
+        """By lost node, the pods that were deleted and are not made anew yet."""
         self.invalid = InvalidObjects(metrics)
         self._known: dict[str, tuple[int, int]] = {}
         self._versions = {keys.BINDINGS: cache.bindings, keys.BOUND: cache.bound, keys.TERMS: cache.terms}
@@ -125,6 +127,8 @@ class View:
                 self._instance(observed, changes)
             case keys.TENANTS:
                 self._tenant(observed, changes)
+            case keys.REQUEUED:
+                self._requeued(observed)
             case keys.GRANTS:
                 self._grant(observed, changes)
             case keys.CONFIG:
@@ -206,6 +210,13 @@ class View:
             return
         new = observed.value if isinstance(observed.value, InstanceRecord) else None
         changes.instances.append(InstanceChange(tenant, slot, number, new))
+
+    def _requeued(self, observed: Observed) -> None:
+        node, *pod = observed.parts
+        pods = self.requeued.setdefault(node, set())
+        (pods.discard if observed.deleted else pods.add)(PodKey(*pod))
+        if not pods:
+            del self.requeued[node]
 
     def _grant(self, observed: Observed, changes: Changes) -> None:
         """Our own: `observe` passes no other."""

@@ -16,6 +16,9 @@ from wharfinger.model.names import ATTEMPT_ANNOTATION
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTION = "PreemptionByScheduler"
+TAINT = "DeletionByTaintManager"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""On the copy of a static pod, whose source is a file of the node."""
 
 
 def bind_pod(raw: bytes, *, node_name: str, attempt: str, now: str) -> bytes:
@@ -54,18 +57,53 @@ def refuse_pod(
     return documents.to_json(pod) if changed else None
 
 
-def evict_pod(raw: bytes, *, message: str, now: str, deletion: tuple[str, int] | None = None) -> bytes:
-    """The pod marked as a victim of preemption: condition DisruptionTarget.
+def evict_pod(
+    raw: bytes, *, message: str, now: str, deletion: tuple[str, int] | None = None, reason: str = PREEMPTION
+) -> bytes:
+    """The pod marked as a target of eviction, by default as a victim of preemption: condition DisruptionTarget.
 
     `deletion`: when it has to have ended (RFC 3339) and the seconds until then; None leaves it running.
     """
     pod = _object(raw)
-    wanted = {"type": DISRUPTION_TARGET, "status": "True", "reason": PREEMPTION, "message": message}
+    wanted = {"type": DISRUPTION_TARGET, "status": "True", "reason": reason, "message": message}
     _set_condition(_part(pod, "status"), wanted, now)
     if deletion is not None:
         metadata = _part(pod, "metadata")
         metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = deletion
     return documents.to_json(pod)
+
+
+def made_anew(raw: bytes, *, uid: str, now: str) -> bytes | None:
+    """The manifest of a new pod in the place of a bound pod: unbound, with an empty status and this uid.
+
+    None where the pod must not be made anew: its controller makes another one, it is the copy of a static pod, or its
+    deletion was asked for already.
+    """
+    pod = _object(raw)
+    metadata, spec = _part(pod, "metadata"), _part(pod, "spec")
+    annotations = _part(metadata, "annotations")
+    owners = metadata.get("ownerReferences")
+    owned = any(isinstance(owner, dict) and owner.get("controller") for owner in owners or ())
+    if owned or MIRROR_ANNOTATION in annotations or metadata.get("deletionTimestamp"):
+        return None
+    annotations.pop(ATTEMPT_ANNOTATION, None)
+    for name in ("resourceVersion", "managedFields", "deletionGracePeriodSeconds"):
+        metadata.pop(name, None)
+    metadata |= {"uid": uid, "creationTimestamp": now}
+    spec.pop("nodeName", None)
+    pod["status"] = {"phase": "Pending"}
+    return documents.to_json(pod)
+
+
+def scheduled_since(raw: bytes) -> str:
+    """When the pod was bound, by its condition PodScheduled: RFC 3339; empty where it has none."""
+    status = _object(raw).get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict) and (condition.get("type"), condition.get("status")) == (POD_SCHEDULED, "True"):
+            since = condition.get("lastTransitionTime")
+            return since if isinstance(since, str) else ""
+    return ""
 
 
 def clear_nomination(raw: bytes, node_name: str) -> bytes | None:

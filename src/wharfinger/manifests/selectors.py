@@ -132,9 +132,15 @@ def tolerations(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
                 text(entry, "operator", where) or "Equal",
                 text(entry, "value", where),
                 text(entry, "effect", where),
+                _seconds(entry.get("tolerationSeconds")),
             )
         )
     return tuple(found)
+
+
+def _seconds(written: object) -> int | None:
+    """Only evictions read it: a value that is no integer tolerates without end, and the pod stays readable."""
+    return written if isinstance(written, int) and not isinstance(written, bool) else None
 
 
 def taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
@@ -145,5 +151,7 @@ def taints(spec: Mapping[str, Any]) -> tuple[Taint, ...]:
         key = text(entry, "key", where)
         if not key:
             raise InvalidObject(f"{where}key is missing")
-        found.append(Taint(key, text(entry, "value", where), text(entry, "effect", where)))
+        added = entry.get("timeAdded")
+        time_added = added if isinstance(added, str) else ""
+        found.append(Taint(key, text(entry, "value", where), text(entry, "effect", where), time_added))
     return tuple(found)

@@ -6,7 +6,7 @@ Semantics as in Kubernetes (`v1.NodeSelector`, `v1.Toleration`, `metav1.LabelSel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -120,6 +120,8 @@ class Taint:
     key: str
     value: str
     effect: str
+    time_added: str = field(default="", compare=False)
+    """RFC 3339; empty where the node does not say it. No scheduling decision reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class Toleration:
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    seconds: int | None = field(default=None, compare=False)
+    """How long a NoExecute taint is tolerated; None = without end. No scheduling decision reads it."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether this toleration matches the taint."""

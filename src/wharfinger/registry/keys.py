@@ -43,6 +43,9 @@ EVERY = "*"
 ATTEMPTS = OURS + "attempts/"
 INSTANCES = OURS + "instances/"
 TENANTS = OURS + "tenants/"
+REQUEUED = OURS + "requeued/"
+NODE_BUDGET = OURS + "nodebudget"
+"""Which nodes were cleared of their pods a short time ago."""
 PROFILES = OURS + "profiles/"
 FLEETS = OURS + "schedulerfleets/"
 REVISIONS = OURS + "revisions/"
@@ -106,6 +109,16 @@ def attempt(namespace: str, name: str) -> str:
 def instance(tenant: str, slot: str, incarnation: int) -> str:
     """A worker's registration, under its lease."""
     return f"{INSTANCES}{tenant}/{slot}/{incarnation}"
+
+
+def requeued_from(node_name: str) -> str:
+    """What the keys of a lost node's pods begin with that were deleted and are not made anew yet."""
+    return f"{REQUEUED}{node_name}/"
+
+
+def requeued(node_name: str, namespace: str, name: str) -> str:
+    """The new manifest of a lost pod, from the deletion of the old pod until the new pod is put."""
+    return f"{requeued_from(node_name)}{namespace}/{name}"
 
 
 def tenant(name: str) -> str:
@@ -201,7 +214,21 @@ class ParsedKey(NamedTuple):
 
 
 _PREFIXES = frozenset(
-    (BINDINGS, BOUND, TERMS, ATTEMPTS, INSTANCES, TENANTS, GRANTS, PROFILES, CONFIG, PODS, NODES, *SURROUNDINGS)
+    (
+        BINDINGS,
+        BOUND,
+        TERMS,
+        ATTEMPTS,
+        INSTANCES,
+        TENANTS,
+        REQUEUED,
+        GRANTS,
+        PROFILES,
+        CONFIG,
+        PODS,
+        NODES,
+        *SURROUNDINGS,
+    )
 )
 
 

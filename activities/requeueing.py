@@ -1,0 +1,122 @@
+"""Requeueing one pod of a node that does not exist.
+
+::
+
+    controller, static copy, terminating   one transaction: delete the pod
+    bare pod                               delete the pod, put `requeued/<node>/<pod>` with the new manifest
+                                           ──► put the pod, delete `requeued/...`
+
+A put over the old key would keep its create revision, which identifies one life of a pod, so a new pod needs a delete
+before. etcd takes no two operations on one key in a transaction, hence the record in between: it survives a crash and
+keeps the manifest, with all that it may contain, out of Temporal. The first transaction compares the pod's mod
+revision, which fixes its uid and its node, and the absence of the node. The second one compares the absence of the
+pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+
+from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.manifests.decode import decode_pod
+from wharfinger.manifests.edit import made_anew
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+
+TRIES = 4
+"""Transactions for one pod that others change at the same time; the next look finds what is left."""
+
+
+class Requeued(StrEnum):
+    """What became of a pod."""
+
+    DELETED = "deleted"
+    """Its controller makes another one, or nobody does."""
+    MADE_ANEW = "made_anew"
+    NOT_LOST = "is not lost any more"
+    CHANGING = "was changed by others again and again"
+    UNREADABLE = "cannot be read"
+    TOO_LARGE = "is too large to be made anew"
+    NODE_RETURNED = "its node is there again"
+
+
+class Requeueing:
+    """Requeues lost pods."""
+
+    def __init__(self, store: Store, *, new_uid: Callable[[], str], utc_now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._new_uid = new_uid
+        self._utc_now = utc_now
+
+    async def requeue(self, identity: PodIdentity, node: str) -> Requeued:
+        """Requeue the pod if it still is bound to that absent node. Safe to run again. Raises `StoreError`."""
+        key = keys.pod(identity.namespace, identity.name)
+        record = keys.requeued(node, identity.namespace, identity.name)
+        for _ in range(TRIES):
+            kv = (await self._store.get(key)).kv
+            if kv is None or kv.create_revision != identity.create_revision:
+                return Requeued.NOT_LOST
+            pod = decoded(kv, identity)
+            if pod is None:
+                return Requeued.UNREADABLE
+            if pod.node_name != node or pod.finished:
+                return Requeued.NOT_LOST
+            manifest = made_anew(kv.value, uid=self._new_uid(), now=rfc3339(self._utc_now()))
+            compares = [Compare(key, "mod", kv.mod_revision), Compare(keys.node(node), "create", 0)]
+            operations: list[Operation] = [Delete(key)]
+            if manifest is not None:
+                compares.append(Compare(record, "create", 0))
+                operations.append(Put(record, manifest))
+            try:
+                answer = await self._store.txn(compares, operations, [Get(keys.node(node)), Get(record)])
+            except RequestTooLarge:
+                return Requeued.TOO_LARGE
+            if answer.succeeded:
+                if manifest is None:
+                    return Requeued.DELETED
+                await self.put_anew(KeyValue(record, manifest, answer.revision, answer.revision))
+                return Requeued.MADE_ANEW
+            returned, left_over = answer.reads
+            if returned is not None:
+                return Requeued.NODE_RETURNED
+            if left_over is not None:
+                await self.put_anew(left_over)
+        return Requeued.CHANGING
+
+    async def finish(self, node: str) -> int:
+        """Put the pods that were deleted and not yet made anew, whether the node is absent or not; how many there were.
+
+        Raises `StoreError`.
+        """
+        records = [kv async for page in self._store.list(keys.requeued_from(node)) for kv in page.items]
+        for record in records:
+            await self.put_anew(record)
+        return len(records)
+
+    async def put_anew(self, record: KeyValue) -> None:
+        """Put the pod of the record, unless a client has put one of that name meanwhile; the record goes either way."""
+        namespace, name = record.key.split("/")[-2:]
+        key = keys.pod(namespace, name)
+        unmoved = Compare(record.key, "mod", record.mod_revision)
+        absent = Compare(key, "create", 0)
+        answer = await self._store.txn([unmoved, absent], [Put(key, record.value), Delete(record.key)], [Get(key)])
+        if not answer.succeeded and answer.reads[0] is not None:
+            await self._store.txn([unmoved], [Delete(record.key)])
+
+
+def decoded(kv: KeyValue, identity: PodIdentity) -> Pod | None:
+    """The stored pod; None when it cannot be read."""
+    try:
+        return decode_pod(
+            kv.value,
+            namespace=identity.namespace,
+            name=identity.name,
+            create_revision=kv.create_revision,
+            mod_revision=kv.mod_revision,
+        )
+    except InvalidObject:
+        return None

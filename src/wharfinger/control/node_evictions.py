@@ -1,0 +1,143 @@
+"""Starts a workflow for each node whose pods cannot stay: absent nodes, tainted nodes, pods that are half made anew.
+
+Level-triggered: a node's caretaker starts its workflow again until etcd shows no need any more; a start joins the run
+that is open. What changes meanwhile is signalled, so that the run looks again. At rest nothing is started or written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from temporalio.service import RPCError
+
+from wharfinger.control.caretakers import Caretakers
+from wharfinger.control.changes import Changes
+from wharfinger.control.lost_pods import LostPods
+from wharfinger.control.signals import NodeStarter
+from wharfinger.control.view import View
+from wharfinger.model.node_evictions import leaves, no_execute
+from wharfinger.model.pod import Pod
+from wharfinger.registry import keys
+from wharfinger.settings import NodeEvictionSettings
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds between two looks."""
+AGAIN = 60.0
+"""Seconds until a workflow is started again while its node is in need."""
+POKE = "poke"
+RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Why a node needs its workflow; another one is worth a signal."""
+
+    absent: bool
+    mark: Hashable = None
+
+
+class NodeEvictions:
+    """A `Subscriber` that only notes, and works in its own task."""
+
+    def __init__(
+        self,
+        settings: NodeEvictionSettings,
+        *,
+        view: View,
+        lost: LostPods,
+        caretakers: Caretakers,
+        starter: NodeStarter,
+        clock: Callable[[], float],
+        every: float = EVERY,
+    ) -> None:
+        """`every`: seconds."""
+        self._requeues = settings.lost_pods == "requeue"
+        self._evicts = settings.taint_eviction
+        self._view = view
+        self._lost = lost
+        self._caretakers = caretakers
+        self._starter = starter
+        self._clock = clock
+        self._every = every
+        self._tainted: set[str] = set()
+        """Nodes with a NoExecute taint."""
+        self._told: dict[str, tuple[Need, float]] = {}
+        """Nodes whose workflow was started, for what need and when."""
+        self._returned: set[str] = set()
+        """Absent ones of them that appeared again."""
+        self._marks: dict[str, tuple[int, Hashable]] = {}
+        """Of tainted nodes: the row's stamp, and who has to leave it."""
+
+    def apply(self, changes: Changes) -> None:
+        """Note which nodes came back, and which have taints that evict."""
+        for change in changes.nodes:
+            if self._evicts and change.new is not None and no_execute(change.new.taints):
+                self._tainted.add(change.name)
+            else:
+                self._tainted.discard(change.name)
+                self._marks.pop(change.name, None)
+            told = self._told.get(change.name)
+            if change.new is not None and told is not None and told[0].absent:
+                self._returned.add(change.name)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                await self.look()
+            except RPCError as error:
+                log.debug("node_eviction_not_started error=%r effect=tried_again", str(error))
+            except Exception:  # one broken look must not end the loop
+                log.exception("node_eviction_look_failed")
+
+    async def look(self) -> None:
+        """Start and signal what is due. Raises `RPCError`; the next look goes on from there."""
+        wanted = self._wanted()
+        for node in sorted(self._returned):
+            await self._starter.signal(node, RETURNED)
+            self._returned.discard(node)
+        for node in [node for node in self._told if node not in wanted]:
+            if self._caretakers.mine(node):
+                await self._starter.signal(node, POKE)
+            del self._told[node]
+        now = self._clock()
+        for node, need in wanted.items():
+            before, at = self._told.get(node, (None, 0.0))
+            if before is None or before != need or now - at >= AGAIN:
+                signal = POKE if before is not None and before != need else ""
+                await self._starter.start(node, signal=signal, serves=self._caretakers.serves)
+                self._told[node] = need, now
+
+    def _wanted(self) -> dict[str, Need]:
+        """The nodes in need that this worker looks after."""
+        wanted = {node: Need(absent=False) for node in self._view.requeued if self._caretakers.mine(node)}
+        if self._evicts:
+            marks = {node: self._mark(node) for node in self._tainted if self._caretakers.mine(node)}
+            wanted |= {node: Need(absent=False, mark=mark) for node, mark in marks.items() if mark is not None}
+        if self._requeues:
+            lost = [node for node in self._lost.nodes() if any(map(self._readable, self._lost.on(node)))]
+            wanted |= dict.fromkeys(lost, Need(absent=True))
+        return wanted
+
+    def _mark(self, node: str) -> Hashable:
+        """Who has to leave the tainted node, and for what; None = nobody."""
+        row = self._view.cache.node_info(node)
+        if row is None:
+            return None
+        stamp, mark = self._marks.get(node, (0, None))
+        if stamp != row.stamp:
+            taints = no_execute(row.node.taints)
+            staying = (pod for pod in row.pods.values() if pod.bound and not pod.deletion_timestamp)
+            pods = [pod.identity for pod in staying if leaves(pod.tolerations, taints) and self._readable(pod)]
+            mark = (tuple((taint, taint.time_added) for taint in taints), frozenset(pods)) if pods else None
+            self._marks[node] = row.stamp, mark
+        return mark
+
+    def _readable(self, pod: Pod) -> bool:
+        return keys.pod(*pod.key) not in self._view.invalid
