@@ -2,8 +2,8 @@
 `python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
 Runs each ending of an attempt, of a cohort, of a gang, of a fleet, of its rollouts or of a node's eviction against a
-real Temporal server (the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and writes the run's
-history to `histories/<ending>.json`. Record new endings from the code
+real Temporal server (the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and
+writes the run's history to `histories/<ending>.json`. Record new endings from the code
 that is released, never over old files to make a failing replay pass: those runs exist out there.
 """
 
