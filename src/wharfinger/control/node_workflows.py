@@ -15,7 +15,7 @@ from temporalio.common import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.client import TASK_TIMEOUT
+from wharfinger.client.starts import TASK_TIMEOUT
 from wharfinger.contracts.names import NODE_EVICTION, SEARCH_NODE, node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import NodeInput, node_retry
 
