@@ -14,7 +14,7 @@ the actor's epoch over; who finds another's there is `Fenced`, and stops without
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 from wharfinger.workflows import fleet_sentences as sentences
-from wharfinger.workflows.fleet_steps import FINISHED, Fenced, Steps, is_fenced
+from wharfinger.workflows.fleet_steps import FINISHED, Fenced, Step, Steps, is_fenced
 
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
@@ -46,19 +46,22 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.names import SEARCH_TENANT
     from wharfinger.fleet.actor import Actor
     from wharfinger.model.fleet import Role
-    from wharfinger.model.rollout import LATE, Memory, Writes
+    from wharfinger.model.rollout import LATE, Memory, Up, Writes
 
 TENANT_KEY = SearchAttributeKey.for_keyword(SEARCH_TENANT)
 
 MOST_STEPS = 32
-"""Steps that are open at a time, at most: each holds a place in an agent that waits for it. The rest come later."""
+"""Steps that are open at a time, at most, of those that bring up, and of the others: each holds a place in an agent
+that waits for it. The rest come later. Long drains take no places of what is to be brought up."""
 TROUBLE = 10.0
 """Seconds before the next look when an activity failed as it should not."""
 LONG = 3000
-"""Events of a history after which no new step is started, so that the run can be continued."""
+"""Events of a history after which no step is started, and none but kills are waited for: the run is continued."""
 
 RETRIED = "actors-are-retried"
 """The patch of runs that Temporal retries by their policy."""
+APART = "long-drains-hold-nothing-up"
+"""The patch of runs that leave their drains to the next one, and have places for what is brought up."""
 
 T = TypeVar("T")
 
@@ -145,16 +148,32 @@ class Acting:
         self.check()
         for slot in planned.plan.give_up:
             self.steps.give_up(slot)
-        room = max(0, MOST_STEPS - len(self.steps))
-        if grown():  # what is granted stays so, and is waited for by the next run; drains and kills end by themselves
-            room = 0
+        if grown():  # what is granted or asked to leave stays so, and is waited for by the next run; kills end
             self.steps.give_up()
-        for step in planned.plan.steps[:room]:
+            if self.steps.retiring and mended():
+                self.steps.leave()
+            begun: list[Step] = []
+        else:
+            begun = self._placed(planned.plan.steps)
+        for step in begun:
             self.steps.start(step, planned)
-        for step in planned.plan.steps[room:]:
-            self.actor.put_off(step)
+        for step in planned.plan.steps:
+            if step not in begun:
+                self.actor.put_off(step)
         self._publish()
         return True
+
+    def _placed(self, steps: Sequence[Step]) -> list[Step]:
+        """The steps for which there is a place now, in their order."""
+        room = max(0, MOST_STEPS - len(self.steps))
+        if len(steps) <= room:
+            return list(steps)
+        if not mended():
+            return list(steps[:room])
+        ups, ends = self.steps.places(MOST_STEPS)
+        first = [step for step in steps if isinstance(step, Up)][:ups]
+        others = [step for step in steps if not isinstance(step, Up)][:ends]
+        return [step for step in steps if step in first or step in others]
 
     def check(self) -> None:
         """Raise what is to end the run, also where a cancellation came with an answer and was swallowed."""
@@ -282,6 +301,11 @@ def grown() -> bool:
     """Whether the history is long enough to begin another one."""
     info = workflow.info()
     return info.is_continue_as_new_suggested() or info.get_current_history_length() > LONG
+
+
+def mended() -> bool:
+    """Whether long drains hold nothing up in this run; asked only where that makes a difference."""
+    return workflow.patched(APART)
 
 
 def begin(tenant: str, kind: str, wanted: str, request: Contract | None) -> tuple[str, float]:

@@ -6,7 +6,8 @@
     Retire  drain_instance ─► (still there) kill_instance (host)               gone · moved · silent
     Drop    record_fleet, the fence ─► kill_instance (host)                    gone · silent
 
-An `Up` may be given up at any time: what it granted stays granted, and the next plan drops it. Drains and kills finish.
+An `Up` may be given up at any time: what it granted stays granted, and the next plan drops it. Drains and kills finish;
+only a run that is to be continued leaves drains to the next one, which goes on with them: its grant says drain.
 A step never decides: whatever it finds, it ends, and the actor looks again.
 """
 
@@ -129,6 +130,23 @@ class Steps:
                 current.given_up = True
                 current.task.cancel()
 
+    @property
+    def retiring(self) -> bool:
+        """Whether an instance that was asked to leave is waited for."""
+        return any(isinstance(current.step, Retire) and not current.given_up for current in self._open.values())
+
+    def places(self, most: int) -> tuple[int, int]:
+        """How many more may be open of those that bring up, and of the others, where `most` of either may be."""
+        ups = sum(isinstance(current.step, Up) for current in self._open.values())
+        return max(most - ups, 0), max(most - (len(self._open) - ups), 0)
+
+    def leave(self) -> None:
+        """Stop waiting for instances that were asked to leave; the next plan resumes that."""
+        for current in self._open.values():
+            if isinstance(current.step, Retire) and not current.given_up and current.task is not None:
+                current.given_up = True
+                current.task.cancel()
+
     def _done(self, key: int, task: asyncio.Task[StepResult]) -> None:
         """A step is over, however; also one that was cancelled before it began."""
         current = self._open.pop(key)
@@ -189,11 +207,12 @@ class Steps:
                 return StepResult("not-granted", incarnation=incarnation)
 
     async def _retire(self, step: Retire, planned: Planned) -> StepResult:
-        outcome = await self._drain(step, planned)
+        timeout, kill_timeout = left(step.waited, planned)
+        outcome = await self._drain(step, timeout)
         if outcome.kind == "moved":
             return StepResult("moved", incarnation=step.incarnation, why=outcome.what)
         if isinstance(outcome, StillThere):
-            return await self._kill(step, planned.kill_timeout)
+            return await self._kill(step, kill_timeout)
         return StepResult("gone", incarnation=step.incarnation)
 
     async def _drop(self, step: Drop) -> StepResult:
@@ -265,7 +284,7 @@ class Steps:
             summary=sentences.awaiting(step, incarnation),
         )
 
-    async def _drain(self, step: Retire, planned: Planned) -> DrainOutcome:
+    async def _drain(self, step: Retire, seconds: float) -> DrainOutcome:
         return await workflow.execute_activity_method(
             FleetControl.drain_instance,
             DrainInput(
@@ -276,11 +295,12 @@ class Steps:
                 grant_mod_revision=step.grant_mod_revision,
                 counted=step.counted,
                 assign=step.assign,
-                timeout=planned.drain_timeout,
+                timeout=seconds,
             ),
-            start_to_close_timeout=timedelta(seconds=planned.drain_timeout + SLACK),
+            start_to_close_timeout=timedelta(seconds=seconds + SLACK),
             heartbeat_timeout=HEARTBEAT,
             retry_policy=CONTROL_RETRY,
+            cancellation_type=FINISHED,
             summary=sentences.draining(step),
         )
 
@@ -300,6 +320,12 @@ class Steps:
         except ActivityError as error:
             return host_failed(error, step.incarnation)
         return StepResult("gone", incarnation=step.incarnation)
+
+
+def left(waited: float, planned: Planned) -> tuple[float, float]:
+    """Seconds that a drain and the kill after it still may take, when the instance was asked so long ago."""
+    over = max(waited - planned.drain_timeout, 0.0)
+    return max(planned.drain_timeout - waited, 0.0), max(planned.kill_timeout - over, 0.0)
 
 
 def host_failed(error: ActivityError, incarnation: int) -> StepResult:

@@ -214,6 +214,10 @@ class FleetWorld:
                     found[slot] = int(record.revision)
         return found
 
+    async def grant(self, slot: int, incarnation: int) -> GrantRecord | None:
+        kv = (await self.store.get(keys.grant(TENANT, slot, incarnation))).kv
+        return GrantRecord.model_validate_json(kv.value) if kv is not None else None
+
     async def left(self) -> list[str]:
         """All keys of the fleet."""
         return [kv.key async for page in self.store.list(keys.OURS) for kv in page.items if TENANT in kv.key.split("/")]

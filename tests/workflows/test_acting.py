@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wharfinger.contracts.fleets import Planned
-from wharfinger.model.rollout import Busy, Crashed, Drop, Memory, Plan
+from wharfinger.model.rollout import Busy, Crashed, Drop, Memory, Plan, Retire, Up
 from wharfinger.workflows import acting as module
 from wharfinger.workflows.acting import MOST_STEPS, Acting
 
@@ -21,6 +21,7 @@ def acting(monkeypatch: pytest.MonkeyPatch) -> Acting:
     monkeypatch.setattr(acting.steps, "give_up", lambda slot=None: None)
     monkeypatch.setattr(acting.steps, "start", lambda step, planned: acting.actor.begun(step))
     monkeypatch.setattr(module, "grown", lambda: False)
+    monkeypatch.setattr(module, "mended", lambda: True)
     return acting
 
 
@@ -43,6 +44,19 @@ async def test_what_there_is_no_place_to_drop_has_not_crashed_yet(acting: Acting
     assert await acting.follow(all_refused(acting))
 
     assert slots(acting.actor.busy) == slots(acting.memory.crashed) == list(range(MOST_STEPS))
+
+
+async def test_long_drains_take_no_places_of_what_is_to_be_brought_up(acting: Acting) -> None:
+    """Thirty-two instances that take an hour to leave kept every other slot empty as long."""
+    memory, _ = acting.actor.look()
+    drains = tuple(Retire(slot, 1, "a", 1) for slot in range(MORE))
+    ups = tuple(Up(slot, 1, "a") for slot in range(MORE, MORE + 3))
+    plan = Plan(memory=memory, steps=(*drains, *ups))
+    acting.actor.looked(plan, 0.1)
+
+    assert await acting.follow(Planned(plan=plan, read_at=1))
+
+    assert slots(acting.actor.busy) == [*range(MOST_STEPS), *range(MORE, MORE + 3)]
 
 
 async def test_nothing_has_crashed_that_a_long_history_leaves_to_the_next_run(

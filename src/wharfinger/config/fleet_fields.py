@@ -37,7 +37,7 @@ LARGEST_CONFIGURATION = 256 * 1024
 LONGEST_TIME = 86_400
 """Seconds that any time of a fleet may last: a day."""
 LONGEST_END = 3600
-"""Seconds that an instance may take to end: while one does, its actor's history grows and cannot be continued."""
+"""Seconds that an instance may take to end."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _PERCENT = re.compile(r"[0-9]{1,3}%", re.ASCII)

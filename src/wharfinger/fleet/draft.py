@@ -194,8 +194,10 @@ class Draft:
             record = life.instance.mod_revision if life.instance is not None else 0
             counted = (Counted(life.slot, life.incarnation, record),)
         self._moving += 1
+        key, clock = (life.slot, life.incarnation), self.view.clock
+        since = next((one.since for one in self.view.memory.leaving if (one.slot, one.incarnation) == key), clock)
         self.steps.append(
-            Retire(life.slot, life.incarnation, life.host, life.grant.mod_revision, counted, assign, why=why)
+            Retire(*key, life.host, life.grant.mod_revision, counted, assign, waited=clock - since, why=why)
         )
 
     def drop(self, life: Life, why: str, *, kill: bool = True, free: bool = False) -> None:

@@ -102,9 +102,13 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
         lose_hosts(draft)
         resume_drains(draft)
         left = withdraw(draft, target)
+        ending = any(step.kind != "up" for step in (*view.asked.busy, *draft.steps))
         for step in view.asked.busy:
-            if step.kind == "up":
+            if step.kind == "up" and not (ending and target.alike(step.revision, view.assigned(step.slot))):
                 draft.abandon(step.slot, "the rollout is aborted")
+        if ending:  # may take an hour: till then nobody else repairs, as in `_keep`
+            scale_down(draft)
+            fill(draft, target)
         over = not view.asked.busy and not draft.steps and not left
         return _close(draft, target, progress, done="aborted" if over else None)
     _repair(draft, target)
@@ -229,10 +233,20 @@ def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
             replace(entry, since=memory.clock) if (entry.slot, entry.incarnation) in draft.asked else entry
             for entry in ready
         )
-    kept = (memory.ready, memory.waiting, memory.crashed) == (ready, waiting, crashed)
+    leaving = _leaving(draft.view, memory)
+    kept = (memory.ready, memory.waiting, memory.crashed, memory.leaving) == (ready, waiting, crashed, leaving)
     if kept and not (done and memory.rollout):
         return memory
-    return replace(memory, ready=ready, waiting=waiting, crashed=crashed, rollout=0 if done else memory.rollout)
+    rollout = 0 if done else memory.rollout
+    return replace(memory, ready=ready, waiting=waiting, leaving=leaving, crashed=crashed, rollout=rollout)
+
+
+def _leaving(view: View, memory: Memory) -> tuple[Waiting, ...]:
+    """Since when those that were asked to leave, and have not ended, have been seen so."""
+    known = {(entry.slot, entry.incarnation): entry for entry in memory.leaving}
+    asked = [life for life in view.lives if life.grant is not None and life.grant.want == "drain" and not life.ended]
+    keys = [(life.slot, life.incarnation) for life in asked]
+    return tuple(known.get(key) or Waiting(*key, memory.clock) for key in keys)
 
 
 def _wait(draft: Draft, target: Target, progress: Progress, memory: Memory) -> float:

@@ -76,6 +76,8 @@ class Retire:
     counted: tuple[Counted, ...] = ()
     assign: int = 0
     """Revision assigned to the slot by the same transaction, because a successor of it is ready; 0 = as it is."""
+    waited: float = 0.0
+    """Seen seconds since it was asked to leave, where it was before: they count for its time-outs."""
     why: str = ""
     kind: Literal["retire"] = "retire"
 
@@ -301,6 +303,8 @@ class Memory:
     """The last valid one, for when the present one is not."""
     ready: tuple[ReadySince, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    leaving: tuple[Waiting, ...] = ()
+    """Incarnations that were asked to leave and have not ended, since when."""
     crashed: tuple[Crashed, ...] = ()
     hosts: tuple[HostMissing, ...] = ()
     silent_hosts: tuple[HostMissing, ...] = ()

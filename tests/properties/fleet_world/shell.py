@@ -136,11 +136,15 @@ class Task:
         acting, looked = self._acting, self._looked
         self._do(
             lambda done: acting.world.control.drain(
-                acting.tenant, acting.epoch, step, looked.basis, looked.drain_timeout, done
+                acting.tenant, acting.epoch, step, looked.basis, self._patience(step), done
             ),
             self._drained,
-            timeout=looked.drain_timeout + 15.0,
+            timeout=self._patience(step) + 15.0,
         )
+
+    def _patience(self, step: Retire) -> float:
+        """Seconds that the drain still may take."""
+        return max(self._looked.drain_timeout - step.waited, 0.0)
 
     def _drained(self, answer: Any) -> None:
         if self._trouble(answer):

@@ -1,0 +1,116 @@
+"""A history that grows long while an instance leaves: real server, real control activities, hosts that pretend."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from tests.conftest import TemporalServer
+from tests.replay import fleet_scenes as scenes
+from tests.workflows.conftest import sandbox
+from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
+from wharfinger.workflows.acting import LONG
+from wharfinger.workflows.fleet import Fleet
+from wharfinger.workflows.rolling_update import RollingUpdate
+
+ENDS = {"drainTimeoutSeconds": 3000.0, "progressDeadlineSeconds": 6000.0}
+
+
+@pytest.fixture
+async def world(temporal_server: TemporalServer) -> AsyncIterator[FleetWorld]:
+    async with fleet_world(temporal_server.address) as world:
+        yield world
+    gc.collect()
+
+
+async def poke_until_long(world: FleetWorld, workflow_id: str) -> str:
+    """Poke as often as happens within the hour that a drain may take; the run that got so long."""
+    description = await world.handle(workflow_id).describe()
+    run = world.client.get_workflow_handle(workflow_id, run_id=description.run_id)
+    for _ in range(LONG // 50):
+        await asyncio.gather(*(run.signal("poke") for _ in range(50)))
+    return str(description.run_id)
+
+
+async def drains(run: WorkflowHandle[object, object]) -> list[float]:
+    """The seconds that each drain of a run may take."""
+    events = (await run.fetch_history()).events
+    asked = [event.activity_task_scheduled_event_attributes for event in events]
+    asked = [one for one in asked if one.activity_type.name == "drain_instance"]
+    return [json.loads(one.input.payloads[0].data)["timeout"] for one in asked]
+
+
+async def test_a_fleet_fills_a_slot_though_a_drain_outlived_three_thousand_events(world: FleetWorld) -> None:
+    await scenes.first(world, 2, **ENDS)
+    await world.until_settled("completed")
+    world.hosts.stubborn = True
+    await world.apply(1, "v1", **ENDS)
+    await world.until(lambda: draining(world, 1))
+    long = await poke_until_long(world, world.fleet_id)
+
+    (life,) = [life for life in await scenes.lives(world) if life[0] == 0]
+    await world.hosts.end(TENANT, *life, how="code", detail="exit code 1")
+
+    await world.until(lambda: scenes.ready_on(world, {0: 1}), 60)
+    assert [slot for slot, _ in await scenes.lives(world)].count(1) == 1  # it still leaves
+    description = await world.handle(world.fleet_id).describe()
+    assert description.run_id != long
+    (first, *_) = await drains(world.client.get_workflow_handle(world.fleet_id, run_id=long))
+    again = await drains(world.client.get_workflow_handle(world.fleet_id, run_id=description.run_id))
+    assert first == 3000.0
+    assert len(again) == 1
+    assert again[0] < first  # what was waited before counts
+
+    await replay(world, world.fleet_id, long)
+
+
+async def test_a_rollout_goes_on_though_a_drain_outlived_three_thousand_events(world: FleetWorld) -> None:
+    strategy = {"strategy": {"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}}
+    await scenes.first(world, 2, **ENDS, **strategy)
+    world.hosts.stubborn = True
+    generation = await world.apply(2, "v2", **ENDS, **strategy)
+    await world.until(lambda: draining(world, 2))
+    long = await poke_until_long(world, world.rollout_id(generation))
+
+    await world.apply(3, "v2", **ENDS, **strategy)
+
+    await world.until(lambda: third(world), 60)
+    world.hosts.stubborn = False
+    for slot, incarnation in await leaving(world):
+        await world.hosts.end(TENANT, slot, incarnation, how="drained")
+    await world.until_outcome(2, "completed", 60)
+    await replay(world, world.rollout_id(generation), long)
+
+
+async def replay(world: FleetWorld, workflow_id: str, run_id: str) -> None:
+    """Such a history is too long to be kept in a file."""
+    history = await world.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    assert any(event.HasField("marker_recorded_event_attributes") for event in history.events)
+    await Replayer(
+        workflows=[Fleet, RollingUpdate], data_converter=pydantic_data_converter, workflow_runner=sandbox()
+    ).replay_workflow(history)
+
+
+async def third(world: FleetWorld) -> bool:
+    return (await world.ready()).get(2) == 2
+
+
+async def leaving(world: FleetWorld) -> list[tuple[int, int]]:
+    """Slot and incarnation of those that are asked to leave."""
+    found = []
+    for slot, incarnation in await scenes.lives(world):
+        grant = await world.grant(slot, incarnation)
+        if grant is not None and grant.want == "drain":
+            found.append((slot, incarnation))
+    return found
+
+
+async def draining(world: FleetWorld, count: int) -> bool:
+    return len(await leaving(world)) == count
