@@ -111,6 +111,67 @@ async def test_a_fleet_survives_its_agents_and_follows_a_change(site: Site) -> N
     assert agent.stop() == 0
 
 
+async def test_instances_whose_agent_is_away_serve_on_when_their_host_is_given_up(site: Site) -> None:
+    """What ends there is repaired elsewhere, at the moment at which once all of it was ended."""
+    for agent in (site.start(), site.start("--host=other", "--no-control", data="other")):
+        await site.until(agent.ready)
+    await site.store.put(keys.fleet(TENANT), fleet(replicas=4))
+    await site.until(lambda: ready(site, 4), 90)
+    there = {key: one.pid for key, one in (await instances(site)).items() if one.host == "other"}
+    assert len(there) == 2
+    (ends, killed), (stays, serves_on) = sorted(there.items())
+
+    agent.kill()
+    os.kill(killed, signal.SIGKILL)
+
+    await site.until(lambda: moved(site, ends), 180)
+    await site.until(lambda: ready(site, 4), 60)
+    after = await instances(site)
+    assert (after[stays].pid, after[stays].state) == (serves_on, "ready")
+    now = await status(site)
+    assert now is not None
+    assert now.ready == 4
+
+    agent = site.start("--host=other", "--no-control", data="other")
+    await site.until(agent.ready)
+    await site.until(lambda: ready(site, 4), 60)
+    assert (await instances(site))[stays].pid == serves_on
+
+
+async def test_a_rollout_ends_though_the_agent_of_what_it_replaces_is_away(site: Site) -> None:
+    """Workers watch their grants themselves; nobody tells of their ends, so each takes its deadline, and no longer."""
+    for agent in (site.start(), site.start("--host=other", "--no-control", data="other")):
+        await site.until(agent.ready)
+    quick = {"drainTimeoutSeconds": 3, "killTimeoutSeconds": 1}
+    await site.store.put(keys.fleet(TENANT), fleet(**quick))
+    await site.until(lambda: serves(site, 1), 90)
+    assert {one.host for one in (await instances(site)).values()} == {site.host, "other"}
+
+    agent.kill()
+    await site.until(lambda: away(site, "other"), 60)
+    await site.store.put(keys.fleet(TENANT), fleet(template={"restartedAt": "2026-01-01T00:00:00Z"}, **quick))
+
+    await site.until(lambda: serves(site, 2), 240)
+    assert {one.host for one in (await instances(site)).values()} == {site.host}
+
+
+async def ready(site: Site, number: int) -> bool:
+    """Whether so many are, all of them counted, and nothing else is registered."""
+    now, registered = await status(site), await instances(site)
+    states = [record.state for record in registered.values()]
+    return now is not None and now.ready == number and states == ["ready"] * number
+
+
+async def moved(site: Site, key: str) -> bool:
+    """Whether the grant that belongs to a registration is gone."""
+    return (await site.store.get(key.replace(keys.INSTANCES, keys.GRANTS))).kv is None
+
+
+async def away(site: Site, host: str) -> bool:
+    """Whether it has no agent."""
+    return (await site.store.get(keys.host(host))).kv is None
+
+
 async def _forgotten(site: Site) -> bool:
     if list(site.data.glob("instances/*/*/*.lock")):
         return False
