@@ -1,7 +1,8 @@
 """Asking an instance to leave: one transaction, then a wait for the agent to say that it has ended.
 
 The transaction compares, key by key, every ready record that must still serve when this one stops: a record that was
-rewritten or has vanished since fails it, and the actor looks again; so does one whose process has ended meanwhile.
+rewritten or has vanished since fails it, and the actor looks again; so does one whose process has ended meanwhile,
+and a decision about the rollout that was made since: nobody leaves for a rollout that was aborted.
 Draining is final: a grant that says so already needs nobody's leave.
 """
 
@@ -66,6 +67,9 @@ class Draining:
                 return Moved(what="it has ended by itself")
             if grant_kv.mod_revision != request.grant_mod_revision:
                 return Moved(what="its grant changed")
+            decided = actor.record.decisions
+            if decided is not None and decided.number > request.decisions >= 0:
+                return Moved(what="something else was decided about the rollout meanwhile")
             moved = [one for one, kv in zip(request.counted, counted, strict=True) if mod(kv) != one.mod_revision]
             if moved:
                 return Moved(what=f"slot {moved[0].slot} is not what was counted on")

@@ -208,7 +208,7 @@ class Steps:
 
     async def _retire(self, step: Retire, planned: Planned) -> StepResult:
         timeout, kill_timeout = left(step.waited, planned)
-        outcome = await self._drain(step, timeout)
+        outcome = await self._drain(step, planned, timeout)
         if outcome.kind == "moved":
             return StepResult("moved", incarnation=step.incarnation, why=outcome.what)
         if isinstance(outcome, StillThere):
@@ -284,7 +284,7 @@ class Steps:
             summary=sentences.awaiting(step, incarnation),
         )
 
-    async def _drain(self, step: Retire, seconds: float) -> DrainOutcome:
+    async def _drain(self, step: Retire, planned: Planned, seconds: float) -> DrainOutcome:
         return await workflow.execute_activity_method(
             FleetControl.drain_instance,
             DrainInput(
@@ -295,6 +295,7 @@ class Steps:
                 grant_mod_revision=step.grant_mod_revision,
                 counted=step.counted,
                 assign=step.assign,
+                decisions=planned.plan.memory.decisions,
                 timeout=seconds,
             ),
             start_to_close_timeout=timedelta(seconds=seconds + SLACK),

@@ -17,6 +17,7 @@ from wharfinger.activities.transactions import STOCK, Limits
 from wharfinger.contracts.fleet_records import ActorRecord, ExitRecord, GrantRecord, SlotRecord
 from wharfinger.contracts.fleets import DrainInput, GrantInput, RecordInput
 from wharfinger.contracts.records import InstanceRecord, Record
+from wharfinger.model.fleet import Decisions
 from wharfinger.model.rollout import Counted, Writes
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
@@ -67,8 +68,9 @@ class FleetStage:
         )
         await self.act(EPOCH)
 
-    async def act(self, epoch: int, target: int = 1, *, run: str = "run-1") -> int:
-        record = ActorRecord(epoch=epoch, workflow_id="test/fleet/blue", run_id=run, target=target)
+    async def act(self, epoch: int, target: int = 1, *, run: str = "run-1", decisions: int = 0) -> int:
+        made = Decisions(number=decisions, target=target) if decisions else None
+        record = ActorRecord(epoch=epoch, workflow_id="test/fleet/blue", run_id=run, target=target, decisions=made)
         return await self.store.put(keys.actor(self.tenant), record.to_bytes())
 
     async def slot(self, number: int, **fields: Any) -> int:

@@ -76,6 +76,23 @@ async def test_what_is_counted_on_must_not_have_changed(stage: FleetStage) -> No
     assert await wants(stage) == "run"
 
 
+@pytest.mark.parametrize(("known", "asked"), [(2, True), (1, False), (-1, True)])
+async def test_nobody_leaves_for_a_rollout_about_which_something_else_was_decided(
+    stage: FleetStage, known: int, asked: bool
+) -> None:
+    grant = await stage.grant(0)
+    await stage.act(EPOCH, decisions=2)
+
+    draining = asyncio.ensure_future(drain(stage, stage.drain_input(0, grant, decisions=known)))
+    if asked:
+        await until_draining(stage)
+        await stage.exit(0)
+        assert await draining == Drained()
+    else:
+        assert isinstance(await draining, Moved)
+        assert await wants(stage) == "run"
+
+
 async def test_what_is_counted_on_must_be_there(stage: FleetStage) -> None:
     """A range compare would not see the DELETE."""
     grant = await stage.grant(0)

@@ -16,7 +16,7 @@ from tests.properties.fleet_world.run import play, unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
-from wharfinger.model.fleet import Share
+from wharfinger.model.fleet import RolloutRequest, Share
 from wharfinger.model.rollout import Counted, Drop, Memory, Plan, Retire, Up
 
 # --- the judge bites ------------------------------------------------------------------------------
@@ -122,6 +122,31 @@ def test_a_drain_that_does_not_compare_what_it_counts_on(broken: str) -> None:
     epoch = shelf.actor.epoch if shelf.actor is not None else 0
     world.control.drain("common", epoch, step, basis, 10.0, answers.append)
     assert (answers, rules(world)) == ((["moved"], set()) if not broken else ([], {"floor", "matching"}))
+
+
+@pytest.mark.parametrize("broken", ["", "late-drain"])
+def test_a_drain_that_comes_when_its_rollout_is_aborted(broken: str) -> None:
+    world = world_of(2, broken=broken, max_unavailable=Share(1))
+    world.apply("common", replace(SPEC, replicas=2), "t2")
+    shelf = world.etcd.shelf("common")
+    while (0, 2) not in shelf.grants and (1, 2) not in shelf.grants:
+        world.timeline.run(world.timeline.now + 0.1)
+    rollout = world.tenant("common").rollout
+    assert rollout is not None
+    slot = next(life[0] for life in shelf.grants if life[1] == 2)
+    grant, decided = shelf.grants[slot, 1], shelf.actor.decisions if shelf.actor is not None else None
+    assert decided is not None
+    memory = Memory(spec=SPEC, clock=1.0, decisions=decided.number)
+    basis = world.control.basis(world.control.observe("common"), Plan(memory=memory))
+    request = RolloutRequest(rollout.generation, "abort")
+    world.apply("common", replace(SPEC, replicas=2, request=request))
+    while shelf.outcomes.get(2) != "aborted":
+        world.timeline.run(world.timeline.now + 0.1)
+    answers: list[object] = []
+    epoch = shelf.actor.epoch if shelf.actor is not None else 0
+    late = Retire(slot, 1, grant.host, grant.mod_revision, assign=2)
+    world.control.drain("common", epoch, late, basis, 10.0, answers.append)
+    assert (answers, "matching" in rules(world)) == ((["moved"], False) if not broken else ([], True))
 
 
 @pytest.mark.parametrize("broken", ["", "registered"])

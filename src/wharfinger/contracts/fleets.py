@@ -193,6 +193,9 @@ class DrainInput(Incarnation):
     grant_mod_revision: int
     counted: tuple[Counted, ...] = ()
     assign: int = 0
+    decisions: int = -1
+    """Number of the last `Decisions` that were known when this was planned: it is off where others were made since, an
+    abort perhaps. -1 = whatever they are."""
     timeout: float
     """Seconds to wait for the end after the transaction."""
 

@@ -117,6 +117,7 @@ class Control:
             frozenset(cordon.host for cordon in observed.cordons),
             frozenset(cordon.host for cordon in observed.cordons if cordon.action == "drain"),
             frozenset(host.name for host in observed.hosts),
+            planned.memory.decisions,
         )
 
     def plan(self, asked: Asked, memory: Memory, done: Done) -> None:
@@ -308,6 +309,10 @@ class Control:
             return None
         if grant.want == "run":
             if life in shelf.exits or grant.mod_revision != step.grant_mod_revision:
+                done(MOVED)
+                return None
+            decided = shelf.actor.decisions if shelf.actor is not None else None
+            if decided is not None and decided.number > basis.decisions and not self._world.broken("late-drain"):
                 done(MOVED)
                 return None
             for counted in step.counted:

@@ -33,6 +33,8 @@ class Basis:
     cordoned: frozenset[str]
     draining: frozenset[str]
     hosts: frozenset[str]
+    decisions: int = 0
+    """Number of the last ones that were known."""
 
 
 @dataclass(slots=True)
