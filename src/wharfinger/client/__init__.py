@@ -10,15 +10,43 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wharfinger.client.assignments import Assignment
+    from wharfinger.client.fleet_goals import Goal, Verdict
+    from wharfinger.client.fleet_plans import FleetPlan
+    from wharfinger.client.fleet_status import FleetStatus
+    from wharfinger.client.fleets import FleetChange, Fleets
+    from wharfinger.client.signals import Signalled
     from wharfinger.client.starts import outcome_of, start_attempt
     from wharfinger.client.wharfinger import Wharfinger
     from wharfinger.contracts.attempts import AttemptResult, GoneReason
 
-__all__ = ["AttemptResult", "GoneReason", "Wharfinger", "outcome_of", "start_attempt"]
+__all__ = [
+    "Assignment",
+    "AttemptResult",
+    "FleetChange",
+    "FleetPlan",
+    "FleetStatus",
+    "Fleets",
+    "Goal",
+    "GoneReason",
+    "Signalled",
+    "Verdict",
+    "Wharfinger",
+    "outcome_of",
+    "start_attempt",
+]
 
 _MODULES = {
+    "Assignment": "wharfinger.client.assignments",
     "AttemptResult": "wharfinger.contracts.attempts",
+    "FleetChange": "wharfinger.client.fleets",
+    "FleetPlan": "wharfinger.client.fleet_plans",
+    "FleetStatus": "wharfinger.client.fleet_status",
+    "Fleets": "wharfinger.client.fleets",
+    "Goal": "wharfinger.client.fleet_goals",
     "GoneReason": "wharfinger.contracts.attempts",
+    "Signalled": "wharfinger.client.signals",
+    "Verdict": "wharfinger.client.fleet_goals",
     "Wharfinger": "wharfinger.client.wharfinger",
     "outcome_of": "wharfinger.client.starts",
     "start_attempt": "wharfinger.client.starts",

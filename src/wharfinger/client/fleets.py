@@ -6,7 +6,8 @@ actor and the instances wrote. The commands are written on this class; they pars
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +26,9 @@ from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import UsageError
 from wharfinger.framework.catalog import Catalog
+from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
+from wharfinger.settings import EtcdSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,19 @@ class Fleets:
         self._store = store
         self._known = catalog
         self._who = who
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(cls, etcd: EtcdSettings | None = None, *, who: str = "") -> AsyncIterator[Fleets]:
+        """Open a connection to etcd alone (default 127.0.0.1:2379), and close it behind the block.
+
+        `Wharfinger.fleets` needs none of its own. Raises `Unavailable`, `AccessDenied`.
+        """
+        store = await EtcdStore.connect(etcd or EtcdSettings())
+        try:
+            yield cls(store, who=who)
+        finally:
+            await store.close()
 
     @property
     def _catalog(self) -> Catalog:

@@ -3,22 +3,28 @@
 ::
 
     async with Wharfinger.connect() as wharfinger:
-        result = await wharfinger.schedule("default", "web-1", timeout=60)
-        print(result.outcome, result.node)
+        result = await wharfinger.submit(pod, timeout=60)
+        print(result.outcome, result.node, result.reason)
 
 Neighbours: `client.starts` starts attempts, `observe.attempts` reads what became of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from wharfinger.client import signals, submitting
+from wharfinger.client.assignments import Assignment, watch_assignments
+from wharfinger.client.fleets import Fleets
+from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
-from wharfinger.contracts.attempts import AttemptResult
+from wharfinger.contracts.attempts import AttemptResult, Permission
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.errors import NotFound, ServerError
@@ -109,6 +115,67 @@ class Wharfinger:
             )
         except RPCError as error:
             raise ServerError(f"Temporal did not start an attempt of pod {namespace}/{name}: {error}") from error
+
+    async def submit(self, pod: Mapping[str, Any], *, timeout: float | None = None) -> AttemptResult:
+        """Create the pod, and wait until it is bound or gone.
+
+        The workers place the pod in their order, alone, in a cohort or with its gang. The outcome is read from etcd, so
+        this works while Temporal does not answer, and `attempt` is 0. A pod of the name that is there already is waited
+        for when it is the same, so a submission can be repeated. `timeout` (seconds, None = for ever) ends the wait
+        with `TimeoutError`, whose text says what the pod waits for; the pod stays.
+
+        Raises `InvalidObject` for a manifest that is no valid pod, `UsageError` for one of another kind,
+        `AlreadyExists` when another pod has the name, and the store's errors.
+        """
+        key, create_revision = await submitting.create(self._store, pod)
+        try:
+            async with asyncio.timeout(timeout):
+                return await submitting.end_of(self._store, key, create_revision)
+        except TimeoutError:
+            why = await submitting.why_pending(self._store, key)
+            raise TimeoutError(f"pod {key} is not bound after {timeout:g} s{f': {why}' if why else ''}") from None
+
+    def watch_assignments(self, from_revision: int | None = None) -> AsyncGenerator[Assignment, None]:
+        """Which pod got which node, from a revision of etcd on, without end.
+
+        Args:
+            from_revision: None = from now on; 0 = all pods that are bound now, then those that follow; else those that
+                were bound at that revision or later.
+
+        Each life of a pod comes once. The stream outlives lost connections and etcd's compaction: after one it lists
+        the pods and reports those that it has not reported; a pod that was bound and deleted in between is missing.
+        To resume later, take `revision + 1` of the last assignment with `complete` that you are done with.
+
+        Raises `Compacted` at the start when etcd does not keep that revision any more, for then nobody can know which
+        pods are new; `RevisionWentBack` when etcd was restored from a backup; `RevisionFuture`, `AccessDenied`, and
+        `Unavailable` when etcd does not answer at the start. End it with `aclose()`, or leave it in
+        `contextlib.aclosing(...)`.
+        """
+        return watch_assignments(self._store, from_revision)
+
+    async def wake(self, namespace: str, name: str) -> Signalled:
+        """Make the pod's waiting attempt (or its gang's) try again at once, whatever happened.
+
+        Refused, with a reason in the answer, when no attempt is open. Raises `NotFound`, `InvalidObject`, `StoreError`
+        and `ServerError`.
+        """
+        pod = await self._pod(PodKey(namespace, name))
+        return await signals.wake(self._client, self._store, cluster=self._cluster, pod=pod)
+
+    async def permit(self, namespace: str, name: str, *, allowed: bool = True, reason: str = "") -> Signalled:
+        """Allow or refuse the bind of a pod that a Permit plugin holds; `reason` becomes the pod's condition.
+
+        It counts for the attempt that is open now, also when that comes to its hold later. Refused, with a reason in
+        the answer, when no attempt is open. Raises as `wake` does.
+        """
+        pod = await self._pod(PodKey(namespace, name))
+        permission = Permission(allowed=allowed, reason=reason)
+        return await signals.permit(self._client, cluster=self._cluster, pod=pod, permission=permission)
+
+    @property
+    def fleets(self) -> Fleets:
+        """The fleets of scheduler instances: apply, plan, status, wait, undo, scale, and what steers a rollout."""
+        return Fleets(self._store)
 
     async def attempts(self, namespace: str, name: str, *, limit: int = recorded.LIMIT) -> list[Attempt]:
         """The newest recorded attempts of the pod, oldest first; those of earlier pods of the name too."""

@@ -99,8 +99,8 @@ class AttemptResult(Contract):
     detail: str = ""
     """Of `gone`: one line for people, such as the name of the other scheduler."""
     bound_by: str = ""
-    """Of `bound`: `<workflow id>@<run id>` of the other attempt, cohort or gang that bound the pod.
-    Empty = this chain did, or the binder left no such annotation."""
+    """Of `bound`: `<workflow id>@<run id>` of the attempt, cohort or gang that bound the pod, where another chain did,
+    or the outcome was read from etcd. Empty = this chain did, or the binder left no such annotation."""
 
     @model_serializer(mode="wrap")
     def _without_empty(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -50,7 +50,7 @@ Run = tuple[str, str]
 async def explain_pod(client: Client, store: Store, *, cluster: str, key: PodKey, limit: int = LIMIT) -> Explanation:
     """Everything known of a pod's scheduling; raises `StoreError`, `ServerError`, `InvalidObject`."""
     pod, bound_by = await _pod(store, key)
-    record = await _record(store, key)
+    record = await read_record(store, key)
     attempts = await fetch_attempts(client, cluster=cluster, key=key, uid=pod.uid if pod else "", limit=limit)
     named = [bound_by, *(one.after_cohort for one in attempts), *(_decided_by(record) if record else ())]
     gang = await _gang_runs(client, cluster, pod, limit) if pod is not None and pod.group else []
@@ -184,7 +184,8 @@ def decoded(kv: KeyValue, key: PodKey) -> Pod:
         raise InvalidObject(f"pod {key} cannot be read: {error}") from error
 
 
-async def _record(store: Store, key: PodKey) -> AttemptRecord | None:
+async def read_record(store: Store, key: PodKey) -> AttemptRecord | None:
+    """The record of a waiting pod's last attempt; None without one. Raises `StoreError`, `InvalidObject`."""
     read = await store.get(keys.attempt(*key))
     if read.kv is None:
         return None

@@ -1,0 +1,181 @@
+"""Which pod was bound to which node, as a stream that survives reconnects and compaction.
+
+::
+
+    list at the start ──► known: the lives of pods that are bound
+          │
+        watch ── a pod gets its node ──► Assignment
+          │  └── compacted ──► list again: what is bound and not known ──► Assignment
+
+Each life of a pod comes once. A slow consumer slows the watch down: nothing is buffered here beyond one revision, or
+one list. Memory grows with the number of bound pods, one short entry each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION
+from wharfinger.errors import Compacted, InvalidObject, Unavailable
+from wharfinger.manifests import documents
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue, Store
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY, LONGEST_DELAY = 0.2, 5.0
+"""Seconds between two tries to list again."""
+ATTEMPT_LIMIT = 400
+"""Characters of the annotation that names an attempt: a workflow id has 255 at most, a run id 36."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One pod that got its node."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    workflow_id: str
+    """Of the attempt, cohort or gang that bound the pod (annotation `wharfinger.dev/attempt`); empty = another did."""
+    run_id: str
+    revision: int
+    """Of etcd: when the pod was bound; of a pod that a list showed, the revision of the list."""
+    complete: bool = False
+    """Whether this is the last assignment of its revision. Then `revision + 1` is where to resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A bound pod, and which life of it."""
+
+    key: str
+    life: int
+    """Create revision."""
+    assignment: Assignment
+
+
+async def watch_assignments(
+    store: Store, from_revision: int | None = None, *, rng: random.Random | None = None
+) -> AsyncGenerator[Assignment, None]:
+    """Every assignment from a revision on; see `Wharfinger.watch_assignments`."""
+    rng = rng or random.Random()  # noqa: S311 - spreads retries, no secret
+    known: dict[str, int] = {}
+    if from_revision is None or from_revision <= 0:
+        found, revision = await _list(store, 0)
+        known = {one.key: one.life for one in found}
+        for assignment in _numbered(found, revision) if from_revision is not None else ():
+            yield assignment
+    else:
+        revision = from_revision - 1
+        found, _ = await _list_before(store, from_revision)
+        known = {one.key: one.life for one in found}
+    while True:
+        try:
+            async with store.watch(keys.PODS, revision + 1) as batches:
+                async for batch in batches:
+                    news = [one for event in batch.events if (one := _news(event, known)) is not None]
+                    for assignment in _numbered(news, batch.revision):
+                        yield assignment
+                    revision = batch.revision
+            return  # the store was closed
+        except Compacted as error:
+            log.info("assignments_listed_again revision=%d compacted=%d", revision, error.compact_revision)
+        except Unavailable as error:
+            log.warning("assignments_interrupted revision=%d error=%r", revision, str(error))
+        found, revision = await _list_again(store, rng)
+        news = [one for one in found if known.get(one.key) != one.life]
+        known = {one.key: one.life for one in found}
+        for assignment in _numbered(news, revision):
+            yield assignment
+
+
+def _news(event: Event, known: dict[str, int]) -> _Bound | None:
+    """The assignment that an event is; None for what is none, or was reported. Keeps `known` as of the event."""
+    if event.deleted:
+        known.pop(event.kv.key, None)
+        return None
+    if known.get(event.kv.key) == event.kv.create_revision:
+        return None
+    found = _bound(event.kv)
+    if found is None:
+        known.pop(event.kv.key, None)
+        return None
+    known[found.key] = found.life
+    return found
+
+
+def _numbered(found: list[_Bound], revision: int) -> Iterator[Assignment]:
+    """The assignments of one revision, in order; the last one is marked."""
+    last = len(found) - 1
+    for number, one in enumerate(found):
+        yield replace(one.assignment, revision=revision, complete=number == last)
+
+
+async def _list(store: Store, at: int) -> tuple[list[_Bound], int]:
+    """The bound pods as of a revision (0 = now), and that revision. Raises the store's errors."""
+    found: list[_Bound] = []
+    revision = at
+    async for page in store.list(keys.PODS, revision=at):
+        found += [one for kv in page.items if (one := _bound(kv)) is not None]
+        revision = page.revision
+    return found, revision
+
+
+async def _list_before(store: Store, from_revision: int) -> tuple[list[_Bound], int]:
+    """What was bound already just before a revision. Raises `Compacted` when etcd does not keep that any more."""
+    if from_revision == 1:
+        return [], 0
+    try:
+        return await _list(store, from_revision - 1)
+    except Compacted as error:
+        raise Compacted(
+            f"the assignments since revision {from_revision} are no longer kept, and which of the bound pods are new "
+            "cannot be known: start with from_revision=0, which reports every bound pod",
+            compact_revision=error.compact_revision,
+        ) from error
+
+
+async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], int]:
+    """The bound pods as of now, as soon as etcd answers."""
+    delay = FIRST_DELAY
+    while True:
+        try:
+            return await _list(store, 0)
+        except (Unavailable, Compacted) as error:
+            log.warning("assignments_list_failed error=%r", str(error))
+        await asyncio.sleep(delay * (0.5 + rng.random()))
+        delay = min(2 * delay, LONGEST_DELAY)
+
+
+def _bound(kv: KeyValue) -> _Bound | None:
+    """The bound pod that is stored; None for a pending one, and for what is no pod."""
+    try:
+        obj = documents.parse(kv.value)
+    except InvalidObject:
+        return None
+    node = _text(_part(obj, "spec"), "nodeName")
+    if not node:
+        return None
+    metadata = _part(obj, "metadata")
+    namespace, _, name = kv.key.removeprefix(keys.PODS).partition("/")
+    attempt = _text(_part(metadata, "annotations"), ATTEMPT_ANNOTATION)
+    workflow_id, _, run_id = attempt.rpartition("@") if len(attempt) <= ATTEMPT_LIMIT else ("", "", "")
+    uid = _text(metadata, "uid") or f"rev-{kv.create_revision}"
+    return _Bound(kv.key, kv.create_revision, Assignment(namespace, name, uid, node, workflow_id, run_id, 0))
+
+
+def _part(obj: Any, name: str) -> dict[str, Any]:
+    found = obj.get(name) if isinstance(obj, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _text(obj: dict[str, Any], name: str) -> str:
+    found = obj.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,121 @@
+"""Putting a pod into etcd and waiting for its end: bound, or gone.
+
+The pod is created, never changed: a pod of the name that is there already is waited for when it is the same, so that a
+submission can be repeated safely. The workers see the pod and place it in their order; the outcome is read from etcd.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from wharfinger.client.committing import commit, readable, same
+from wharfinger.contracts.attempts import AttemptResult, GoneReason
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION
+from wharfinger.errors import AlreadyExists, InvalidObject, StoreError, Unavailable, UsageError
+from wharfinger.manifests import decode, documents, merge
+from wharfinger.manifests.kinds import POD, Reference, reference
+from wharfinger.manifests.metadata import checked_object
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.attempts import decoded, read_record
+from wharfinger.registry import keys
+from wharfinger.registry.key_watch import watching
+from wharfinger.registry.store import KeyValue, Store
+
+READ_AGAIN = 10.0
+"""Seconds after which the pod is read again though no change was seen."""
+TRY_AGAIN = 0.5
+"""Seconds between two reads while etcd does not answer."""
+
+
+async def create(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int]:
+    """Create the pod unless it is there already; answers its key and its create revision.
+
+    Raises `UsageError` for another kind, `InvalidObject`, `AlreadyExists` when a pod of the name differs, and the
+    store's errors.
+    """
+    about = reference(checked_object(manifest), "default")
+    if about.kind is not POD:
+        raise UsageError(f"{about} is no pod")
+    obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    decode.pod_from_mapping(obj)
+    value = documents.to_json(obj)
+    found: list[KeyValue] = []
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        found.clear()
+        if stored is None:
+            return value
+        _check_same(stored, manifest, about)
+        found.append(stored)
+        return None
+
+    key = keys.pod(about.namespace, about.name)
+    revision = await commit(store, key, over, str(about))
+    return PodKey(about.namespace, about.name), found[0].create_revision if found else revision
+
+
+def _check_same(stored: KeyValue, manifest: Mapping[str, Any], about: Reference) -> None:
+    """Refuse to take another pod for the one that is submitted; raises `AlreadyExists`."""
+    before = readable(stored.value)
+    try:
+        alike = before is not None and same(merge.updated(before, manifest, about), before)
+    except InvalidObject:  # bound to another node than the manifest names
+        alike = False
+    if not alike:
+        raise AlreadyExists(f"{about} exists already and differs: delete it first, or give the new pod another name")
+
+
+async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResult:
+    """Wait until that life of the pod is bound or gone; raises `InvalidObject`, `AccessDenied`."""
+    path = keys.pod(*key)
+    while True:
+        try:
+            async with watching(store, [path]) as seen:
+                while True:
+                    ended = _end(key, create_revision, (await store.get(path)).kv)
+                    if ended is not None:
+                        return ended
+                    await seen.changed(READ_AGAIN)
+        except Unavailable:
+            await asyncio.sleep(TRY_AGAIN)
+
+
+def _end(key: PodKey, create_revision: int, kv: KeyValue | None) -> AttemptResult | None:
+    """How it ended; None while the pod is pending. `attempt` is 0: etcd does not keep the number."""
+    if kv is None:
+        return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.DELETED)
+    if kv.create_revision != create_revision:
+        detail = "another pod has the name now"
+        return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.REPLACED, detail=detail)
+    pod = decoded(kv, key)
+    if pod.bound:
+        return AttemptResult(outcome="bound", node=pod.node_name, attempt=0, bound_by=_binder(kv))
+    why = not_pending(pod)
+    return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.NOT_PENDING, detail=why) if why else None
+
+
+def not_pending(pod: Pod) -> str:
+    """Why an unbound pod is not to be placed; empty when it is."""
+    if pod.finished:
+        return f"its phase is {pod.phase}"
+    return "it is being deleted" if pod.deletion_timestamp else ""
+
+
+def _binder(kv: KeyValue) -> str:
+    annotations = (readable(kv.value) or {}).get("metadata", {}).get("annotations")
+    found = annotations.get(ATTEMPT_ANNOTATION, "") if isinstance(annotations, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+async def why_pending(store: Store, key: PodKey) -> str:
+    """What the pod waits for, as its last attempt recorded it; empty when that cannot be read."""
+    try:
+        record = await read_record(store, key)
+    except (StoreError, InvalidObject):
+        return ""
+    return record.message if record is not None else "no attempt has reported yet; is a worker running?"
