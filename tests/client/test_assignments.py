@@ -164,15 +164,17 @@ async def test_what_is_no_pod_is_passed_over(store: MemoryStore) -> None:
 
 
 async def test_after_compaction_each_life_still_comes_once(store: MemoryStore) -> None:
-    """Steps: the stream has reported `seen`; while its watch stands still, etcd changes and forgets."""
+    """Steps: the stream has reported `kept` and `seen`; while its watch stands still, etcd changes and forgets."""
     await put(store, "pending")
     client = store.client()
     stream = watch_assignments(client, 0)
+    await bind(store, "kept")
     await bind(store, "seen")
-    assert names(await take(stream, 1)) == ["seen"]
+    assert names(await take(stream, 2)) == ["kept", "seen"]
     waiting = asyncio.create_task(take(stream, 3))
     await asyncio.sleep(0)
     client.pause_watches()
+    await put(store, "kept", "node-1", status={"phase": "Running"})
     await put(store, "seen", "node-1", status={"phase": "Running"})
     await put(store, "pending", "node-2")
     await bind(store, "fresh")
@@ -286,7 +288,8 @@ async def test_random_lives_with_compactions_are_reported_once_each(store: Memor
 
     async def consume() -> None:
         async for one in watch_assignments(client, 0, rng=rng):
-            reported.append((one.name, one.uid))
+            life = (one.name, one.uid)
+            reported.append(life)
 
     task = asyncio.create_task(consume())
     lives: dict[str, str] = {}

@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import uuid
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import Worker
 
-from tests.activities.conftest import Hand, World, world
+from tests.activities.conftest import World, world
+from tests.client.cluster import Cluster, running
 from tests.conftest import EtcdServer, TemporalServer
 from tests.integration.histories import length
 from tests.patience import patient
-from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger, outcome_of
 from wharfinger.contracts.attempts import AttemptResult
 from wharfinger.contracts.names import pod_workflow_id, task_queue
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.registry import keys
 from wharfinger.settings import EtcdSettings
-from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 __all__ = ["world"]
 
 
-@dataclass
-class Cluster:
-    """A client, a worker and their store."""
-
-    wharfinger: Wharfinger
-    client: Client
-    world: World
-    hand: Hand
-    name: str
-
-
 @pytest.fixture
 async def cluster(temporal_server: TemporalServer, world: World) -> AsyncIterator[Cluster]:
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
-    hand = await world.hand(cluster=name)
-    async with Worker(
-        client,
-        task_queue=task_queue(name),
-        workflows=[ScheduleAttempt],
-        activities=hand.activities.all,
-        workflow_runner=sandbox(),
-    ):
-        yield Cluster(Wharfinger(client, world.store, cluster=name), client, world, hand, name)
-    gc.collect()
+    async with running(temporal_server, world) as found:
+        yield found
 
 
 async def test_a_pod_is_scheduled_and_its_outcome_awaited(cluster: Cluster) -> None:

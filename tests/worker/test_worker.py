@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 import pytest
 from temporalio.client import WorkflowExecutionStatus
@@ -10,6 +11,7 @@ from temporalio.converter import decode_typed_search_attributes
 
 from tests.patience import patient
 from tests.worker.conftest import Site
+from wharfinger.client import Wharfinger
 from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.control.identity import release
@@ -190,3 +192,32 @@ async def test_a_worker_of_another_cluster_refuses_this_etcd(site: Site) -> None
 
     with pytest.raises(InstallationMismatch, match="belongs to cluster 'wharfinger'"):
         await site.worker(cluster="another")
+
+
+async def test_a_submitted_pod_is_placed_by_the_dispatcher_and_streamed(site: Site) -> None:
+    """The client starts nothing itself: the worker places the pods in its order."""
+    await site.worker()
+    await site.node("n1")
+    wharfinger = Wharfinger(site.client, site.store)
+    container = {"name": "main", "image": "x:1", "resources": {"requests": {"cpu": "100m"}}}
+    manifests = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": site.namespace, "name": name},
+            "spec": {"containers": [container]},
+        }
+        for name in ("a", "b", "c")
+    ]
+    start = (await site.store.get(keys.INSTALLATION)).revision + 1
+
+    results = await asyncio.gather(*(wharfinger.submit(one, timeout=patient(30)) for one in manifests))
+    async with aclosing(wharfinger.watch_assignments(start)) as stream, asyncio.timeout(patient(20)):
+        streamed = [await anext(stream) for _ in manifests]
+
+    assert {(one.outcome, one.node) for one in results} == {("bound", "n1")}
+    attempts = {f"{one.workflow_id}@{one.run_id}": one for one in streamed}
+    assert attempts.keys() == {one.bound_by for one in results}
+    assert {(one.namespace, one.name, one.node) for one in streamed} == {
+        (site.namespace, name, "n1") for name in ("a", "b", "c")
+    }
