@@ -38,11 +38,13 @@ _CALM = 0.3
 
 async def once(connection: Connection, tenant: str, output: Output) -> None:
     """Show it as it is now."""
-    from wharfinger.cli.fleet_client import open_fleets
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_status import look
 
-    async with open_fleets(connection) as fleets:
-        found = await fleets.status(tenant)
-    estate, picture, now = found.estate, found.picture, datetime.now(UTC)
+    now = datetime.now(UTC)
+    async with open_store(connection) as store:
+        found = await look(store, tenant, now)
+    estate, picture = found.estate, found.picture
     if output is Output.TABLE:
         typer.echo(status_text(estate, picture, now))
     else:

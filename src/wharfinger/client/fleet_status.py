@@ -7,9 +7,11 @@ from datetime import datetime
 
 from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_pictures import Estate, LastChange, Life, Picture
+from wharfinger.client.fleet_reading import existing, read
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.contracts.fleet_records import ExitRecord
 from wharfinger.model.rollout import Condition
+from wharfinger.registry.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,12 @@ class FleetStatus:
     def picture(self) -> Picture:
         """The fleet's own records."""
         return self.estate.fleet(self.tenant)
+
+
+async def look(store: Store, tenant: str, now: datetime) -> FleetStatus:
+    """The status of one fleet as etcd has it now. Raises `NotFound`, and the store's errors."""
+    estate = await read(store, tenant)
+    return status_of(estate, existing(estate, tenant), now)
 
 
 def status_of(estate: Estate, picture: Picture, now: datetime) -> FleetStatus:

@@ -21,7 +21,7 @@ from wharfinger.client.fleet_deletion import mark
 from wharfinger.client.fleet_goals import Goal, Verdict
 from wharfinger.client.fleet_plans import FleetPlan, plan
 from wharfinger.client.fleet_reading import existing, read
-from wharfinger.client.fleet_status import FleetStatus, status_of
+from wharfinger.client.fleet_status import FleetStatus, look
 from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import UsageError
@@ -158,8 +158,7 @@ class Fleets:
     async def status(self, tenant: str) -> FleetStatus:
         """How a fleet stands. Needs etcd alone. Raises `NotFound`."""
         check_tenant(tenant)
-        estate = await read(self._store, tenant)
-        return status_of(estate, existing(estate, tenant), datetime.now(UTC))
+        return await look(self._store, tenant, datetime.now(UTC))
 
     async def wait(
         self,
