@@ -205,7 +205,7 @@ async def test_a_signal_to_a_pod_without_an_open_attempt_is_refused_with_the_rea
     after = await send("default", "web")
 
     assert (before.delivered, before.why) == (False, "pod default/web has no open attempt")
-    assert (after.delivered, after.why) == (False, "pod default/web has no open attempt: it is bound to node-1")
+    assert (after.delivered, after.why) == (False, "pod default/web is bound to node-1 already")
 
 
 async def test_a_signal_to_a_pod_that_does_not_exist_names_it(cluster: Cluster) -> None:

@@ -54,16 +54,12 @@ async def permit(client: Client, *, cluster: str, pod: Pod, permission: Permissi
 
 
 async def _signal(client: Client, workflow_id: str, name: str, argument: Any, pod: Pod) -> Signalled:
+    if pod.bound:  # its run may be open for a moment more
+        return Signalled(False, workflow_id, f"pod {pod.key} is bound to {pod.node_name} already")
     try:
         await client.get_workflow_handle(workflow_id).signal(name, argument, rpc_timeout=RPC_TIMEOUT)
     except RPCError as error:
         if error.status in _NOT_OPEN:
-            return Signalled(False, workflow_id, _refused(pod))
+            return Signalled(False, workflow_id, f"pod {pod.key} has no open attempt")
         raise ServerError(f"Temporal did not take the signal {name} for pod {pod.key}: {error.message}") from error
     return Signalled(True, workflow_id)
-
-
-def _refused(pod: Pod) -> str:
-    if pod.bound:
-        return f"pod {pod.key} has no open attempt: it is bound to {pod.node_name}"
-    return f"pod {pod.key} has no open attempt"

@@ -156,8 +156,8 @@ class Wharfinger:
     async def wake(self, namespace: str, name: str) -> Signalled:
         """Make the pod's waiting attempt (or its gang's) try again at once, whatever happened.
 
-        Refused, with a reason in the answer, when no attempt is open. Raises `NotFound`, `InvalidObject`, `StoreError`
-        and `ServerError`.
+        Refused, with a reason in the answer, when the pod is bound or has no open attempt. Raises `NotFound`,
+        `InvalidObject`, `StoreError` and `ServerError`.
         """
         pod = await self._pod(PodKey(namespace, name))
         return await signals.wake(self._client, self._store, cluster=self._cluster, pod=pod)
@@ -166,7 +166,7 @@ class Wharfinger:
         """Allow or refuse the bind of a pod that a Permit plugin holds; `reason` becomes the pod's condition.
 
         It counts for the attempt that is open now, also when that comes to its hold later. Refused, with a reason in
-        the answer, when no attempt is open. Raises as `wake` does.
+        the answer, when the pod is bound or has no open attempt. Raises as `wake` does.
         """
         pod = await self._pod(PodKey(namespace, name))
         permission = Permission(allowed=allowed, reason=reason)
