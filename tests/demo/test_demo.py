@@ -11,7 +11,7 @@ import pytest
 
 from tests.patience import patient
 from wharfinger.demo.audit import Audit
-from wharfinger.demo.story import summary
+from wharfinger.demo.story import Flood, summary
 from wharfinger.manifests.documents import objects
 
 pytestmark = pytest.mark.timeout(240)
@@ -27,10 +27,13 @@ def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
 
     assert told.returncode == 0, told.stderr
     assert list(json.loads(told.stdout)) == [
-        "pods", "bound", "refused", "attempts", "seconds", "pods_per_s", "lost", "doubled", "overcommitted",
+        "pods", "bound", "refused", "attempts", "flood", "flood_seconds", "flood_pods_per_s", "seconds", "pods_per_s",
+        "lost", "doubled", "overcommitted",
     ]  # fmt: skip
     assert (json.loads(told.stdout)["pods"], json.loads(told.stdout)["bound"]) == (80, 80)
-    assert "SIGKILL to worker common/0" in told.stderr
+    assert json.loads(told.stdout)["flood"] == 40
+    flood, crash = told.stderr.index("40 are bound, 0 refused"), told.stderr.index("Part 2")
+    assert flood < crash < told.stderr.index("SIGKILL to worker common/0")
     assert "brought worker common/0 up again" in told.stderr
 
 
@@ -45,7 +48,7 @@ def test_its_objects_can_be_written_for_others_to_apply(name: str, tmp_path: Pat
 def test_pods_that_never_came_to_be_in_etcd_are_lost() -> None:
     nothing = Audit(revision=1, pods=2, bound=2, waiting={}, attempts=2, lost=(), doubled=(), overcommitted=())
 
-    told = summary(nothing, pods=3, seconds=1.0)
+    told = summary(nothing, pods=3, seconds=1.0, flood=Flood(1, 1.0))
 
     assert told.lost == 1
     assert not told.sound

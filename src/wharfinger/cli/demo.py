@@ -1,4 +1,4 @@
-"""`wharfinger demo`: what wharfinger does, on a real cluster's pods, with a killed worker in the middle."""
+"""`wharfinger demo`: what wharfinger does, on a real cluster's pods: a flood, and a killed worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def demo(
         typer.Option(metavar="FILE", help="Only write the nodes and pods to a file, for `apply -f` or others."),
     ] = None,
 ) -> None:
-    """Schedule the pods of a production GPU cluster (1,523 nodes), and kill a worker in the middle.
+    """Schedule the pods of a production GPU cluster (1,523 nodes): a flood first, then a killed worker.
+
+    The first 3,000 pods are put at once. The others follow one by one, and a worker is killed meanwhile.
 
     Starts etcd, Temporal and workers of its own, on free ports and in a temporary folder. The summary is checked
     from etcd's revision history: exit code 1 when a pod was lost or bound twice, or a node overcommitted.
@@ -117,6 +119,7 @@ def _show(told: Summary, view: View, as_json: bool) -> None:
         ("refused", f"{sum(told.refused.values()):,}"),
         *((f"  {count:,}", reason) for reason, count in told.refused.items()),
         ("attempts", f"{told.attempts:,}"),
+        ("flood", f"{told.flood:,} pods in {told.flood_seconds:.1f} s, {told.flood_pods_per_s:,.0f} pods/s"),
         ("time", f"{told.seconds:.1f} s, {told.pods_per_s:.0f} pods/s, the killed worker included"),
         ("lost", str(told.lost)),
         ("bound twice", str(told.doubled)),

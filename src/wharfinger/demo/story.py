@@ -1,8 +1,9 @@
-"""What the demo does: fill a real cluster, kill a worker half-way, and wait until every pod has its answer.
+"""What the demo does: flood a real cluster, fill it, kill a worker meanwhile, and wait until every pod is answered.
 
 ::
 
-    nodes ──► pods, in the trace's order ──► half are bound: SIGKILL to the first worker
+    nodes ──► the first 3,000 pods of the trace, all at once ──► each is bound or refused: the flood's rate
+          ──► the others, one by one in the trace's order ──► half of them are bound: SIGKILL to the first worker
           ──► all are bound or refused ──► audit of etcd's history ──► summary
 """
 
@@ -13,7 +14,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +30,9 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put, Store
 
-NODES_A_TRANSACTION = 100
+FLOOD = 3000
+"""Pods that are put at once, at most half of all."""
+PUTS_A_TRANSACTION = 100
 QUIET = 5.0
 """Seconds without news after which refused pods count as answered: nothing is tried for them any more."""
 PATIENCE = 90.0
@@ -48,6 +51,11 @@ class Summary:
     """Reason (without its numbers) to pods that wait for it."""
     attempts: int
     """Binds and recorded refusals in etcd's history; an attempt that died with its worker leaves no mark."""
+    flood: int
+    """Pods that were put at once at the beginning."""
+    flood_seconds: float
+    """From the flood's first put until each of its pods was bound or refused."""
+    flood_pods_per_s: float
     seconds: float
     """From the first pod's put to the last answer, the dead worker's recovery included."""
     pods_per_s: float
@@ -59,6 +67,19 @@ class Summary:
     def sound(self) -> bool:
         """Nothing lost, doubled or overcommitted."""
         return not (self.lost or self.doubled or self.overcommitted)
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """The first part: so many pods were put at once, and answered within these seconds."""
+
+    pods: int
+    seconds: float
+
+    @property
+    def pods_per_s(self) -> float:
+        """Pods a second."""
+        return self.pods / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -87,8 +108,12 @@ class Story:
             await self._put_nodes()
             self.view.show(self.pods)
             began = self._news = time.monotonic()
-            putting = asyncio.create_task(self._put_pods())
-            await self._until(lambda: self.ledger.bound >= self.pods // 2 or self._answered())
+            created = _now()
+            trace = openb.pods(self.pods, created=created)
+            flood = await self._flood(islice(trace, min(FLOOD, self.pods // 2)))
+            putting = asyncio.create_task(self._put_in_order(trace))
+            middle = self.ledger.bound + (self.pods - flood.pods) // 2
+            await self._until(lambda: self.ledger.bound >= middle or self._answered())
             self._kill_a_worker()
             await self._until(lambda: self._recovered() and putting.done() and self._answered())
             await putting
@@ -99,19 +124,39 @@ class Story:
                 await following
         self.view.hide()
         self.view.say("Reading etcd's revision history from the first revision on ...")
-        return summary(await audit(self.store, first), self.pods, seconds)
+        return summary(await audit(self.store, first), self.pods, seconds, flood)
 
     async def _put_nodes(self) -> None:
         nodes = list(openb.nodes(created=_now()))
-        for batch in _batches(nodes, NODES_A_TRANSACTION):
-            await self.store.txn((), [Put(keys.node(node["metadata"]["name"]), to_json(node)) for node in batch])
+        await self._put_at_once([Put(keys.node(node["metadata"]["name"]), to_json(node)) for node in nodes])
         self.view.say(f"{len(nodes):,} nodes of a production GPU cluster are in etcd.")
 
-    async def _put_pods(self) -> None:
-        self.view.say(f"Putting {self.pods:,} of its pods into etcd, in the trace's order ...")
-        for pod in openb.pods(self.pods, created=_now()):
-            await self.store.put(keys.pod(openb.NAMESPACE, pod["metadata"]["name"]), to_json(pod))
+    async def _flood(self, pods: Iterable[dict[str, Any]]) -> Flood:
+        """Put these pods at once, and wait until each is bound or refused."""
+        puts = [_put(pod) for pod in pods]
+        self.view.say(f"Part 1, a flood: putting {len(puts):,} of its pods into etcd at once ...")
+        began = self._news = time.monotonic()
+        await self._put_at_once(puts)
+        self.view.say("They are all in etcd.")
+        await self._until(lambda: self.ledger.bound + self.ledger.refused() >= len(puts))
+        flood = Flood(len(puts), self._news - began)
+        self.view.say(
+            f"{self.ledger.bound:,} are bound, {self.ledger.refused():,} refused: "
+            f"{flood.seconds:.1f} s, {flood.pods_per_s:,.0f} pods/s."
+        )
+        return flood
+
+    async def _put_in_order(self, pods: Iterable[dict[str, Any]]) -> None:
+        self.view.say("Part 2, a crash: putting the other pods, one by one, in the trace's order ...")
+        for pod in pods:
+            put = _put(pod)
+            await self.store.put(put.key, put.value)
         self.view.say("All pods are in etcd.")
+
+    async def _put_at_once(self, puts: list[Put]) -> None:
+        rest = iter(puts)
+        while batch := list(islice(rest, PUTS_A_TRANSACTION)):
+            await self.store.txn((), batch)
 
     def _kill_a_worker(self) -> None:
         workers = self.tree.instances.ready
@@ -164,13 +209,16 @@ class Story:
                     self._news = time.monotonic()
 
 
-def summary(judged: Audit, pods: int, seconds: float) -> Summary:
+def summary(judged: Audit, pods: int, seconds: float, flood: Flood) -> Summary:
     """The summary of an audit; pods that never came to be in etcd are lost too."""
     return Summary(
         pods=pods,
         bound=judged.bound,
         refused=judged.reasons(),
         attempts=judged.attempts,
+        flood=flood.pods,
+        flood_seconds=round(flood.seconds, 2),
+        flood_pods_per_s=round(flood.pods_per_s, 1),
         seconds=round(seconds, 1),
         pods_per_s=round(pods / seconds, 1) if seconds > 0 else 0.0,
         lost=len(judged.lost) + max(0, pods - judged.pods),
@@ -179,10 +227,8 @@ def summary(judged: Audit, pods: int, seconds: float) -> Summary:
     )
 
 
-def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
-    rest = iter(items)
-    while batch := list(islice(rest, size)):
-        yield batch
+def _put(pod: dict[str, Any]) -> Put:
+    return Put(keys.pod(openb.NAMESPACE, pod["metadata"]["name"]), to_json(pod))
 
 
 def _now() -> str:
