@@ -33,7 +33,7 @@ def test_it_binds_a_real_clusters_pods_and_outlives_a_killed_worker() -> None:
     assert (json.loads(told.stdout)["pods"], json.loads(told.stdout)["bound"]) == (80, 80)
     assert json.loads(told.stdout)["flood"] == 40
     flood, crash = told.stderr.index("40 are bound, 0 refused"), told.stderr.index("Part 2")
-    assert flood < crash < told.stderr.index("SIGKILL to worker common/0")
+    assert flood < told.stderr.index("scaled to 2 workers") < crash < told.stderr.index("SIGKILL to worker common/0")
     assert "brought worker common/0 up again" in told.stderr
 
 

@@ -33,7 +33,9 @@ def register(app: typer.Typer) -> None:
 def demo(
     *,
     pods: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="How many of the trace's pods.")] = MOST,
-    workers: Annotated[int, typer.Option(min=1, max=16, metavar="N", help="How many workers to run.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=1, max=16, metavar="N", help="How many workers to run in the second part.")
+    ] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON; the rest on stderr.")] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave everything running afterwards, until Ctrl-C, and keep the data.")
@@ -45,7 +47,8 @@ def demo(
 ) -> None:
     """Schedule the pods of a production GPU cluster (1,523 nodes): a flood first, then a killed worker.
 
-    The first 3,000 pods are put at once. The others follow one by one, and a worker is killed meanwhile.
+    The first 3,000 pods are put at once, for one worker. Then the fleet is scaled up, the other pods follow one by one,
+    and a worker is killed meanwhile.
 
     Starts etcd, Temporal and workers of its own, on free ports and in a temporary folder. The summary is checked
     from etcd's revision history: exit code 1 when a pod was lost or bound twice, or a node overcommitted.
@@ -61,7 +64,9 @@ def demo(
     data = Path(tempfile.mkdtemp(prefix="wharfinger-demo-"))
     try:
         told = asyncio.run(
-            _run(_settings(data, workers), servers, View(_stream(as_json)), pods=pods, as_json=as_json, keep=keep)
+            _run(
+                _settings(data), servers, View(_stream(as_json)), pods=pods, workers=workers, as_json=as_json, keep=keep
+            )
         )
     finally:
         if not keep:
@@ -71,18 +76,16 @@ def demo(
     raise typer.Exit(0 if told.sound else 1)
 
 
-def _settings(data: Path, workers: int) -> DevSettings:
+def _settings(data: Path) -> DevSettings:
     from wharfinger.dev.ports import free_port
     from wharfinger.dev.tree import DevSettings
 
     etcd, temporal, ui, health = (free_port() for _ in range(4))
-    return DevSettings(
-        data_dir=data, workers=workers, etcd_port=etcd, temporal_port=temporal, ui_port=ui, health_port=health
-    )
+    return DevSettings(data_dir=data, workers=1, etcd_port=etcd, temporal_port=temporal, ui_port=ui, health_port=health)
 
 
 async def _run(
-    settings: DevSettings, servers: Servers, view: View, *, pods: int, as_json: bool, keep: bool
+    settings: DevSettings, servers: Servers, view: View, *, pods: int, workers: int, as_json: bool, keep: bool
 ) -> Summary | None:
     """Tell the story on a tree of its own; None when it was interrupted before its end."""
     from wharfinger.demo.story import Story
@@ -93,12 +96,12 @@ async def _run(
     told: Summary | None = None
     try:
         with Stopping() as stopping, view:
-            view.say("Starting etcd, Temporal and workers ...")
+            view.say("Starting etcd, Temporal and a worker ...")
             async with running(settings, servers, say=view.say) as tree:
                 stopping.tree = tree
                 view.say(f"They are up. Every attempt, live, in Temporal's UI: {tree.temporal.ui}")
                 async with EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store:
-                    told = await Story(tree, store, view, pods).tell()
+                    told = await Story(tree, store, view, pods, workers).tell()
                 _show(told, view, as_json)
                 if keep:
                     _say_kept(tree, view)

@@ -2,8 +2,9 @@
 
 ::
 
-    nodes ──► the first 3,000 pods of the trace, all at once ──► each is bound or refused: the flood's rate
-          ──► the others, one by one in the trace's order ──► half of them are bound: SIGKILL to the first worker
+    nodes ──► the first 3,000 pods of the trace, all at once, for one worker ──► each is bound or refused: the rate
+          ──► the fleet is scaled up ──► the other pods, one by one in the trace's order
+          ──► half of them are bound: SIGKILL to the first worker
           ──► all are bound or refused ──► audit of etcd's history ──► summary
 """
 
@@ -21,6 +22,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from wharfinger.client.fleets import Fleets
+from wharfinger.contracts.names import COMMON
 from wharfinger.demo import openb
 from wharfinger.demo.audit import Audit, Ledger, audit
 from wharfinger.demo.view import View
@@ -37,6 +40,8 @@ QUIET = 5.0
 """Seconds without news after which refused pods count as answered: nothing is tried for them any more."""
 PATIENCE = 90.0
 """Seconds without news after which the demo gives up and lets the audit say what is missing."""
+LOOK_EVERY = 0.1
+"""Seconds between two looks at how far it is."""
 RATE_OVER = 5.0
 """Seconds over which the rate shown is measured."""
 
@@ -90,6 +95,8 @@ class Story:
     store: Store
     view: View
     pods: int
+    workers: int
+    """Of the second part."""
     ledger: Ledger = field(default_factory=Ledger)
     """Followed live, for the show; the summary comes from the audit."""
     _news: float = 0.0
@@ -111,6 +118,7 @@ class Story:
             created = _now()
             trace = openb.pods(self.pods, created=created)
             flood = await self._flood(islice(trace, min(FLOOD, self.pods // 2)))
+            await self._scale_up()
             putting = asyncio.create_task(self._put_in_order(trace))
             middle = self.ledger.bound + (self.pods - flood.pods) // 2
             await self._until(lambda: self.ledger.bound >= middle or self._answered())
@@ -145,6 +153,15 @@ class Story:
             f"{flood.seconds:.1f} s, {flood.pods_per_s:,.0f} pods/s."
         )
         return flood
+
+    async def _scale_up(self) -> None:
+        if self.workers == self.tree.instances.wanted:
+            return
+        await Fleets(self.store).scale(COMMON, self.workers, reason="the demo's second part")
+        self.view.say(f"The fleet is scaled to {self.workers} workers.")
+        self._news = time.monotonic()
+        instances = self.tree.instances
+        await self._until(lambda: instances.wanted == self.workers and instances.complete)
 
     async def _put_in_order(self, pods: Iterable[dict[str, Any]]) -> None:
         self.view.say("Part 2, a crash: putting the other pods, one by one, in the trace's order ...")
@@ -190,7 +207,7 @@ class Story:
             up = sum(one.up for one in self.tree.instances.ready)
             refused = self.ledger.refused()
             self.view.update(bound=self.ledger.bound, refused=refused, rate=self._rate(), up=up)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(LOOK_EVERY)
 
     def _rate(self) -> float:
         now = time.monotonic()
