@@ -232,7 +232,8 @@ async def run_agent(settings: AgentSettings) -> int:
     ends it at once. Raises `InvalidConfiguration` and `UsageError` before anything is opened.
     """
     check_cluster(settings.cluster)
-    load_configuration(settings.config)  # instances would fail by it, one after the other
+    # Instances would fail by it, one after the other.
+    load_configuration(settings.config, all_plugins=settings.all_plugins)
     configuration = temporal_configuration(settings.temporal)
     told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())

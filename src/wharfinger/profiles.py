@@ -17,10 +17,12 @@ from wharfinger.config.drafts import Draft, drafted
 from wharfinger.config.dynamic import ProfileValue
 from wharfinger.config.errors import Problem, refuse
 from wharfinger.config.load import Configuration, read
+from wharfinger.config.notes import without_effect
+from wharfinger.config.origins import not_named
 from wharfinger.errors import InvalidObject, UsageError
-from wharfinger.framework.catalog import Catalog
+from wharfinger.framework.catalog import Catalog, Installed
 from wharfinger.framework.interface import Plugin
-from wharfinger.framework.profile import Profile
+from wharfinger.framework.profile import Profile, points_of
 from wharfinger.manifests import documents
 from wharfinger.plugins import builtin
 
@@ -38,24 +40,40 @@ class Configured:
     catalog: Catalog
     """The plugins that were known."""
 
+    @property
+    def not_enabled(self) -> tuple[Installed, ...]:
+        """The installed plugins that take no part because the configuration does not name them."""
+        return not_named(self.configuration, self.catalog)
+
+    def notes(self) -> list[Problem]:
+        """Path and reason of every field that is written and has no effect."""
+        serves = {
+            name: {plugin.name: points_of(plugin) for plugin in profile.plugins}
+            for name, profile in self.profiles.items()
+        }
+        return without_effect(self.configuration, self.catalog, serves)
+
 
 def load_profiles(config: Source = None, *, catalog: Catalog | None = None) -> dict[str, Profile]:
     """Profiles by scheduler name; see `load_configuration`."""
     return load_configuration(config, catalog=catalog).profiles
 
 
-def load_configuration(config: Source = None, *, catalog: Catalog | None = None) -> Configured:
+def load_configuration(
+    config: Source = None, *, catalog: Catalog | None = None, all_plugins: bool = False
+) -> Configured:
     """Read a configuration and make its profiles.
 
     Args:
         config: What is read.
         catalog: The plugins there are; None = the built-in ones and those of installed distributions.
+        all_plugins: Installed plugins are enabled by default too, not only those that the configuration names.
 
     Raises:
         InvalidConfiguration: Names everything that is wrong with the configuration, or with making its plugins.
-        ConfigurationError: An installed plugin cannot be loaded.
+        ConfigurationError: An installed plugin that is enabled cannot be loaded.
     """
-    known = catalog if catalog is not None else builtin.catalog().with_installed()
+    known = catalog if catalog is not None else builtin.catalog().with_installed(enabled=all_plugins)
     configuration, problems = read(_mapping(config), known)
     return _configured(configuration, problems, known)
 

@@ -168,6 +168,8 @@ class AgentSettings:
     """First choice of slot n is this + n (a free one when it is taken); 0 = any free one."""
     config: Path | None = None
     """A KubeSchedulerConfiguration for templates that have none."""
+    all_plugins: bool = False
+    """Whether plugins of installed packages take part that no configuration names."""
     worker_options: tuple[str, ...] = ()
     """More options for every instance (`--cohorts=off`), as the agent was told them."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
@@ -196,6 +198,8 @@ class WorkerSettings:
     """`sharded`: start attempts for the pods that are ours; `none`: run only what others start."""
     config: Path | None = None
     """A KubeSchedulerConfiguration; None = the defaults."""
+    all_plugins: bool = False
+    """Whether plugins of installed packages take part that the configuration does not name."""
     bind_address: str = "127.0.0.1"
     """Where the health endpoints listen."""
     health_port: int = 10259

@@ -29,7 +29,7 @@ from wharfinger.manifests.decode import pod_from_mapping
 from wharfinger.model.events import ClusterEvent
 from wharfinger.model.gang import GangKey, Wanted, counts, gang_key, in_order, standing
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.profiles import load_profiles
+from wharfinger.profiles import load_configuration
 from wharfinger.simulation.cluster import DEFAULT_NAMESPACE, Change, Cluster, lower_nominations
 from wharfinger.simulation.decision import SimulatedDecision
 from wharfinger.simulation.gangs import SimulatedGang
@@ -45,12 +45,17 @@ class Simulator:
     of it, sorted; they wait no more until they are parked again. Pods are named by (namespace, name).
     """
 
-    def __init__(self, config: Mapping[str, Any] | Path | str | None = None) -> None:
+    def __init__(self, config: Mapping[str, Any] | Path | str | None = None, *, all_plugins: bool = False) -> None:
         """`config`: a KubeSchedulerConfiguration v1 (mapping or path), None = the defaults.
+
+        `all_plugins`: plugins of installed packages are enabled although the configuration does not name them.
 
         Raises InvalidConfiguration, naming everything that is wrong with it; UsageError for another type.
         """
-        self._profiles: dict[str, Profile] = load_profiles(config)
+        configured = load_configuration(config, all_plugins=all_plugins)
+        self._profiles: dict[str, Profile] = configured.profiles
+        self.not_enabled = configured.not_enabled
+        """Installed plugins that the configuration does not name."""
         self._cluster = Cluster()
         self._waiting = WaitingPods(self._profiles, self._cluster.pods)
         self._start = 0

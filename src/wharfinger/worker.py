@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ from wharfinger.cache.cache import Cache
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.config.file_fields import SchedulerConfiguration
 from wharfinger.config.load import Configuration
+from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.control import garbage
@@ -50,6 +52,8 @@ from wharfinger.telemetry import Metrics
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
+
+log = logging.getLogger(__name__)
 
 FENCED_OFF = 3
 """Exit code of a worker whose grant is gone."""
@@ -85,7 +89,7 @@ class Worker:
         self._store = store
         self._client = client
         self._chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
-        configured = configured if configured is not None else load_configuration(settings.config)
+        configured = configured if configured is not None else _configured(settings)
         self._started = configured
         self._profiles = InForce(configured.profiles)
         self.metrics = metrics if metrics is not None else Metrics()
@@ -211,7 +215,8 @@ async def run_worker(settings: WorkerSettings) -> int:
     The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
     Raises `InvalidConfiguration` before anything is opened.
     """
-    configured = load_configuration(settings.config)
+    configured = _configured(settings)
+    _log_not_enabled(configured)
     garbage.tune()
     stop = stop_on_signals()
     metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
@@ -251,6 +256,21 @@ async def run_worker(settings: WorkerSettings) -> int:
         health.checks, health.refresh = worker.checks, worker.refresh_metrics
         await worker.run(stop)
     return _code(grant)
+
+
+def _configured(settings: WorkerSettings) -> Configured:
+    return load_configuration(settings.config, all_plugins=settings.all_plugins)
+
+
+def _log_not_enabled(configured: Configured) -> None:
+    """Log each installed plugin that takes no part, with the line of a configuration that enables it."""
+    for plugin in configured.not_enabled:
+        log.warning(
+            "plugin_not_enabled plugin=%s package=%r enable=%r",
+            plugin.name,
+            package(plugin.origin, plugin.version),
+            enabling(plugin, next(iter(configured.profiles))),
+        )
 
 
 def _code(grant: OwnGrant | None) -> int:

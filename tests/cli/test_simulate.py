@@ -226,7 +226,7 @@ class OnlyRacks:
 """
 
 
-def test_an_installed_plugin_of_a_users_own_takes_part(outside: Shell) -> None:
+def test_an_installed_plugin_of_a_users_own_takes_part_when_it_is_named(outside: Shell) -> None:
     information = outside.folder / "only_racks-1.0.dist-info"
     information.mkdir()
     (outside.folder / "only_racks.py").write_text(PLUGIN)
@@ -236,11 +236,19 @@ def test_an_installed_plugin_of_a_users_own_takes_part(outside: Shell) -> None:
     file = outside.file([*objects, pod("b", labels={"rack": "b"}), pod("c", labels={"rack": "c"})])
     path = os.pathsep.join(filter(None, (str(outside.folder), os.environ.get("PYTHONPATH"))))
 
-    done = subprocess.run(
-        [sys.executable, "-m", "wharfinger", "simulate", "-f", file, "-o", "json"],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    def simulated(*options: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "wharfinger", "simulate", "-f", file, "-o", "json", *options],
+            env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return json.loads(done.stdout)
 
-    placed, refused = json.loads(done.stdout)["pods"]
-    assert placed["node"] == "b"
-    assert refused["refusals"] == {"OnlyRacks": {"node(s) stood in another rack": 2}}
+    config = outside.file("profiles: [{plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]", "config.yaml")
+    for options in (("--config", config), ("--plugins=all",)):
+        placed, refused = simulated(*options)["pods"]
+        assert placed["node"] == "b"
+        assert refused["refusals"] == {"OnlyRacks": {"node(s) stood in another rack": 2}}
+
+    without = simulated()
+    assert all(pod["result"] == "placed" for pod in without["pods"])
+    assert without["notes"] == ["plugin OnlyRacks (of only-racks) is installed, but the configuration does not name it"]

@@ -89,7 +89,8 @@ class TestAllAtOnce:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "apiVersion: Input should be 'kubescheduler"),
+        ({"apiVersion": "kubescheduler.config.k8s.io/v1beta3"}, "apiVersion: write kubescheduler.config.k8s.io/v1: "),
+        ({"apiVersion": "kubescheduler.config.k8s.io/v2"}, "apiVersion: Input should be 'kubescheduler"),
         ({"kind": "Pod"}, "kind: "),
         ({"profile": []}, "profile: unknown field"),
         ({"pod_max_backoff_seconds": 30}, "pod_max_backoff_seconds: unknown field"),

@@ -54,8 +54,8 @@ def pod(rack: str, scheduler: str = "default-scheduler") -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_example_takes_part_once_it_is_installed() -> None:
-    simulator = Simulator()
+def test_the_example_takes_part_once_it_is_installed_and_named() -> None:
+    simulator = Simulator(yaml.safe_load(blocks("yaml")[0]))
     simulator.add(node("n1", "a"))
     simulator.add(node("n2", "b"))
     assert simulator.decide(pod("b")).feasible == ["n2"]
@@ -65,7 +65,7 @@ def test_the_example_takes_part_once_it_is_installed() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_the_configuration_weighs_it_and_switches_it_off() -> None:
-    simulator = Simulator(yaml.safe_load(blocks("yaml")[0]))
+    simulator = Simulator(yaml.safe_load(blocks("yaml")[1]))
     for name in ("n1", "n2"):
         simulator.add(node(name, "a"))
     assert simulator.decide(pod("a")).scores["n1"]["RackAware"] == 500
@@ -75,7 +75,7 @@ def test_the_configuration_weighs_it_and_switches_it_off() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_its_hints_wake_the_pods_it_refused() -> None:
-    profile = load_profiles()["default-scheduler"]
+    profile = load_profiles(yaml.safe_load(blocks("yaml")[0]))["default-scheduler"]
     waiting = Pod("default", "web", "u")
     labelled = node_event(Node("n1"), Node("n1", labels={"rack": "b"}), 1)
     grown = node_event(Node("n1"), Node("n1", allocatable={"cpu": 1}), 1)

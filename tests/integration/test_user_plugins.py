@@ -50,10 +50,13 @@ def in_rack(name: str, rack: str) -> dict[str, object]:
 
 
 def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
-    servers: DevTree, start_worker: StartWorker, installed: dict[str, str]
+    servers: DevTree, start_worker: StartWorker, installed: dict[str, str], tmp_path: Path
 ) -> None:
     etcd = servers.etcd
-    worker = start_worker(env=installed)
+    config = tmp_path / "config.yaml"
+    config.write_text("profiles: [{plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]")
+    worker = start_worker(f"--config={config}", env=installed)
+    assert "plugin_not_enabled" not in worker.said
     etcd.put(f"{NODES}a", in_rack("a", "a"))
     etcd.put(f"{NODES}b", in_rack("b", "b"))
     for number in range(10):
@@ -99,3 +102,21 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
     # A pod that is mended is placed without waiting for anything else to happen.
     etcd.put(f"{PODS}plugins/broken0", pod("broken0", namespace="plugins"))
     wait_until(lambda: "broken0" in bound_pods(etcd, "plugins"), 20, "the mended pod bound")
+
+
+def test_one_that_is_not_named_takes_no_part_and_is_logged_with_the_line_that_enables_it(
+    servers: DevTree, start_worker: StartWorker, installed: dict[str, str], tmp_path: Path
+) -> None:
+    etcd = servers.etcd
+    worker = start_worker(env=installed)
+    line = "profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]"
+    assert f"plugin_not_enabled plugin=OnlyRacks package='only-racks 1.0' enable='{line}'" in worker.said
+    etcd.put(f"{NODES}c", in_rack("c", "c"))
+    etcd.put(f"{PODS}unnamed/somewhere", pod("somewhere", namespace="unnamed", labels={"rack": "of no node"}))
+    wait_until(lambda: "somewhere" in bound_pods(etcd, "unnamed"), 30, "bound without the plugin")
+
+    config = tmp_path / "config.yaml"
+    config.write_text(line)
+    shown = servers.cli("config", "show", str(config), env=installed).stdout
+    assert "# OnlyRacks: only-racks 1.0\n" in shown
+    assert "# NodeName: built in\n" in shown

@@ -139,6 +139,14 @@ SURROUNDINGS = (
         "PodGroup",
         spec={"schedulingPolicy": {"gang": {"minCount": 3}}, "schedulingConstraints": {"topology": [{"key": "zone"}]}},
     ),
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 5,
+        "globalDefault": True,
+        "preemptionPolicy": "Never",
+    },
     _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", spec={"minMember": 3}),
 )
 EVERYTHING = (POD, NODE, *SURROUNDINGS)

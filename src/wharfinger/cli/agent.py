@@ -18,7 +18,7 @@ from wharfinger.cli.instance_options import (
     secrets_folder,
     variables,
 )
-from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option, variable
+from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_LOST_AFTER,
@@ -111,6 +111,7 @@ def agent(
     ] = 0,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
     lost_pods: LostPodsOption = LostPods.REPORT,
@@ -151,6 +152,7 @@ def agent(
         health_port=health_port,
         instance_health_port=instance_health_port,
         config=config,
+        all_plugins=plugins is Plugins.ALL,
         worker_options=(
             f"--cohorts={cohorts.value}",
             f"--eviction={eviction.value}",
@@ -158,6 +160,7 @@ def agent(
             f"--own-node-margin={own_node_margin}",
             f"--tenant-label={check_tenant_label(tenant_label)}",
             f"--log-level={log_level.value}",
+            *(["--plugins=all"] if plugins is Plugins.ALL else []),  # a release before this one has no such option
             *([f"--end-with={end_with}"] if end_with else []),
         ),
         lease=LeaseSettings(ttl=lease_ttl),

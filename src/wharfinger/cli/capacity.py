@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.files import FilesOption
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.supposed import LiveOption, NamespaceOption
 from wharfinger.cli.validation import ValidateOption, Validation
@@ -36,6 +36,7 @@ def capacity(
     live: LiveOption = False,
     most: Annotated[int, typer.Option(help="Stop counting there.", min=1, max=1_000_000, metavar="N")] = MOST,
     config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
     validate: ValidateOption = Validation.STRICT,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
@@ -52,7 +53,7 @@ def capacity(
     from wharfinger.cli.supposed import supposed
 
     found = supposed(files, namespace, connection, live=live, live_without_nodes=True, validate=validate)
-    told = _count(found, config, most)
+    told = _count(found, config, plugins, most)
     if output is Output.TABLE:
         from wharfinger.cli.simulated import tell_capacity
 
@@ -65,11 +66,11 @@ def capacity(
         raise typer.Exit(NONE_FITS)
 
 
-def _count(found: Supposed, config: Path | None, most: int) -> Capacity:
+def _count(found: Supposed, config: Path | None, plugins: Plugins, most: int) -> Capacity:
     from wharfinger.cli.supposed import progress, scene_of
     from wharfinger.whatif import capacity
 
-    scene = scene_of(found, config)
+    scene = scene_of(found, config, plugins)
     try:
         pod = capacity.subject(scene, found.first.items(), found.given.items())
         scene.load()

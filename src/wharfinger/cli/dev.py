@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.instance_options import AllowEnv, Install, SecretsDir, arguments
-from wharfinger.cli.options import RUN, ConfigOption, variable
+from wharfinger.cli.options import RUN, ConfigOption, Plugins, PluginsOption, variable
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_LOST_AFTER,
@@ -97,6 +97,7 @@ def dev(
     ] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
     eviction: EvictionMode = Eviction.IMMEDIATE,
     cohorts: CohortsOption = Cohorts.AUTO,
     lost_pods: LostPodsOption = LostPods.REPORT,
@@ -118,7 +119,8 @@ def dev(
     from wharfinger.dev.progress import progress_for
     from wharfinger.profiles import load_configuration
 
-    load_configuration(config)  # better told here than by workers that do not come up
+    # Better told here than by workers that do not come up.
+    load_configuration(config, all_plugins=plugins is Plugins.ALL)
     settings = tree.DevSettings(
         data_dir=data_dir,
         workers=workers,
@@ -137,6 +139,7 @@ def dev(
         agent_options=(
             *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
             *arguments(install or (), secrets_dir, allow_env or ()),
+            f"--plugins={plugins.value}",
         ),
     )
     if ready_file is not None:

@@ -29,6 +29,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import urlsplit
@@ -99,6 +100,22 @@ ConfigOption = Annotated[
     ),
 ]
 """The option of commands that decide."""
+
+
+class Plugins(StrEnum):
+    """Which plugins of installed packages take part."""
+
+    NAMED = "named"
+    ALL = "all"
+
+
+PluginsOption = Annotated[
+    Plugins,
+    option(
+        "plugins",
+        "Plugins of installed packages that take part: those that the configuration names (`named`), or `all`.",
+    ),
+]
 
 _DEFAULT_ETCD = EtcdSettings().endpoints
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.supposed import LiveOption, NamespaceOption
 from wharfinger.cli.validation import ValidateOption, Validation
@@ -51,6 +51,7 @@ def simulate(
     ] = None,
     like: Annotated[list[str] | None, typer.Option(help="The node that new ones resemble.", metavar="NODE")] = None,
     config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
     validate: ValidateOption = Validation.STRICT,
     every: Annotated[bool, typer.Option("--all", help="List every pod, however many.")] = False,
     namespace: NamespaceOption = "default",
@@ -78,7 +79,7 @@ def simulate(
         raise UsageError("--pending goes with --live: given pods are placed anyway")
     changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
     found = supposed(files or (), namespace, connection, live=live, validate=validate)
-    answer = _answer(found, changes, config=config, waiting=pending)
+    answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending)
     if output is Output.TABLE:
         from wharfinger.cli.simulated import tell
 
@@ -99,11 +100,11 @@ def _changes(counts: Sequence[int], likes: Sequence[str], cordoned: Sequence[str
     return Changes(tuple(map(MoreNodes, counts, likes)), tuple(cordoned), tuple(drained))
 
 
-def _answer(found: Supposed, changes: Changes, *, config: Path | None, waiting: bool) -> Answer:
+def _answer(found: Supposed, changes: Changes, *, config: Path | None, plugins: Plugins, waiting: bool) -> Answer:
     from wharfinger.cli.supposed import progress, scene_of
     from wharfinger.whatif import play
 
-    scene = scene_of(found, config)
+    scene = scene_of(found, config, plugins)
     pods = len(found.inventory.of_kind("Pod"))
     try:
         with progress("loading", pods) as advance:

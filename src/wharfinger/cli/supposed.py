@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from wharfinger.cli.files import contents
-from wharfinger.cli.options import Connection
+from wharfinger.cli.options import Connection, Plugins
 from wharfinger.cli.validation import Validation, warn
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 
@@ -94,11 +94,11 @@ def supposed(
     return found
 
 
-def scene_of(found: Supposed, config: Path | None) -> Scene:
+def scene_of(found: Supposed, config: Path | None, plugins: Plugins) -> Scene:
     """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
     from wharfinger.whatif.scene import Scene
 
-    scene = Scene(found.inventory, found.given, config)
+    scene = Scene(found.inventory, found.given, config, all_plugins=plugins is Plugins.ALL)
     scene.notes += found.notes
     return scene
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, Connection, connected, option
+from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option
 from wharfinger.cli.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_LOST_AFTER,
@@ -76,6 +76,7 @@ def worker(
     bind_address: BindAddress = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
     eviction: EvictionMode = Eviction.GRACEFUL,
     cohorts: CohortsOption = Cohorts.AUTO,
     lost_pods: LostPodsOption = LostPods.REPORT,
@@ -157,6 +158,7 @@ def worker(
         tenant=tenant,
         dispatch=dispatch.value,
         config=config,
+        all_plugins=plugins is Plugins.ALL,
         bind_address=bind_address,
         health_port=health_port,
         grant=grant,

@@ -144,6 +144,9 @@ def _merged(written: PluginSet, catalog: Catalog) -> tuple[str, ...]:
 def _weights(plugins: Plugins, catalog: Catalog) -> dict[str, int]:
     """Score weights: those at the score point win. Who names a plugin without a weight gives it the weight 1."""
     weights = {entry.name: entry.weight for entry in catalog}
+    elsewhere = (ref.name for _, entry in plugins.points() for ref in entry.enabled)
+    installed = (catalog.get(name) for name in elsewhere if name not in weights)
+    weights.update({entry.name: entry.weight for entry in installed if entry is not None})
     refs: tuple[PluginRef, ...] = (*plugins.multi_point.enabled, *plugins.score.enabled)
     weights.update({ref.name: ref.weight or 1 for ref in refs})
     return weights

@@ -47,4 +47,4 @@ def why_unknown(name: str, catalog: Catalog) -> str:
         return f"plugin {name} was removed from Kubernetes: NodeVolumeLimits took its place"
     if name in POINTS:
         return f"plugin {name} of kube-scheduler does not exist here: leave it out (it may be named under disabled)"
-    return f"there is no plugin {name} (known are {', '.join(entry.name for entry in catalog)})"
+    return f"there is no plugin {name} (known are {', '.join(catalog.names)})"

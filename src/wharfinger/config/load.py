@@ -9,6 +9,7 @@ from typing import Any
 from wharfinger.config.completion import CompletedProfile, complete
 from wharfinger.config.errors import Problem
 from wharfinger.config.file_fields import SchedulerConfiguration
+from wharfinger.config.older_versions import as_of_now
 from wharfinger.config.profile_fields import ProfileConfiguration
 from wharfinger.config.understanding import understood
 from wharfinger.framework.catalog import Catalog
@@ -37,9 +38,12 @@ def read(written: Mapping[str, Any], catalog: Catalog) -> tuple[Configuration, l
     """Complete a configuration and find all that is wrong with it.
 
     With problems, the configuration holds what could be understood nevertheless, so that a caller can look for more.
-    What depends on how plugins are made is left to `config.expansion`.
+    What depends on how plugins are made is left to `config.expansion`. Of an older version, what has to be changed
+    comes first.
     """
-    settings, problems = understood(written, SchedulerConfiguration)
+    current, outdated = as_of_now(written)
+    settings, problems = understood(current, SchedulerConfiguration)
+    problems = outdated + problems
     malformed = tuple(path for path, _ in problems)
     # A name that could not be read is not missing.
     problems += [(path, why) for path, why in _ambiguous_names(settings.profiles) if not path.startswith(malformed)]

@@ -2,7 +2,8 @@
 
 Built-in plugins are listed by `plugins.builtin`; those of other distributions are found through the entry-point
 group `wharfinger.plugins` (entry point name = plugin name, value = a class or a function that makes the plugin).
-Nothing registers itself by being imported.
+Nothing registers itself by being imported. A plugin of another distribution is imported, and takes part, only when a
+configuration names it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from wharfinger.errors import ConfigurationError
 from wharfinger.framework.interface import Plugin
 
 ENTRY_POINTS = "wharfinger.plugins"
+_UNKNOWN = "an unknown distribution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,9 @@ class Entry:
     weight: int = 1
     """Of its score in the default profile."""
     origin: str = ""
-    """The distribution a found plugin comes from, empty for built-in ones."""
+    """The distribution an installed plugin comes from, empty for built-in ones."""
+    version: str = ""
+    """Of that distribution."""
     essential: bool = False
     """Whether it is part of every profile that does not disable it by its own name: `*` leaves it."""
 
@@ -52,39 +56,92 @@ class Entry:
         return f"{self.name} (of {self.origin})" if self.origin else self.name
 
 
-class Catalog:
-    """Plugins by name, in the order of the default profile; all of them are enabled by default."""
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A plugin of an installed distribution, not imported yet."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    name: str
+    origin: str
+    """The distribution."""
+    version: str
+    point: metadata.EntryPoint
+
+    def load(self) -> Entry:
+        """Import it. Raises `ConfigurationError`."""
+        try:
+            factory = self.point.load()
+        except Exception as error:
+            raise ConfigurationError(f"plugin {self.name} (of {self.origin}) cannot be loaded: {error}") from error
+        return Entry(
+            self.name,
+            factory,
+            _args_model(factory),
+            origin=self.origin,
+            version=self.version,
+            weight=_weight(factory),
+        )
+
+
+class Catalog:
+    """Plugins by name.
+
+    The entries are enabled by default, in their order. Installed plugins stand behind them and are enabled where a
+    configuration names them.
+    """
+
+    def __init__(self, entries: Iterable[Entry], installed: Iterable[Installed] = ()) -> None:
         self._entries: dict[str, Entry] = {}
+        self._installed: dict[str, Installed] = {}
+        self._loaded: dict[str, Entry] = {}
         for entry in entries:
-            if entry.name in self._entries:
-                raise ConfigurationError(f"two plugins are called {entry.name}")
+            self._check_new(entry.name)
             self._entries[entry.name] = entry
+        for found in installed:
+            self._check_new(found.name)
+            self._installed[found.name] = found
+
+    def _check_new(self, name: str) -> None:
+        if name in self:
+            raise ConfigurationError(f"two plugins are called {name}")
 
     def __iter__(self) -> Iterator[Entry]:
+        """The plugins that are enabled by default."""
         return iter(self._entries.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        return name in self._entries or name in self._installed
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all plugins."""
+        return (*self._entries, *self._installed)
+
+    @property
+    def installed(self) -> tuple[Installed, ...]:
+        """The plugins that are enabled only where a configuration names them."""
+        return tuple(self._installed.values())
 
     def get(self, name: str) -> Entry | None:
-        """The plugin of this name."""
-        return self._entries.get(name)
+        """The plugin of this name; an installed one is imported. Raises `ConfigurationError` when that fails."""
+        entry = self._entries.get(name) or self._loaded.get(name)
+        if entry is None and name in self._installed:
+            entry = self._loaded[name] = self._installed[name].load()
+        return entry
 
-    def with_installed(self) -> Catalog:
-        """Also the plugins of installed distributions, in name order behind the others."""
-        return Catalog([*self, *sorted(_installed(), key=lambda entry: entry.name)])
+    def with_installed(self, *, enabled: bool = False) -> Catalog:
+        """Also the plugins of installed distributions, in name order behind the others.
+
+        `enabled`: by default too, as the built-in ones. Raises `ConfigurationError` for two plugins of one name, and
+        when one cannot be loaded that is enabled.
+        """
+        found = sorted(_installed(), key=lambda plugin: plugin.name)
+        return Catalog([*self, *(plugin.load() for plugin in found)]) if enabled else Catalog(self, found)
 
 
-def _installed() -> Iterator[Entry]:
+def _installed() -> Iterator[Installed]:
     for point in metadata.entry_points(group=ENTRY_POINTS):
-        origin = point.dist.name if point.dist is not None else "an unknown distribution"
-        try:
-            factory = point.load()
-        except Exception as error:
-            raise ConfigurationError(f"plugin {point.name} (of {origin}) cannot be loaded: {error}") from error
-        yield Entry(point.name, factory, _args_model(factory), origin=origin, weight=_weight(factory))
+        origin, version = (point.dist.name, point.dist.version) if point.dist is not None else (_UNKNOWN, "")
+        yield Installed(point.name, origin, version, point)
 
 
 def _args_model(factory: Any) -> type[BaseModel] | None:

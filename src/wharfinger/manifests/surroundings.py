@@ -123,6 +123,7 @@ def priority_class(given: object) -> PriorityClass:
     """Read a PriorityClass, by the rules of Kubernetes' validation; raises `InvalidObject`."""
     obj = checked_object(given)
     check_kind(obj, PRIORITY_CLASS, "scheduling.k8s.io/v1")
+    SHAPES["scheduling/v1.PriorityClass"].check_all(obj)
     name = object_name(mapping(obj, "metadata"))
     value = integer(obj, "value", "", low=-_INT32 - 1, high=_INT32) or 0
     policy = text(obj, "preemptionPolicy", "", PREEMPT_LOWER_PRIORITY)

@@ -42,11 +42,19 @@ class Subject:
 class Scene:
     """A simulated cluster, and what is supposed to happen in it."""
 
-    def __init__(self, inventory: Inventory, given: Iterable[Ref], config: Config = None) -> None:
-        """`given`: which objects of the inventory were given by hand; the others were read from a live state."""
+    def __init__(
+        self, inventory: Inventory, given: Iterable[Ref], config: Config = None, *, all_plugins: bool = False
+    ) -> None:
+        """`given`: which objects of the inventory were given by hand; the others were read from a live state.
+
+        `all_plugins`: plugins of installed packages take part although the configuration does not name them.
+        """
         self.inventory = inventory
-        self.simulator = Simulator(config)
-        self.notes: list[str] = []
+        self.simulator = Simulator(config, all_plugins=all_plugins)
+        self.notes = [
+            f"plugin {plugin.name} (of {plugin.origin}) is installed, but the configuration does not name it"
+            for plugin in self.simulator.not_enabled
+        ]
         self.objects: dict[PodKey, Obj] = {}
         """Of the pods that may be evicted or placed, as they were put there."""
         self._given = list(dict.fromkeys(given))
