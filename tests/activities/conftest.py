@@ -353,9 +353,11 @@ def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> 
         case keys.TENANTS:
             cache.tenants[parts[0]] = kv.create_revision
         case keys.PRIORITY_CLASSES:
-            found = decode_surrounding(kv.value, "PriorityClass", name=parts[0])
-            assert found is not None
-            cache.set_surrounding(found)
+            cache.remove_surrounding(PriorityClass, "", parts[0])
+            with suppress(InvalidObject):
+                found = decode_surrounding(kv.value, "PriorityClass", name=parts[0])
+                assert isinstance(found, PriorityClass)
+                cache.set_surrounding(found)
 
 
 @pytest.fixture(params=["memory", "etcd"])
