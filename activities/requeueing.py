@@ -35,7 +35,7 @@ class Requeued(StrEnum):
     """What became of a pod."""
 
     DELETED = "deleted"
-    """Its controller makes another one, or nobody does."""
+    """It is not made anew: its controller makes another one, or it was about to end."""
     MADE_ANEW = "made_anew"
     NOT_LOST = "is not lost any more"
     CHANGING = "was changed by others again and again"

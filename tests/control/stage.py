@@ -157,6 +157,8 @@ class RecordedNodes:
         """`start` or `signal`, the node, the signal."""
         self.away = False
         """Whether Temporal does not answer."""
+        self.refused: set[str] = set()
+        """Nodes whose workflow it does not take."""
 
     async def start(self, node: str, *, signal: str, serves: Callable[[str], bool]) -> None:
         self._note("start", node, signal)
@@ -167,6 +169,8 @@ class RecordedNodes:
     def _note(self, what: str, node: str, signal: str) -> None:
         if self.away:
             raise RPCError("no answer", RPCStatusCode.UNAVAILABLE, b"")
+        if node in self.refused:
+            raise RPCError("too long", RPCStatusCode.INVALID_ARGUMENT, b"")
         self.asked.append((what, node, signal))
 
 

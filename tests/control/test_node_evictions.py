@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.control.stage import Stage, node_bytes, pod_bytes
+from wharfinger.control.node_evictions import OPEN
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
 from wharfinger.settings import NodeEvictionSettings
@@ -69,6 +70,35 @@ async def test_what_temporal_did_not_take_is_asked_for_again(stage: Stage) -> No
     stage.nodes.away = False
 
     assert await looked(stage) == [("start", "n", "")]
+
+
+async def test_node_that_temporal_refuses_keeps_no_other_waiting(stage: Stage) -> None:
+    stage.nodes.refused = {"gone-0"}
+    for number in range(3):
+        await stage.put_pod(f"web-{number}", node=f"gone-{number}")
+
+    assert [node for _, node, _ in await looked(stage)] == ["gone-1", "gone-2"]
+    assert await looked(stage) == []
+
+
+@pytest.mark.parametrize("node", ["a/b", "UPPER", "n" * 254, "two words", "-n", "\u00e4"])
+async def test_text_that_is_no_name_of_a_node_starts_nothing(stage: Stage, node: str) -> None:
+    await stage.put_pod("web", node=node)
+
+    assert await looked(stage) == []
+    stage.loops.refresh_metrics()
+    assert stage.metrics.registry.get_sample_value("wharfinger_lost_pods") == 1
+
+
+async def test_open_workflows_are_bounded(stage: Stage) -> None:
+    """Pods may name any number of nodes that never were."""
+    for number in range(OPEN + 10):
+        await stage.put_pod(f"web-{number}", node=f"never-{number}")
+
+    assert len(await looked(stage)) == OPEN
+    assert await looked(stage) == []
+    await stage.store.delete(keys.pod("default", "web-0"))
+    assert [what for what, _, _ in await looked(stage)] == ["signal", "start"]
 
 
 async def test_at_rest_nothing_is_started(stage: Stage) -> None:

@@ -75,6 +75,10 @@ async def test_pods_of_a_deleted_node_are_bound_elsewhere(site: Site) -> None:
     assert after.kv is not None
     assert after.kv.create_revision > before.kv.create_revision
     await at_rest(site, gone)
+    revision = (await site.store.get(keys.INSTALLATION)).revision
+    for _ in range(3):
+        await worker.loops.node_evictions.look()
+    assert (await site.store.get(keys.INSTALLATION)).revision == revision
     result = await site.client.get_workflow_handle(node_workflow_id("wharfinger", gone)).result()
     assert (result["outcome"], result["removed"]) == ("cleared", 1)
     worker.refresh_metrics()

@@ -11,13 +11,15 @@ import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.control.caretakers import Caretakers
 from wharfinger.control.changes import Changes
+from wharfinger.control.invalid import printable
 from wharfinger.control.lost_pods import LostPods
 from wharfinger.control.signals import NodeStarter
 from wharfinger.control.view import View
+from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.node_evictions import leaves, no_execute
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
@@ -29,8 +31,12 @@ EVERY = 1.0
 """Seconds between two looks."""
 AGAIN = 60.0
 """Seconds until a workflow is started again while its node is in need."""
+OPEN = 500
+"""Workflows that one caretaker keeps open; other nodes come later. A tenth of the nodes is cleared at a time anyway."""
 POKE = "poke"
 RETURNED = "returned"
+_PASSING = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
+"""Temporal is away or busy, whatever the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class NodeEvictions:
         self._returned: set[str] = set()
         """Absent ones of them that appeared again."""
         self._marks: dict[str, tuple[int, Hashable]] = {}
-        """Of tainted nodes: the row's stamp, and who has to leave it."""
+        """Of tainted nodes: the row's stamp, and which pods have to leave."""
 
     def apply(self, changes: Changes) -> None:
         """Note which nodes came back, and which have taints that evict."""
@@ -97,7 +103,7 @@ class NodeEvictions:
                 log.exception("node_eviction_look_failed")
 
     async def look(self) -> None:
-        """Start and signal what is due. Raises `RPCError`; the next look goes on from there."""
+        """Start and signal what is due. Raises `RPCError` where Temporal is away; the next look goes on from there."""
         wanted = self._wanted()
         for node in sorted(self._returned):
             await self._starter.signal(node, RETURNED)
@@ -109,13 +115,26 @@ class NodeEvictions:
         now = self._clock()
         for node, need in wanted.items():
             before, at = self._told.get(node, (None, 0.0))
+            if before is None and len(self._told) >= OPEN:
+                continue
             if before is None or before != need or now - at >= AGAIN:
-                signal = POKE if before is not None and before != need else ""
-                await self._starter.start(node, signal=signal, serves=self._caretakers.serves)
+                await self._start(node, POKE if before is not None and before != need else "")
                 self._told[node] = need, now
 
+    async def _start(self, node: str, signal: str) -> None:
+        """Start one workflow; what Temporal refuses for this node alone must not keep the others waiting."""
+        try:
+            await self._starter.start(node, signal=signal, serves=self._caretakers.serves)
+        except RPCError as error:
+            if error.status in _PASSING:
+                raise
+            log.warning("node_eviction_refused node=%s retry_in=%g error=%r", printable(node), AGAIN, str(error))
+
     def _wanted(self) -> dict[str, Need]:
-        """The nodes in need that this worker looks after."""
+        """The nodes in need that this worker looks after.
+
+        A pod may name any text as its node. What cannot be the name of a node is only reported.
+        """
         wanted = {node: Need(absent=False) for node in self._view.requeued if self._caretakers.mine(node)}
         if self._evicts:
             marks = {node: self._mark(node) for node in self._tainted if self._caretakers.mine(node)}
@@ -123,10 +142,10 @@ class NodeEvictions:
         if self._requeues:
             lost = [node for node in self._lost.nodes() if any(map(self._readable, self._lost.on(node)))]
             wanted |= dict.fromkeys(lost, Need(absent=True))
-        return wanted
+        return {node: need for node, need in wanted.items() if is_dns_subdomain(node)}
 
     def _mark(self, node: str) -> Hashable:
-        """Who has to leave the tainted node, and for what; None = nobody."""
+        """Which pods have to leave the tainted node, and for what; None = no pod has to."""
         row = self._view.cache.node_info(node)
         if row is None:
             return None
