@@ -91,3 +91,7 @@ def test_a_try_of_a_pod_that_is_bound_decides_nothing() -> None:
     assert "that fit" not in story
     deleted = replace(attempt, node=None, placement={"kind": "gone", "reason": "deleted"})
     assert "  The pod was gone." in tell(explained(attempts=[deleted])).splitlines()
+    other = replace(attempt, node=None, placement={"kind": "gone", "reason": "not-ours", "cause": "other-scheduler"})
+    assert "  The pod was for another scheduler." in tell(explained(attempts=[other])).splitlines()
+    ended = replace(attempt, node=None, placement={"kind": "gone", "reason": "finished", "cause": "not-pending"})
+    assert "  The pod had ended already." in tell(explained(attempts=[ended])).splitlines()

@@ -103,12 +103,21 @@ async def test_another_pod_of_the_name_is_refused_and_left_alone(cluster: Cluste
     assert kv.value == value
 
 
+async def test_unknown_fields_are_kept_where_they_are_not_checked(cluster: Cluster) -> None:
+    manifest = {**PLAIN, "spec": {**PLAIN["spec"], "ourOwn": 1}}
+
+    with pytest.raises(TimeoutError):
+        await cluster.wharfinger.submit(manifest, timeout=0.1, check_fields=False)
+    assert (await cluster.world.pod("web"))["spec"]["ourOwn"] == 1
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
         ({"spec": {"containers": "none"}}, InvalidObject, "spec.containers"),
         ({"metadata": {"name": "Web_1"}}, InvalidObject, "metadata.name 'Web_1' of a Pod must be lower case"),
         ({"spec": {**PLAIN["spec"], "node_name": "node-1"}}, InvalidObject, "spec.node_name: unknown field"),
+        ({"spec": {**PLAIN["spec"], "restartPolicies": ""}}, InvalidObject, "did you mean restartPolicy?"),
         ({"kind": "Node"}, UsageError, "node/web is no pod"),
         ({"kind": "Podd"}, InvalidObject, "kind 'Podd' is not known here"),
     ],

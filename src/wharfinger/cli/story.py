@@ -19,7 +19,12 @@ _NOTHING_TO_PLACE = {
     "finished": "The pod had ended already",
     "terminating": "The pod was about to end",
     "not-ours": "The pod was for other schedulers",
+    "replaced": "The pod was gone, and another one had its name",
+    "other-scheduler": "The pod was for another scheduler",
+    "other-pool": "The pod was for the instances of another tenant, or the common ones",
+    "unreadable": "The stored object could not be read",
 }
+"""By the cause that workers record; by its reason where it has none of its own here, or an older worker recorded it."""
 _COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
 _STEP_NAMES = {
     "record_refusal": "recorded",
@@ -104,7 +109,10 @@ def _nothing_to_place(attempt: Attempt) -> str | None:
     reason = str(attempt.placement.get("reason", ""))
     if reason == "bound":
         return f"It was bound already, to {attempt.placement.get('node') or 'a node'}"
-    return _NOTHING_TO_PLACE.get(reason, reason or "There was nothing to place any more")
+    cause = str(attempt.placement.get("cause", ""))
+    return _NOTHING_TO_PLACE.get(cause) or _NOTHING_TO_PLACE.get(
+        reason, reason or "There was nothing to place any more"
+    )
 
 
 def _configured(computation: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from wharfinger.client.committing import commit, readable, same
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.errors import AlreadyExists, InvalidObject, StoreError, Unavailable, UsageError
-from wharfinger.manifests import decode, documents, merge
+from wharfinger.manifests import decode, documents, merge, strict
 from wharfinger.manifests.kinds import POD, Reference, reference
 from wharfinger.manifests.metadata import checked_object
 from wharfinger.manifests.times import rfc3339
@@ -32,8 +32,10 @@ TRY_AGAIN = 0.5
 """Seconds between two reads while etcd does not answer."""
 
 
-async def create(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int]:
+async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: bool) -> tuple[PodKey, int]:
     """Create the pod unless it is there already; answers its key and its create revision.
+
+    `check_fields`: refuse fields that Kubernetes does not have, as `wharfinger apply` does.
 
     Raises `UsageError` for another kind, `InvalidObject`, `AlreadyExists` when a pod of the name differs, and the
     store's errors.
@@ -41,6 +43,8 @@ async def create(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int
     about = reference(checked_object(manifest), "default")
     if about.kind is not POD:
         raise UsageError(f"{about} is no pod")
+    if check_fields and (found_wrong := strict.findings(manifest)):
+        raise InvalidObject("; ".join(found_wrong))
     obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
     decode.pod_from_mapping(obj)
     value = documents.to_json(obj)

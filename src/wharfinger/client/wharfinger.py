@@ -116,18 +116,21 @@ class Wharfinger:
         except RPCError as error:
             raise ServerError(f"Temporal did not start an attempt of pod {namespace}/{name}: {error}") from error
 
-    async def submit(self, pod: Mapping[str, Any], *, timeout: float | None = None) -> AttemptResult:
+    async def submit(
+        self, pod: Mapping[str, Any], *, timeout: float | None = None, check_fields: bool = True
+    ) -> AttemptResult:
         """Create the pod, and wait until it is bound or gone.
 
         The workers place the pod in their order, alone, in a cohort or with its gang. The outcome is read from etcd, so
         this works while Temporal does not answer, and `attempt` is 0. A pod of the name that is there already is waited
         for when it is the same, so a submission can be repeated. `timeout` (seconds, None = for ever) ends the wait
-        with `TimeoutError`, whose text says what the pod waits for; the pod stays.
+        with `TimeoutError`, whose text says what the pod waits for; the pod stays. `check_fields=False` ignores fields
+        that Kubernetes does not have, as `wharfinger apply --validate=ignore` does.
 
         Raises `InvalidObject` for a manifest that is no valid pod, `UsageError` for one of another kind,
         `AlreadyExists` when another pod has the name, and the store's errors.
         """
-        key, create_revision = await submitting.create(self._store, pod)
+        key, create_revision = await submitting.create(self._store, pod, check_fields=check_fields)
         try:
             async with asyncio.timeout(timeout):
                 return await submitting.end_of(self._store, key, create_revision)
