@@ -15,7 +15,7 @@ from wharfinger.activities.fencing import TRIES, Asker, acting, decoded, mod, re
 from wharfinger.contracts.fleet_records import GrantRecord, SlotRecord
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
 from wharfinger.errors import StoreError, Unavailable
-from wharfinger.model.rollout import LATE
+from wharfinger.model.rollout import HOST_LOST, LATE
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Compare, Condition, KeyValue, Operation, Put, Store
@@ -118,16 +118,19 @@ class Draining:
         return None if record.revision == request.assign else record.model_copy(update={"revision": request.assign})
 
     async def _wait(self, request: DrainInput, beat: Callable[[], None]) -> DrainOutcome:
-        """Until the agent says that it ended, or the time is over."""
+        """Until the agent says that it ended, or the time is over: at the latest when nobody is left who would say so.
+
+        That is when it gave its lease back, or lost it, and its host has had no agent for as long as makes one lost.
+        """
         life = (request.tenant, request.slot, request.incarnation)
-        wanted = (keys.exited(*life), keys.grant(*life))
-        left, misses, at = request.timeout, 0, self._clock()
+        wanted = [keys.exited(*life), keys.grant(*life), keys.instance(life[0], str(life[1]), life[2])]
+        left, unheard, misses, at = request.timeout, 0.0, 0, self._clock()
         async with watching(self._store, wanted[:1]) as watch:
             while True:
                 beat()
                 try:
                     async with asyncio.timeout(ANSWER):
-                        (exit_kv, grant_kv), _ = await read_together(self._store, wanted)
+                        (exit_kv, grant_kv, record, *host), _ = await read_together(self._store, wanted)
                 except (StoreError, TimeoutError) as error:
                     misses += 1
                     if misses >= MISSES:
@@ -139,7 +142,11 @@ class Draining:
                     if grant_kv is None:  # somebody fenced it off, or cleared it away: who looks again knows
                         return Moved(what="the grant is gone")
                     now = self._clock()
-                    left, at = left - min(now - at, LATE), now
-                    if left <= 0:
+                    passed, at = min(now - at, LATE), now
+                    left -= passed
+                    unheard = unheard + passed if record is None and host and host[0] is None else 0.0
+                    if left <= 0 or unheard >= HOST_LOST:
                         return StillThere()
+                    if not host:
+                        wanted.append(keys.host(decoded(grant_kv, GrantRecord).host))
                 await watch.changed(min(TICK, left))

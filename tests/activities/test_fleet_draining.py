@@ -251,6 +251,23 @@ async def test_another_epoch_drains_nobody(quick: FleetStage) -> None:
     assert await wants(quick) == "run"
 
 
+@pytest.mark.parametrize(("gone", "seconds"), [("", 300.0), ("record", 300.0), ("agent", 300.0), ("both", 60.0)])
+async def test_what_nobody_is_left_to_tell_of_is_waited_for_a_minute(
+    quick: FleetStage, monkeypatch: pytest.MonkeyPatch, gone: str, seconds: float
+) -> None:
+    monkeypatch.setattr("wharfinger.activities.draining.TICK", 0.01)
+    grant = await quick.grant(0)
+    if gone not in ("record", "both"):
+        await quick.instance(0, state="draining")
+    if gone not in ("agent", "both"):
+        await quick.store.put(keys.host("a"), b"{}")
+    beats = Beats(step=4.0)
+
+    assert await drain(quick, quick.drain_input(0, grant, timeout=300.0), beats) == StillThere()
+
+    assert seconds <= beats.now <= seconds + 5 * 4.0
+
+
 async def test_a_grant_that_vanishes_during_the_wait_says_nothing_of_the_process(quick: FleetStage) -> None:
     grant = await quick.grant(0)
     draining = asyncio.ensure_future(drain(quick, quick.drain_input(0, grant)))

@@ -88,6 +88,19 @@ def test_one_that_is_fenced_off_for_its_agents_sake() -> None:
     assert {"agent", "floor"} <= rules(world)
 
 
+def test_two_that_are_given_up_at_once_though_most_hosts_went() -> None:
+    world = world_of(6, hosts=3)
+    world.controlled_elsewhere = True
+    for number in (1, 2):
+        world.machines[f"host-{number}"].cut_off()
+    world.timeline.run(world.timeline.now + 80.0)
+    drops = tuple(Drop(slot, 1, f"host-{slot}", kill=False) for slot in (1, 2))
+    with misplanned(world, lambda plan: replace(plan, steps=drops)):
+        world.poke("common")
+        world.timeline.run(world.timeline.now + 10.0)
+    assert rules(world) == {"at-once"}
+
+
 def test_a_number_that_is_given_again() -> None:
     found = {rule for seed in range(40) for rule in play(seed, broken=frozenset(["reuse"])).violations}
     assert any(violation.startswith("reused") for violation in found)

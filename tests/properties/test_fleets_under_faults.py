@@ -2,7 +2,8 @@
 
 The world (`fleet_world`) runs the planner and the actor that the workflows run; its judge holds every commit against
 the rules: the floor, the ceiling, incarnations, unknown instances, canary, partition, revisions that failed, hosts,
-kills, history; and every case must come to rest as its user wants it. A failure tells the seed and its story.
+agents that are away, kills, history; and every case must come to rest as its user wants it. A failure tells the seed
+and its story.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class Control:
             self._world.tell(f"{tenant}: fences {life} off ({step.why})")
             self._world.judge.fencing(shelf, life, basis)
             if not step.kill:
-                self._world.judge.lost(tenant, step.host)
+                self._world.judge.lost(tenant, step.host, step.slot, asked=shelf.grants[life].want == "drain")
             self._etcd.remove_grant(tenant, life)
         done(None)
 

@@ -59,6 +59,10 @@ class Record:
     crashes: int = 0
     revisions: int = 0
     killed: set[tuple[Life, int]] = field(default_factory=set)
+    given_up: tuple[int, float] = (-1, -1_000.0)
+    """The slot that was fenced off last because its host was lost with most others, and when."""
+    forgotten: bool = False
+    """Whether the workflows were lost: they do not know any more which hosts there were."""
     blinked: float = -1_000.0
     """When the view of who acts broke last."""
     blinked_at: int = 0
@@ -293,8 +297,14 @@ class Judge:
         ):
             self.violated(shelf.tenant, "hasty", f"{life} is fenced off after {age:.0f} s, deadline {patience:.0f} s")
 
-    def lost(self, tenant: str, host: str) -> None:
-        """A fence because of a lost host."""
+    def lost(self, tenant: str, host: str, slot: int, *, asked: bool) -> None:
+        """A fence because of a lost host. `asked`: the instance was to leave anyway."""
+        record, now = self.of(tenant), self._world.timeline.now
+        if not asked and self._world.gone_with_most(host) and host not in self._world.etcd.lost:
+            before, moment = record.given_up
+            if before != slot and now - moment < 1.0 and not record.forgotten:
+                self.violated(tenant, "at-once", f"slots {before} and {slot} are given up {now - moment:.1f} s apart")
+            record.given_up = (slot, now)
         gone = self._world.host_gone_for(host)
         if gone < HOST_LOST:
             self.violated(tenant, "host-lost", f"{host} is taken for lost after {gone:.0f} s")

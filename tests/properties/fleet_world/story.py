@@ -61,6 +61,7 @@ class Story:
             (2, self.crash_agents),
             (1, self.crash_host),
             (1, self.cut_host),
+            (1, self.cut_hosts),
             (2, self.cordon),
             (1, self.confirm_lost),
             (2, self.etcd_away),
@@ -300,6 +301,18 @@ class Story:
         self._world.tell(f"fault: {machine.name} is cut off")
         machine.cut_off()
         self._world.timeline.after(self._chance.choice((5.0, 30.0, 90.0, 200.0)), machine.rejoin)
+
+    def cut_hosts(self, tenant: str) -> None:
+        """All but one at once, as when a network breaks in two."""
+        away = self._chance.choice((30.0, 90.0, 200.0))
+        machines = list(self._world.machines.values())
+        kept = self._chance.choice(machines)
+        for machine in machines:
+            if machine is not kept:
+                self._world.tell(f"fault: {machine.name} is cut off with the others, for {away:.0f} s")
+                machine.cut_off()
+                self._world.timeline.after(away, machine.rejoin)
+        self.lasts_until = max(self.lasts_until, self._world.timeline.now + away)
 
     def cordon(self, tenant: str) -> None:
         if self._world.etcd.down:

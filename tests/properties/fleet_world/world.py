@@ -20,7 +20,7 @@ from tests.properties.fleet_world.shell import RollingUpdate
 from tests.properties.fleet_world.temporal import Temporal
 from tests.properties.fleet_world.timeline import Timeline
 from wharfinger.model.fleet import Actor, FleetSpec, Grant, Instance, Slot
-from wharfinger.model.rollout import IDLE, Memory
+from wharfinger.model.rollout import HOST_LOST, IDLE, Memory
 
 GOOD = Behaviour()
 
@@ -117,6 +117,11 @@ class World:
     def min_ready(self, tenant: str) -> float:
         """The shortest that the fleet ever asked for."""
         return self._least.get(tenant, 0.0)
+
+    def gone_with_most(self, host: str) -> bool:
+        """Whether more than half of at least three hosts went with it, within a third of the time that counts."""
+        gone = [other for other in self._gone.values() if abs(other - self._gone.get(host, -1_000.0)) <= HOST_LOST / 3]
+        return len(self.machines) >= 3 and 2 * len(gone) > len(self.machines)
 
     def host_gone_for(self, host: str) -> float:
         """Seconds that a host's record has been absent."""
@@ -302,6 +307,7 @@ class World:
     def lose_workflows(self, name: str, restored: Memory | None, *, rollout: bool) -> None:
         """Fleet is gone, and its rollout too if told; the next poke starts it with that memory, or none."""
         tenant = self.tenant(name)
+        self.judge.of(name).forgotten = True
         if tenant.fleet is not None:
             tenant.fleet.stop()
         if rollout and tenant.rollout is not None:
