@@ -28,14 +28,21 @@ class WorkerProcess:
     """Started at once; `wait_ready` waits until it is on duty."""
 
     def __init__(
-        self, log: Path, *options: str, env: Mapping[str, str] | None = None, command: tuple[str, ...] = WORKER
+        self,
+        log: Path,
+        *options: str,
+        env: Mapping[str, str] | None = None,
+        command: tuple[str, ...] = WORKER,
+        lease_ttl: float | None = LEASE_TTL,
     ) -> None:
+        """`lease_ttl`: None = a release that cannot be told."""
         self.log = log
         port = free_port()
         self.health = f"http://127.0.0.1:{port}"
+        lease = () if lease_ttl is None else ("--lease-ttl", str(lease_ttl))
         with log.open("wb") as out:
             self.process = subprocess.Popen(
-                [*command, "--health-port", str(port), "--lease-ttl", str(LEASE_TTL), *options],
+                [*command, "--health-port", str(port), *lease, *options],
                 stdout=out,
                 stderr=out,
                 env={**os.environ, **(env or {})},
