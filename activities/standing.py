@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import GoneReason
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
+from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.texts import one_line
@@ -25,8 +25,6 @@ CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""
 DETAIL_LIMIT = 400
 """Characters of why an object cannot be read: the text may quote the object."""
-BINDER_LIMIT = 400
-"""Characters of the annotation that names what bound a pod: a workflow id has 255 at most, a run id 36."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +147,9 @@ def no_profile(scheduler_name: str) -> Gone:
 def binder(raw: bytes) -> str:
     """`<workflow id>@<run id>` of what bound a stored pod; empty when it has no such annotation."""
     try:
-        pod = documents.parse(raw)
-        attempt = pod["metadata"]["annotations"][ATTEMPT_ANNOTATION]
-    except (InvalidObject, LookupError, TypeError):
+        return attempt_of(documents.parse(raw))
+    except InvalidObject:
         return ""
-    return attempt if isinstance(attempt, str) and len(attempt) <= BINDER_LIMIT else ""
 
 
 def bound_by(raw: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -18,7 +19,7 @@ from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionW
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.memory import MemoryStore
-from wharfinger.registry.store import Put, Store
+from wharfinger.registry.store import Page, Put, Store
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["start_etcd"]
@@ -213,6 +214,28 @@ async def test_a_stream_from_the_first_revision_needs_nothing_of_what_is_compact
 
     async with aclosing(watch_assignments(store, 1)) as stream:
         assert names(await take(stream, 2)) == ["other", "web"]
+
+
+@pytest.mark.parametrize("times", [2, 100])
+async def test_a_list_that_etcd_compacts_while_it_is_read_is_begun_again(times: int) -> None:
+    class Compacting(MemoryStore):
+        async def list(self, prefix: str, **more: Any) -> AsyncIterator[Page]:
+            nonlocal times
+            async for page in super().list(prefix, **{**more, "page_size": 1}):
+                yield page
+                times -= 1
+                if times >= 0:
+                    raise Compacted("compacted in the middle")
+
+    store = Compacting()
+    await bind(store, "a")
+    await bind(store, "b")
+    if times == 2:
+        async with aclosing(watch_assignments(store, 0)) as stream:
+            assert names(await take(stream, 2)) == ["a", "b"]
+    else:
+        with pytest.raises(Compacted):
+            await take(watch_assignments(store, 0), 1)
 
 
 async def test_a_list_that_fails_after_compaction_is_tried_again(store: MemoryStore) -> None:

@@ -157,6 +157,20 @@ def test_apply_refuses_what_the_command_refuses_and_writes_nothing(
     assert spec_of(url, fleet.tenant) is None
 
 
+def test_check_raises_all_that_is_wrong_with_all_manifests(fleet: Records, url: str, ask: Ask) -> None:
+    wrong = [manifest(fleet.tenant, oops=1), manifest(f"{fleet.tenant}-b", replicas=1000)]
+
+    with pytest.raises(InvalidConfiguration) as raised:
+        ask(lambda fleets: fleets.check(wrong))
+    assert raised.value.problems == (
+        f"fleet {fleet.tenant}: spec.oops: unknown field",
+        f"fleet {fleet.tenant}-b: spec.replicas: Input should be less than or equal to 100, not 1000",
+    )
+    with pytest.raises(UsageError, match=f"named more than once: {fleet.tenant}"):
+        ask(lambda fleets: fleets.check([manifest(fleet.tenant)] * 2))
+    assert ask(lambda fleets: fleets.check([manifest(fleet.tenant)])) == [""]
+
+
 def test_apply_refuses_an_object_of_another_kind(ask: Ask) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 

@@ -20,9 +20,9 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.errors import Compacted, InvalidObject, Unavailable
 from wharfinger.manifests import documents
+from wharfinger.manifests.metadata import attempt_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.2, 5.0
 """Seconds between two tries to list again."""
-ATTEMPT_LIMIT = 400
-"""Characters of the annotation that names an attempt: a workflow id has 255 at most, a run id 36."""
+LISTS = 5
+"""Times that a list is begun again because etcd compacted what it was reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ async def watch_assignments(
     rng = rng or random.Random()  # noqa: S311 - spreads retries, no secret
     known: dict[str, int] = {}
     if from_revision is None or from_revision <= 0:
-        found, revision = await _list(store, 0)
+        found, revision = await _list_now(store)
         known = {one.key: one.life for one in found}
         for assignment in _numbered(found, revision) if from_revision is not None else ():
             yield assignment
@@ -128,6 +128,17 @@ async def _list(store: Store, at: int) -> tuple[list[_Bound], int]:
     return found, revision
 
 
+async def _list_now(store: Store) -> tuple[list[_Bound], int]:
+    """The same as of now; begun again when etcd compacts while it is read."""
+    for left in reversed(range(LISTS)):
+        try:
+            return await _list(store, 0)
+        except Compacted:
+            if not left:
+                raise
+    raise AssertionError("not reached")
+
+
 async def _list_before(store: Store, from_revision: int) -> tuple[list[_Bound], int]:
     """What was bound already just before a revision. Raises `Compacted` when etcd does not keep that any more."""
     if from_revision == 1:
@@ -147,7 +158,7 @@ async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], i
     delay = FIRST_DELAY
     while True:
         try:
-            return await _list(store, 0)
+            return await _list_now(store)
         except (Unavailable, Compacted) as error:
             log.warning("assignments_list_failed error=%r", str(error))
         await asyncio.sleep(delay * (0.5 + rng.random()))
@@ -165,8 +176,7 @@ def _bound(kv: KeyValue) -> _Bound | None:
         return None
     metadata = _part(obj, "metadata")
     namespace, _, name = kv.key.removeprefix(keys.PODS).partition("/")
-    attempt = _text(_part(metadata, "annotations"), ATTEMPT_ANNOTATION)
-    workflow_id, _, run_id = attempt.rpartition("@") if len(attempt) <= ATTEMPT_LIMIT else ("", "", "")
+    workflow_id, _, run_id = attempt_of(obj).rpartition("@")
     uid = _text(metadata, "uid") or f"rev-{kv.create_revision}"
     return _Bound(kv.key, kv.create_revision, Assignment(namespace, name, uid, node, workflow_id, run_id, 0))
 

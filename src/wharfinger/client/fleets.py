@@ -19,6 +19,7 @@ from wharfinger.client.fleet_changes import Author, Changed, Edit, author, chang
 from wharfinger.client.fleet_changes import apply as lay_over
 from wharfinger.client.fleet_deletion import mark
 from wharfinger.client.fleet_goals import Goal, Verdict
+from wharfinger.client.fleet_manifests import Wanted
 from wharfinger.client.fleet_plans import FleetPlan, plan
 from wharfinger.client.fleet_reading import existing, read
 from wharfinger.client.fleet_status import FleetStatus, look
@@ -86,12 +87,13 @@ class Fleets:
 
     # --- change -------------------------------------------------------------------------------
 
-    async def check(self, wanted: Sequence[manifests.Wanted]) -> list[str]:
+    async def check(self, fleets: Sequence[Mapping[str, Any] | Wanted]) -> list[str]:
         """Raise `InvalidConfiguration` with all that is wrong with these manifests, and write nothing.
 
         Returns a note for each, mostly empty: which variables of the template hosts would not pass on.
         """
-        return await manifests.check(self._store, wanted, self._catalog)
+        found = [one if isinstance(one, Wanted) else manifests.wanted(one) for one in fleets]
+        return await manifests.check(self._store, manifests.each_once(found), self._catalog)
 
     async def apply(self, manifest: Mapping[str, Any], *, tenant: str = "", reason: str = "") -> FleetChange:
         """Create a fleet, or change what it should be. `tenant`: apply it to this fleet, whatever the manifest's name.

@@ -14,11 +14,10 @@ from uuid import uuid4
 
 from wharfinger.client.committing import commit, readable, same
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION
 from wharfinger.errors import AlreadyExists, InvalidObject, StoreError, Unavailable, UsageError
 from wharfinger.manifests import decode, documents, merge, strict
 from wharfinger.manifests.kinds import POD, Reference, reference
-from wharfinger.manifests.metadata import checked_object
+from wharfinger.manifests.metadata import attempt_of, checked_object
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.attempts import decoded, read_record
@@ -98,7 +97,9 @@ def _end(key: PodKey, create_revision: int, kv: KeyValue | None) -> AttemptResul
         return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.REPLACED, detail=detail)
     pod = decoded(kv, key)
     if pod.bound:
-        return AttemptResult(outcome="bound", node=pod.node_name, attempt=0, bound_by=_binder(kv))
+        return AttemptResult(
+            outcome="bound", node=pod.node_name, attempt=0, bound_by=attempt_of(documents.parse(kv.value))
+        )
     why = not_pending(pod)
     return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.NOT_PENDING, detail=why) if why else None
 
@@ -108,12 +109,6 @@ def not_pending(pod: Pod) -> str:
     if pod.finished:
         return f"its phase is {pod.phase}"
     return "it is being deleted" if pod.deletion_timestamp else ""
-
-
-def _binder(kv: KeyValue) -> str:
-    annotations = (readable(kv.value) or {}).get("metadata", {}).get("annotations")
-    found = annotations.get(ATTEMPT_ANNOTATION, "") if isinstance(annotations, dict) else ""
-    return found if isinstance(found, str) else ""
 
 
 async def why_pending(store: Store, key: PodKey) -> str:

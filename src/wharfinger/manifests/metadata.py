@@ -7,9 +7,11 @@ from typing import Any, cast
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping, text
-from wharfinger.model.names import UID_LIMIT, is_dns_label, is_dns_subdomain
+from wharfinger.model.names import ATTEMPT_ANNOTATION, UID_LIMIT, is_dns_label, is_dns_subdomain
 
 METADATA = "metadata."
+ATTEMPT_LIMIT = 400
+"""Characters of the annotation that names what bound a pod: a workflow id has 255 at most, a run id 36."""
 
 
 def check_kind(obj: Mapping[str, Any], kind: str, api_version: str = "v1") -> None:
@@ -67,3 +69,11 @@ def object_uid(metadata: Mapping[str, Any]) -> str:
     if uid and not (uid.isascii() and uid.isprintable() and " " not in uid):
         raise InvalidObject("metadata.uid holds other characters than printable ASCII without blanks")
     return uid
+
+
+def attempt_of(obj: object) -> str:
+    """`<workflow id>@<run id>` of what bound a stored pod; empty for a pod, or an object, without that annotation."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    found = annotations.get(ATTEMPT_ANNOTATION) if isinstance(annotations, Mapping) else None
+    return found if isinstance(found, str) and len(found) <= ATTEMPT_LIMIT else ""

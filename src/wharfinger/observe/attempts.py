@@ -16,7 +16,6 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.names import (
-    ATTEMPT_ANNOTATION,
     SCHEDULE_ATTEMPT,
     SCHEDULE_COHORT,
     SEARCH_POD,
@@ -31,6 +30,7 @@ from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
 from wharfinger.manifests import documents
 from wharfinger.manifests.decode import decode_pod
+from wharfinger.manifests.metadata import attempt_of
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.cohort_history import read_member
 from wharfinger.observe.explanation import Explanation, explain
@@ -166,8 +166,7 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
     if read.kv is None:
         return None, ""
     pod = decoded(read.kv, key)
-    annotations = documents.parse(read.kv.value)["metadata"].get("annotations")
-    return pod, str(annotations.get(ATTEMPT_ANNOTATION, "")) if isinstance(annotations, dict) else ""
+    return pod, attempt_of(documents.parse(read.kv.value))
 
 
 def decoded(kv: KeyValue, key: PodKey) -> Pod:
