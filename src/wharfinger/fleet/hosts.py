@@ -23,6 +23,7 @@ class Hosts:
         self._hosts = sorted(observed.hosts, key=lambda host: host.name)
         self._load = {host.name: host.instances for host in self._hosts}
         self._places = _places(observed)
+        self._own = Counter(self._places.values())
         self._avoided = {cordon.host for cordon in observed.cordons}
         self._left = {cordon.host for cordon in observed.cordons if cordon.action == "drain"}
         self._missing = {missing.host: missing.since for missing in memory.hosts}
@@ -43,15 +44,19 @@ class Hosts:
             shunned: a host that is taken only when there is no other (the last start failed there).
             leaving: a host that will have one instance less by then.
         """
-        own = Counter(host for other, host in self._places.items() if other != slot)
-        return min(
-            (host.name for host in self._hosts if self._fits(host, version, leaving)),
-            key=lambda name: (name == shunned, name in self._silent, own[name], self._load[name], name),
-            default="",
-        )
+        place = self._places.get(slot)
+
+        def order(name: str) -> tuple[bool, bool, int, int, str]:
+            own = self._own[name] - (name == place)
+            return name == shunned, name in self._silent, own, self._load[name], name
+
+        fitting = (host.name for host in self._hosts if self._fits(host, version, leaving))
+        return min(fitting, key=order, default="")
 
     def take(self, name: str, slot: int) -> None:
         """An instance goes there by this plan."""
+        self._own[self._places.get(slot, "")] -= 1
+        self._own[name] += 1
         self._places[slot] = name
         if name in self._load:
             self._load[name] += 1
