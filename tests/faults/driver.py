@@ -29,7 +29,10 @@ CALM = frozenset({"apart", "spread", "together", "hosts", "far"})
 class Driver:
     """A thread that acts some times a second."""
 
-    def __init__(self, url: str, recorder: Recorder, seed: int, *, per_second: float = 15.0) -> None:
+    def __init__(
+        self, url: str, recorder: Recorder, seed: int, *, per_second: float = 15.0, losing: bool = False
+    ) -> None:
+        """`losing`: many nodes are deleted, and as many come."""
         self._chance = Random(f"driver {seed}")
         self._population = Population(self._chance)
         self._recorder = recorder
@@ -58,6 +61,8 @@ class Driver:
             self._taint: 0.2,
             self._move: 0.08,
         }
+        if losing:
+            self._actions |= {self._delete_node: 0.6, self._new_node: 0.6}
         self.acted = 0
         self.failure: BaseException | None = None
 

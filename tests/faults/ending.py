@@ -3,6 +3,7 @@
 lost        a pending, ungated pod of ours has neither a record nor an open chain
 waits       ... though a node fits it (decided by the shipped simulator)
 left-over   a record of a pod that is bound or gone
+lost-node   a pod is bound to a node that is not there, or is between two lives
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class End:
         self._objects: dict[str, Any] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.records: dict[PodKey, AttemptRecord] = {}
+        self.nodes: set[str] = set()
+        self.requeued: list[str] = []
         for change in changes:
             parsed = keys.parse(change.key)
             if parsed is None or change.value is None:
@@ -38,8 +41,12 @@ class End:
             if parsed.prefix == keys.ATTEMPTS:
                 namespace, name = parsed.parts
                 self.records[PodKey(namespace, name)] = AttemptRecord.model_validate_json(change.value)
+            elif parsed.prefix == keys.REQUEUED:
+                self.requeued.append(change.key)
             elif parsed.prefix in (keys.PODS, keys.NODES, *keys.SURROUNDINGS):
                 self._objects[change.key] = json.loads(change.value)
+            if parsed.prefix == keys.NODES:
+                self.nodes.add(*parsed.parts)
             if parsed.prefix == keys.PODS:
                 key = PodKey(*parsed.parts)
                 self.pods[key] = decode_pod(
@@ -104,6 +111,12 @@ class End:
         for obj in self._objects.values():
             simulator.add(obj)
         return simulator
+
+    def on_lost_nodes(self) -> list[Violation]:
+        """Pods that are bound to no node that there is, and those whose new life was not put."""
+        lost = (pod for pod in self.pods.values() if pod.bound and not pod.finished and pod.node_name not in self.nodes)
+        found = [Violation("lost-node", 0, f"{pod.key} is bound to {pod.node_name}, which is gone") for pod in lost]
+        return [*found, *(Violation("lost-node", 0, f"{key} is left") for key in self.requeued)]
 
     def left_over(self) -> list[Violation]:
         """Records without a pod that waits."""

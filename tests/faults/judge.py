@@ -10,6 +10,7 @@ The invariants of the design, each under the name it is reported by:
     gang            members of a pod group are bound all or none
     evicted         who leaves does so for a more important pod (`evictions`)
     ours            pods of other schedulers, gated and leaving ones are left alone
+    requeued        only pods of absent nodes get another life, and all of those do (`requeues`)
 
 A bind is judged at its own revision. What users do later (a node that shrinks, a label that goes) is not our doing.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from tests.faults.evictions import Evictions
 from tests.faults.history import Revision
 from tests.faults.ledger import Ledger, PodChange
+from tests.faults.requeues import Requeues
 from tests.faults.rules import breaches, selected, tolerated
 from wharfinger.model.node import PODS, Node
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
@@ -64,6 +66,7 @@ class Judge:
     """Pods bound to a node soon after it was made again: was it decided for this life of the node (`decisions`)?"""
     _known: set[str] = field(default_factory=set)
     """Nodes that had a life before the present one."""
+    requeues: Requeues = field(default_factory=Requeues)
     _evictions: Evictions = field(default_factory=Evictions)
     _ours: dict[PodKey, int] = field(default_factory=dict)
     """Pods that were bound in front of us, with the life they had."""
@@ -79,6 +82,8 @@ class Judge:
         before = set(self.ledger.nodes)
         pods = self.ledger.apply(revision)
         self._known |= before - set(self.ledger.nodes)
+        for text in self.requeues.take(revision, pods, before, self.ledger.pods):
+            self._say("requeued", text)
         for change in pods:
             self._moved(change)
             self._evictions.take(change, self.ledger.time)
@@ -175,7 +180,7 @@ class Judge:
 
     def _gangs(self, bound: list[Pod]) -> None:
         touched = {(pod.namespace, name) for pod in bound if (name := pod.labels.get(GROUP))}
-        for namespace, name in sorted(touched):
+        for namespace, name in sorted(touched - self.requeues.gangs):
             members = [
                 pod
                 for pod in self.ledger.pods.values()

@@ -22,7 +22,9 @@ LOOK = 0.3
 class Kubelet:
     """All nodes' agents, in one thread."""
 
-    def __init__(self, url: str, recorder: Recorder, seed: int) -> None:
+    def __init__(self, url: str, recorder: Recorder, seed: int, *, collects: bool = True) -> None:
+        """`collects`: whether pods of nodes that are gone are deleted, as Kubernetes' garbage collector does."""
+        self._collects = collects
         self._chance = Random(f"kubelet {seed}")
         self._recorder = recorder
         self._writer = Writer(url)
@@ -80,8 +82,10 @@ class Kubelet:
     def _tend(self, change: Change, pod: Any, nodes: set[str]) -> bool:
         """Whether there was something to do for the pod."""
         node, phase = pod["spec"].get("nodeName"), pod.get("status", {}).get("phase", "")
-        if pod["metadata"].get("deletionTimestamp") or phase == "Succeeded" or (node and node not in nodes):
+        if pod["metadata"].get("deletionTimestamp") or phase == "Succeeded":
             return self._writer.delete(change)
+        if node and node not in nodes:
+            return self._collects and self._writer.delete(change)
         if not node:
             return False
         if not phase:

@@ -43,6 +43,8 @@ class Plan:
     """How many times as long as usual they last."""
     cohorts: bool = True
     """Whether workers may decide and commit many pods together."""
+    requeue: bool = False
+    """Whether workers requeue the pods of nodes that are gone."""
     only: tuple[Fault, ...] = ()
     """These faults, instead of drawn ones."""
 
@@ -55,20 +57,22 @@ class Plan:
     @property
     def options(self) -> tuple[str, ...]:
         """Of every worker."""
-        return () if self.cohorts else ("--cohorts", "off")
+        requeue = ("--lost-pods", "requeue", "--lost-after", "1s") if self.requeue else ()
+        return (*(() if self.cohorts else ("--cohorts", "off")), *requeue)
 
 
 def plan_for_soak(seed: int) -> Plan:
     """Rounds of different lengths, with two workers or three; in some, few faults last up to a minute.
 
-    One in four has an attempt for every single pod.
+    One in four has an attempt for every single pod, and in another one in four the pods of lost nodes are requeued.
     """
+    requeue = Random(f"requeue {seed}").random() < 0.25
     chance = Random(f"plan {seed}")
     cohorts = chance.random() > 0.25
     workers = chance.choice((2, 2, 3))
     if chance.random() < 0.15:
-        return Plan(seed, 100, workers, every=8, stretch=4, cohorts=cohorts)
-    return Plan(seed, chance.uniform(30, 75), workers, chance.uniform(1.2, 4.0), cohorts=cohorts)
+        return Plan(seed, 100, workers, every=8, stretch=4, cohorts=cohorts, requeue=requeue)
+    return Plan(seed, chance.uniform(30, 75), workers, chance.uniform(1.2, 4.0), cohorts=cohorts, requeue=requeue)
 
 
 @dataclass(slots=True)
@@ -80,6 +84,7 @@ class Result:
     revisions: int = 0
     binds: int = 0
     evictions: int = 0
+    requeued: int = 0
     excused: int = 0
     dated: int = 0
     """Decisions for nodes that were made again, read from their histories."""
@@ -106,7 +111,8 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
     with running(folder, plan.workers, *plan.options) as site:
         recorder = Recorder(site.etcd_url, folder / "history.jsonl")
         recorder.start()
-        driver, kubelet = Driver(site.etcd_url, recorder, plan.seed), Kubelet(site.etcd_url, recorder, plan.seed)
+        driver = Driver(site.etcd_url, recorder, plan.seed, losing=plan.requeue)
+        kubelet = Kubelet(site.etcd_url, recorder, plan.seed, collects=not plan.requeue)
         nemesis = Nemesis(site, recorder, plan.seed)
         try:
             site.start_workers()
@@ -132,7 +138,7 @@ def play(plan: Plan, folder: Path, say: Callable[[str], object] = lambda _: None
             recorder.stop()
     (folder / "struck.json").write_text(json.dumps(nemesis.timeline.struck))
     result.revisions, result.binds, result.excused = recorder.read, judge.binds, judge.excused
-    result.dated, result.evictions = dated.read, judge.evictions
+    result.dated, result.evictions, result.requeued = dated.read, judge.evictions, judge.requeues.count
     result.breakdowns = nemesis.breakdowns
     result.compactions, result.beats = nemesis.compactions, kubelet.beats
     result.end = dict(ending.counts(end))

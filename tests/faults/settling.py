@@ -72,7 +72,7 @@ def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None]) ->
 
 
 async def _unsettled(end: End, temporal: str) -> list[Violation]:
-    found = [*end.waiting_though_they_fit(), *end.left_over()]
+    found = [*end.waiting_though_they_fit(), *end.left_over(), *end.on_lost_nodes()]
     silent = end.without_record()
     if silent:
         try:

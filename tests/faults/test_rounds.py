@@ -26,6 +26,15 @@ def test_a_storm_breaks_nothing(plan: Plan, tmp_path: Path) -> None:
     assert result.faults > 4
 
 
+def test_storm_with_lost_nodes_loses_no_pod(tmp_path: Path) -> None:
+    """Nodes vanish and come while workers and servers are killed, stopped and cut off."""
+    result = play(Plan(seed=13, seconds=25, every=2.0, longest=5, requeue=True), tmp_path)
+
+    assert result.violations == []
+    assert result.requeued > 5
+    assert result.binds > 50
+
+
 def test_a_worker_whose_watch_stalls_does_no_harm(tmp_path: Path) -> None:
     stall = Fault(2, 8, Kind.WATCH_ETCD, worker=0)
     forget = Fault(9, 0, Kind.COMPACT)
