@@ -64,6 +64,20 @@ class Story:
             changed[key] = obj
         return self._tell(changed)
 
+    def take_off(self, name: str, node_name: str, *, deleted: bool = True) -> Story:
+        """One transaction that deletes a lost pod and writes down its new life."""
+        key = keys.pod("default", name)
+        new = json.loads(json.dumps(self._objects[key]))
+        new["spec"].pop("nodeName", None)
+        record = keys.requeued(node_name, "default", name)
+        return self._tell({**({key: None} if deleted else {}), record: new})
+
+    def put_anew(self, name: str, node_name: str, *, put: bool = True) -> Story:
+        """One transaction that puts the pod in its new life."""
+        record = keys.requeued(node_name, "default", name)
+        new = self._objects[record]
+        return self._tell({**({keys.pod("default", name): new} if put else {}), record: None})
+
     def judged(self) -> list[str]:
         """The invariants that were broken."""
         return [violation.invariant for violation in self.judge().violations]

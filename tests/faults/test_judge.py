@@ -230,3 +230,25 @@ class TestEvicted:
         story = Story().put(node("n"), node("m")).put(pod("p", priority=5)).bind(p="n")
         story.put(pod("q", priority=priority) | {"status": {"nominatedNodeName": node_name}})
         assert story.put(leaving).judged() == found
+
+
+class TestRequeued:
+    def lost(self) -> Story:
+        return Story().put(node("n"), node("m")).put(pod("p")).bind(p="n").delete("n")
+
+    def test_pod_of_a_lost_node_may_have_a_new_life(self) -> None:
+        story = self.lost().take_off("p", "n").put_anew("p", "n").bind(p="m")
+
+        assert (story.judged(), story.judge().requeues.count) == ([], 1)
+
+    def test_node_that_is_there(self) -> None:
+        assert self.lost().put(node("n")).take_off("p", "n").put_anew("p", "n").judged() == ["requeued"]
+
+    def test_pod_of_another_node(self) -> None:
+        assert self.lost().take_off("p", "gone").put_anew("p", "gone").judged() == ["requeued"]
+
+    def test_pod_that_is_not_deleted(self) -> None:
+        assert self.lost().take_off("p", "n", deleted=False).judged() == ["requeued"]
+
+    def test_new_life_that_is_not_put(self) -> None:
+        assert self.lost().take_off("p", "n").put_anew("p", "n", put=False).judged() == ["requeued"]
