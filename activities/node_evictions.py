@@ -137,6 +137,7 @@ class NodeEvictionActivities(NodeEvictions):
         notes: list[str] = []
         made_anew = 0
         for pod in pods:
+            _heartbeat()
             became = await self._requeueing.requeue(pod.identity, node)
             if became is Requeued.NODE_RETURNED:
                 notes.append(became.value)
@@ -163,7 +164,11 @@ class NodeEvictionActivities(NodeEvictions):
         held = await self._held(request.node)
         if held is not None:
             return held
-        done = [f"{one.namespace}/{one.name}" for one in leaving if await self._taints.evict(one, tainted, now)]
+        done: list[str] = []
+        for one in leaving:
+            _heartbeat()
+            if await self._taints.evict(one, tainted, now):
+                done.append(f"{one.namespace}/{one.name}")
         self._metrics.taint_evictions.inc(len(done))
         log.info("node_evicted node=%s pods=%d", request.node, len(done))
         return Cleared(removed=len(done), pods=tuple(done[:LISTED]))
@@ -197,3 +202,8 @@ class NodeEvictionActivities(NodeEvictions):
         nodes, absent = self._cache.nodes, self._cache.absent_nodes.items()
         lost = {name for name, row in absent if any(pod.node_name == name for pod in row.pods.values())}
         return len(nodes) + len(lost.union(cleared) - nodes.keys())
+
+
+def _heartbeat() -> None:
+    if activity.in_activity():
+        activity.heartbeat()

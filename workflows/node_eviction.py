@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import NODE_EVICTION, SEARCH_OUTCOME
     from wharfinger.contracts.node_eviction import (
+        CLEAR_HEARTBEAT,
         CLEAR_TIMEOUT,
         LOOK_TIMEOUT,
         Cleared,
@@ -125,17 +126,21 @@ class NodeEviction:
             NodeEvictions.clear_node,
             ClearInput(node=node, now=workflow.time(), absent=looked.absent, tainted_since=looked.tainted_since),
             timeout=CLEAR_TIMEOUT,
+            heartbeat=CLEAR_HEARTBEAT,
             summary=looked.why,
         )
         assert isinstance(cleared, Cleared)
         return cleared
 
-    async def _activity(self, method: Any, request: Any, *, timeout: timedelta, summary: str) -> Any:
+    async def _activity(
+        self, method: Any, request: Any, *, timeout: timedelta, summary: str, heartbeat: timedelta | None = None
+    ) -> Any:
         try:
             return await workflow.execute_activity_method(
                 method,
                 request,
                 start_to_close_timeout=timeout,
+                heartbeat_timeout=heartbeat,
                 retry_policy=COMMIT_RETRY,
                 summary=shortened(summary, SUMMARY_LIMIT),
             )

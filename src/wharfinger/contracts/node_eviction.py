@@ -98,6 +98,8 @@ class NodeEvictions(ABC):
 
 LOOK_TIMEOUT = timedelta(seconds=15)
 CLEAR_TIMEOUT = timedelta(seconds=60)
+CLEAR_HEARTBEAT = timedelta(seconds=20)
+"""A heartbeat is due after each pod. So another worker goes on soon after one was killed."""
 
 
 def node_retry() -> RetryPolicy:
