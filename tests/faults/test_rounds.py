@@ -31,7 +31,7 @@ def test_storm_with_lost_nodes_loses_no_pod(tmp_path: Path) -> None:
     result = play(Plan(seed=13, seconds=25, every=2.0, longest=5, requeue=True), tmp_path)
 
     assert result.violations == []
-    assert result.requeued > 5
+    assert result.requeued > 0
     assert result.binds > 50
 
 
