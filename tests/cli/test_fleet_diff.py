@@ -94,6 +94,7 @@ def test_whole_seconds_are_shown_as_they_are_written() -> None:
     lines = file_difference(Picture("gold"), obj, "fleet.yaml", CATALOG)
 
     assert [line for line in lines if "Seconds" in line] == [
+        "+    soakSeconds: 30",
         "+minReadySeconds: 3",
         "+instanceDeadlineSeconds: 300",
         "+progressDeadlineSeconds: 600",

@@ -92,6 +92,7 @@ def test_a_rollout_that_was_rolled_back_is_not_complete_though_what_runs_is(outc
     ("condition", "why"),
     [
         (Condition("SpecInvalid", True, "Invalid", "spec.replicas: is negative"), "its spec is invalid: spec.replicas"),
+        (Condition("Paused", True, "FailureThresholdExceeded", "slot 2 ..."), "the rollout stands still: slot 2 ..."),
         (Condition("Paused", True, "ProgressDeadlineExceeded", "600 s"), "the rollout stands still: 600 s"),
     ],
 )

@@ -54,6 +54,7 @@ class TestMeaning:
         assert (found.spec.min_ready, found.spec.instance_deadline, found.spec.progress_deadline) == (10, 300, 600)
         assert (found.spec.drain_timeout, found.spec.kill_timeout, found.spec.history_limit) == (60, 10, 10)
         assert (found.spec.on_deadline, found.spec.paused, found.spec.request) == ("pause", False, None)
+        assert (found.spec.soak, found.spec.failure_threshold) == (30, 1)
         assert (found.deleting, found.changed_by, found.change_cause) == (False, "", "")
 
     def test_everything_written_arrives(self) -> None:
@@ -72,7 +73,14 @@ class TestMeaning:
                     "template": template,
                     "strategy": {
                         "type": "RollingUpdate",
-                        "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 2, "partition": 3, "canary": 1},
+                        "rollingUpdate": {
+                            "maxSurge": "25%",
+                            "maxUnavailable": 2,
+                            "partition": 3,
+                            "canary": 1,
+                            "soakSeconds": 45.5,
+                            "failureThreshold": 3,
+                        },
                     },
                     "minReadySeconds": 1.5,
                     "instanceDeadlineSeconds": 40,
@@ -101,6 +109,8 @@ class TestMeaning:
             history_limit=2,
             drain_timeout=30,
             kill_timeout=5,
+            soak=45.5,
+            failure_threshold=3,
             paused=True,
             request=RolloutRequest(17, "promote"),
         )
@@ -350,6 +360,11 @@ class TestBudgets:
                 "progressDeadlineSeconds",
                 "greater than drainTimeoutSeconds and killTimeoutSeconds together (600)",
             ),
+            (
+                rolling(soakSeconds=600),
+                "strategy.rollingUpdate.soakSeconds",
+                "600 must be less than progressDeadlineSeconds (600)",
+            ),
         ],
     )
     def test_each_time_leaves_room_for_those_within_it(self, spec: dict[str, Any], path: str, because: str) -> None:
@@ -362,6 +377,19 @@ class TestBudgets:
         read(fleet({"minReadySeconds": 149.9}))
         read(fleet({"instanceDeadlineSeconds": 599}))
         read(fleet({"drainTimeoutSeconds": 590, "killTimeoutSeconds": 9}))
+        read(fleet(rolling(soakSeconds=599.9)))
+
+    @pytest.mark.parametrize(("deadline", "soak"), [(600, 30), (60, 30), (12, 6)])
+    def test_the_default_soak_leaves_a_short_progress_deadline_valid(self, deadline: float, soak: float) -> None:
+        short = {"instanceDeadlineSeconds": 5, "drainTimeoutSeconds": 5, "killTimeoutSeconds": 2, "minReadySeconds": 1}
+        assert read(fleet({**short, "progressDeadlineSeconds": deadline})).spec.soak == soak
+
+    @pytest.mark.parametrize("field", [{"soakSeconds": -1}, {"failureThreshold": 0}, {"failureThreshold": 101}])
+    def test_what_is_out_of_bounds_is_refused_with_its_path(self, field: dict[str, Any]) -> None:
+        assert paths(of_spec(**rolling(**field))) == [f"spec.strategy.rollingUpdate.{next(iter(field))}"]
+
+    def test_no_soak_may_be_asked_for(self) -> None:
+        assert read(fleet(rolling(soakSeconds=0))).spec.soak == 0
 
     def test_a_time_that_cannot_be_read_is_not_compared(self) -> None:
         assert paths(of_spec(killTimeoutSeconds="1m", minReadySeconds=200)) == ["spec.killTimeoutSeconds"]

@@ -175,7 +175,8 @@ def test_instances_may_have_what_it_was_told(
     template = {"environment": {"TZ": "Asia/Tokyo", "OTHER": "x"}, "secrets": [{"name": "own", "version": "1"}]}
     file = tmp_path / "fleet.json"
     about = {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": {"name": "common"}}
-    file.write_text(json.dumps({**about, "spec": {"template": template, "minReadySeconds": 1}}))
+    strategy = {"rollingUpdate": {"soakSeconds": 0}}
+    file.write_text(json.dumps({**about, "spec": {"template": template, "minReadySeconds": 1, "strategy": strategy}}))
     applied = tree.cli("fleet", "apply", "-f", str(file), "--wait", "--timeout", "120s")
     wait_until(lambda: len(now := tree.ready["pids"]["workers"]) == 1 and now != before, 30, "the ready file says so")
 

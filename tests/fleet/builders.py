@@ -172,6 +172,7 @@ class Picture:
 
 def standing(replicas: int = 3, **spec: Any) -> Picture:
     """A fleet that is as it should be: revision 1 of template t1 everywhere, on hosts a and b in turn."""
+    spec = {"soak": 0.0, **spec}  # newcomers are proven as soon as they count
     picture = Picture(FleetSpec(replicas=replicas, **spec), target=1).revision(1, "t1", "completed")
     for slot in range(replicas):
         picture.life(slot, host="ab"[slot % 2])

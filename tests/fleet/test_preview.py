@@ -28,7 +28,7 @@ def timed(picture: Picture) -> list[tuple[float, str]]:
 
 
 def test_a_fleet_comes_to_be() -> None:
-    assert told(Picture(FleetSpec(replicas=2))) == [
+    assert told(Picture(FleetSpec(replicas=2, soak=0.0))) == [
         "revision 1 is wanted, a new one",
         "a rollout begins",
         "slot 0: bring up an instance of revision 1 on a",
@@ -113,7 +113,7 @@ def test_two_beside_each_other_take_the_seconds_of_one() -> None:
 
 
 def test_a_new_fleet_is_complete_when_its_instances_count() -> None:
-    assert timed(Picture(FleetSpec(replicas=2, min_ready=2.0))) == [
+    assert timed(Picture(FleetSpec(replicas=2, min_ready=2.0, soak=0.0))) == [
         (0.0, "0: up r1"),
         (0.0, "1: up r1"),
         (2.0, "revision 1: completed"),

@@ -28,8 +28,10 @@ class FleetHandle:
         return done.stdout + done.stderr
 
     def apply(self, replicas: int | None = None, template: dict[str, Any] | None = None, **spec: Any) -> None:
-        """`fleet apply` of a whole spec; a second of readiness is enough unless it says otherwise."""
+        """`fleet apply` of a whole spec; unless it says otherwise, a second of readiness is enough, without a soak."""
         spec = {"minReadySeconds": 1, "template": template or {}, **spec}
+        rolling = {"soakSeconds": 0} | spec.get("strategy", {}).get("rollingUpdate", {})
+        spec["strategy"] = {"rollingUpdate": rolling}
         if replicas is not None:
             spec["replicas"] = replicas
         metadata = {"name": self.tenant}

@@ -53,7 +53,8 @@ async def site(addresses: tuple[str, str], tmp_path: Path) -> AsyncIterator[Site
 
 def fleet(deleting: bool = False, **spec: Any) -> bytes:
     metadata = {"name": TENANT} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
-    written = {"replicas": 2, "minReadySeconds": 1, **spec}
+    rolling = {"soakSeconds": 0} | spec.pop("strategy", {}).get("rollingUpdate", {})
+    written = {"replicas": 2, "minReadySeconds": 1, **spec, "strategy": {"rollingUpdate": rolling}}
     return json.dumps(
         {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": metadata, "spec": written}
     ).encode()

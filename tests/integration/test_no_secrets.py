@@ -105,7 +105,12 @@ class Host:
             "apiVersion": "wharfinger.dev/v1",
             "kind": "SchedulerFleet",
             "metadata": {"name": "common"},
-            "spec": {"replicas": 1, "minReadySeconds": 1, "template": template},
+            "spec": {
+                "replicas": 1,
+                "minReadySeconds": 1,
+                "strategy": {"rollingUpdate": {"soakSeconds": 0}},
+                "template": template,
+            },
         }
         (self.folder / "fleet.json").write_text(json.dumps(fleet))
         self.cli("fleet", "apply", "-f", str(self.folder / "fleet.json"))

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.properties.fleet_world.run import play
-from wharfinger.fleet import hosts, seeing
+from wharfinger.fleet import hosts, progress, seeing
 from wharfinger.fleet.actor import Actor
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.lives import View
+from wharfinger.fleet.proving import Proof
 from wharfinger.fleet.targets import Target
 
 ENOUGH = 4_000
@@ -52,6 +53,8 @@ LOOKED, FOUND = Actor.looked, seeing._found
         (Target, "alike", lambda _, one, other: one == other, {"matching", "replaced"}),
         (Target, "frozen", NEVER, {"rolled-again", "matching"}),
         (hosts, "HOST_LOST", 0.0, {"host-lost"}),
+        (Proof, "allows", lambda *_: True, {"unproven"}),
+        (progress, "failed", lambda _: [], {"failing"}),
         (seeing, "_found", _found_without_doubt, {"cleared"}),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", ""),

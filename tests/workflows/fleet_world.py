@@ -150,8 +150,10 @@ class FleetWorld:
         return self.client.get_workflow_handle(workflow_id)
 
     async def apply(self, replicas: int = 2, version: str = "", **spec: Any) -> int:
-        """Write the object; its mod revision."""
+        """Write the object, whose newcomers are proven as soon as they count; its mod revision."""
         template = {"version": version} if version else {}
+        rolling = {"soakSeconds": 0.0} | spec.pop("strategy", {}).get("rollingUpdate", {})
+        spec["strategy"] = {"rollingUpdate": rolling}
         written = {
             "apiVersion": "wharfinger.dev/v1",
             "kind": "SchedulerFleet",

@@ -92,7 +92,7 @@ def _complete(picture: Picture, status: Status, name: Namer) -> Verdict:
         return Verdict("failed", f"the rollout of revision {revision} {_ENDS[ended.outcome]}{why}")
     if status.rollout in ("failed", "aborted"):
         return Verdict("failed", f"the rollout {_ENDS[status.rollout]}: {status.phase}".removesuffix(": "))
-    stuck = next((one for one in status.conditions if one.status and one.reason == _OVERDUE), None)
+    stuck = next((one for one in status.conditions if one.status and one.reason in STOPPED), None)
     if stuck is not None:
         return Verdict("failed", f"the rollout stands still: {stuck.message or stuck.reason}")
     if revision == picture.target:
@@ -106,7 +106,8 @@ def _complete(picture: Picture, status: Status, name: Namer) -> Verdict:
     return Verdict("waiting", _progress(picture, status))
 
 
-_OVERDUE = "ProgressDeadlineExceeded"
+STOPPED = ("ProgressDeadlineExceeded", "FailureThresholdExceeded")
+"""Reasons of `Paused` for a rollout that stopped by itself."""
 _ENDS = {"failed": "failed", "aborted": "was aborted"}
 
 

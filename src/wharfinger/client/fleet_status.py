@@ -37,6 +37,8 @@ class FleetInstance:
     problems: dict[str, str]
     """What it reports of its dynamic configuration, by kind."""
     exit: ExitRecord | None
+    unproven: bool = False
+    """Whether it is the updated instance of a slot that the open rollout still observes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +127,5 @@ def _instance(picture: Picture, life: Life) -> FleetInstance:
         waiting_for=instance.waiting_for if instance is not None else None,
         problems=picture.problems(life),
         exit=picture.exits.get(life),
+        unproven=fleet_summary.unproven(picture, life),
     )

@@ -70,6 +70,14 @@ def crashes(picture: Picture, slot: int) -> int:
     return max(record.crashes if record is not None else 0, told.crashes if told is not None else 0)
 
 
+def unproven(picture: Picture, life: Life) -> bool:
+    """Whether it is the updated instance of a slot that the open rollout still observes."""
+    told = told_slots(picture).get(life.slot)
+    if told is None or not told.unproven or not picture.observed:
+        return False
+    return life.incarnation == max((number for number, *_ in told.incarnations), default=0)
+
+
 def phase(picture: Picture, life: Life) -> str:
     """What an incarnation is about, by its own records first."""
     grant, instance, exited = picture.grants.get(life), picture.instances.get(life), picture.exits.get(life)

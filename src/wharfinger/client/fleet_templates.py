@@ -97,6 +97,8 @@ def _spec(spec: FleetSpec) -> dict[str, Any]:
         "maxUnavailable": _share(spec.max_unavailable),
         "partition": spec.partition,
         "canary": spec.canary,
+        "soakSeconds": _seconds(spec.soak),
+        "failureThreshold": spec.failure_threshold,
     }
     return {
         "replicas": spec.replicas,

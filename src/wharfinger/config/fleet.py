@@ -21,7 +21,6 @@ from wharfinger.config.fleet_fields import (
     CHANGED_BY,
     KIND,
     FleetFields,
-    RollingUpdateFields,
     SpecFields,
 )
 from wharfinger.config.fleet_template import completed, read_template
@@ -126,7 +125,7 @@ def _together(spec: SpecFields) -> Iterator[Problem]:
 
 
 def _spec(fields: SpecFields) -> FleetSpec:
-    rolling = fields.strategy.rolling_update or RollingUpdateFields()
+    rolling = fields.strategy.rolling
     recreate = fields.strategy.type == "Recreate"
     asked = fields.rollout
     return FleetSpec(
@@ -142,6 +141,8 @@ def _spec(fields: SpecFields) -> FleetSpec:
         history_limit=fields.revision_history_limit,
         drain_timeout=fields.drain_timeout_seconds,
         kill_timeout=fields.kill_timeout_seconds,
+        soak=fields.soak_seconds,
+        failure_threshold=rolling.failure_threshold,
         paused=fields.paused,
         request=RolloutRequest(asked.generation, asked.action) if asked is not None and asked.action else None,
     )

@@ -5,6 +5,7 @@
     killTimeoutSeconds < drainTimeoutSeconds
     2 x minReadySeconds < instanceDeadlineSeconds < progressDeadlineSeconds
     drainTimeoutSeconds + killTimeoutSeconds < progressDeadlineSeconds
+    strategy.rollingUpdate.soakSeconds < progressDeadlineSeconds
 """
 
 from __future__ import annotations
@@ -41,4 +42,10 @@ def too_short(spec: SpecFields) -> Iterator[Problem]:
             "progressDeadlineSeconds",
             f"{progress:g} must be greater than drainTimeoutSeconds and killTimeoutSeconds together "
             f"({drain + kill:g}): a rollout makes no progress while an instance ends",
+        )
+    if spec.soak_seconds >= progress:
+        yield (
+            "strategy.rollingUpdate.soakSeconds",
+            f"{spec.soak_seconds:g} must be less than progressDeadlineSeconds ({progress:g}): "
+            "a rollout updates no further slot while it observes one",
         )

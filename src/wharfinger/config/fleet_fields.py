@@ -34,6 +34,8 @@ LARGEST_ENVIRONMENT = 32 * 1024
 """Bytes of all variables: what is written lies in every revision."""
 LARGEST_CONFIGURATION = 256 * 1024
 """Bytes of a schedulerConfiguration as JSON."""
+SOAK = 30.0
+"""Seconds for which an updated slot is observed, by default."""
 LONGEST_TIME = 86_400
 """Seconds that any time of a fleet may last: a day."""
 LONGEST_END = 3600
@@ -139,12 +141,15 @@ class TemplateFields(ConfigPart):
 
 
 class RollingUpdateFields(ConfigPart):
-    """How many instances change at a time, and which."""
+    """How many instances change at a time, which, and how long each is observed."""
 
     max_surge: Shares = Share(1)
     max_unavailable: Shares = Share(0)
     partition: Number = 0
     canary: Number = 0
+    soak_seconds: Annotated[Seconds, Field(ge=0)] | None = None
+    """Absent: `SOAK`, or half of progressDeadlineSeconds where that is shorter."""
+    failure_threshold: Annotated[Integer, Field(ge=1, le=MOST_REPLICAS)] = 1
 
 
 class StrategyFields(ConfigPart):
@@ -152,6 +157,11 @@ class StrategyFields(ConfigPart):
 
     type: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
     rolling_update: RollingUpdateFields | None = None
+
+    @property
+    def rolling(self) -> RollingUpdateFields:
+        """With the defaults where it is absent."""
+        return self.rolling_update or RollingUpdateFields()
 
 
 class RolloutFields(ConfigPart):
@@ -176,6 +186,12 @@ class SpecFields(ConfigPart):
     kill_timeout_seconds: EndSeconds = 10.0
     paused: Boolean = False
     rollout: RolloutFields | None = None
+
+    @property
+    def soak_seconds(self) -> float:
+        """How long an updated slot is observed. The default leaves a short progress deadline valid."""
+        written = self.strategy.rolling.soak_seconds
+        return min(SOAK, self.progress_deadline_seconds / 2) if written is None else written
 
 
 class MetadataFields(ConfigPart):

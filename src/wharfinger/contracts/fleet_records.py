@@ -96,6 +96,8 @@ class ExitRecord(Record):
     detail: str = ""
     lived: float = 0.0
     planned: bool = False
+    host_restarted: bool = False
+    """Whether its host was started anew meanwhile."""
     time: str = ""
 
 

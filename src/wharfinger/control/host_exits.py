@@ -181,7 +181,14 @@ def exit_record(ending: Ending | None, *, planned: bool, lived: bool, blamed: st
     if planned and (ending.how == "unknown" or (ending.how == "code" and not ending.number)):
         return ExitRecord(how="drained", lived=ending.lived, planned=True, time=when)
     how = "code" if ending.how == "code" else "signal"
-    return ExitRecord(how=how, detail=_said(ending) + words, lived=ending.lived, planned=planned, time=when)
+    return ExitRecord(
+        how=how,
+        detail=_said(ending) + words,
+        lived=ending.lived,
+        planned=planned,
+        host_restarted=ending.host_restarted,
+        time=when,
+    )
 
 
 def _said(ending: Ending) -> str:

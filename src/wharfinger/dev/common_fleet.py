@@ -16,6 +16,8 @@ from wharfinger.registry.store import Compare, Put, Store
 
 MIN_READY = 1
 """Seconds that an instance must have been ready: in dev the wait is watched by somebody."""
+SOAK = 5
+"""Seconds for which an updated slot is observed: enough for a configuration that ends an instance at its start."""
 TRIES = 5
 
 
@@ -53,5 +55,9 @@ def _fleet(replicas: int) -> dict[str, Any]:
             "creationTimestamp": rfc3339(datetime.now(UTC)),
             "annotations": {"wharfinger.dev/changed-by": "wharfinger dev"},
         },
-        "spec": {"replicas": replicas, "minReadySeconds": MIN_READY},
+        "spec": {
+            "replicas": replicas,
+            "minReadySeconds": MIN_READY,
+            "strategy": {"rollingUpdate": {"soakSeconds": SOAK}},
+        },
     }

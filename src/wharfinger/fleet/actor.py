@@ -238,7 +238,11 @@ def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool
         if waited is None:
             waited = memory.spec.min_ready if memory.spec is not None else 0.0
         others_ready = tuple(entry for entry in memory.ready if (entry.slot, entry.incarnation) != key)
-        return replace(memory, ready=(*others_ready, ReadySince(*key, result.mod_revision, memory.clock - waited)))
+        known = next((entry for entry in memory.ready if (entry.slot, entry.incarnation) == key), None)
+        entry = ReadySince(*key, result.mod_revision, memory.clock - waited)
+        if known is not None and known.mod_revision == result.mod_revision:
+            entry = replace(entry, counted_since=known.counted_since)
+        return replace(memory, ready=(*others_ready, entry))
     if result.kind in ("refused", "ended"):
         # With an exit record its end is cleared; where none ever comes it must not be brought up again and again.
         others_waiting = tuple(entry for entry in memory.waiting if (entry.slot, entry.incarnation) != key)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.lives import EPSILON, Life, View
-from wharfinger.fleet.targets import alike
+from wharfinger.fleet.proving import Proof
+from wharfinger.fleet.targets import Target, alike
 from wharfinger.model.fleet import FleetSpec, Revision
 from wharfinger.model.rollout import (
     FIRST_BACK_OFF,
@@ -33,6 +34,11 @@ class Budget:
 
     floor: int
     ceiling: int
+
+    @property
+    def exposed(self) -> int:
+        """Slots that may have lost their former instance and not be proven yet: surge and unavailable together."""
+        return max(1, self.ceiling - self.floor)
 
     @classmethod
     def of(cls, spec: FleetSpec) -> Budget:
@@ -65,6 +71,12 @@ class Draft:
         self.probed: set[tuple[int, int]] = set()
         self.asked: set[tuple[int, int]] = set()
         """Missing instances whose host is asked by this plan: not again at once."""
+        self.begun: set[int] = set()
+        """Slots whose former instance this plan ends for the target."""
+        self.complete_at = 0.0
+        """When what is everywhere will have been observed for long enough; 0 = it is not everywhere."""
+        self.proof: Proof | None = None
+        """Of the open rollout; None = none is."""
         self.reserved = 0
         """Room under the ceiling that slots in back-off will need."""
         self.living = sum(life.living for life in view.lives)
@@ -135,6 +147,26 @@ class Draft:
         waiting = {slot for slot, crash in self.crashed.items() if crash.not_before > view.clock + EPSILON}
         empty = [slot for slot in range(view.spec.replicas) if not view.living(slot) and slot not in waiting]
         return bool(empty) and self.living + self.reserved < self.budget.ceiling
+
+    def observed(self, proof: Proof) -> None:
+        """Take in what the updated slots have shown; the next look is when one of them is proven."""
+        self.proof = proof
+        self.moments.extend(proof.due.values())
+
+    def may_update(self, target: Target, slot: int) -> bool:
+        """Whether a slot may get the target now: not the next one, while another has to be observed anew."""
+        proof = self.proof
+        return target.may_update(slot) and (proof is None or not proof.held or slot in proof.begun)
+
+    def may_end_former(self, slot: int) -> bool:
+        """Whether what serves in a slot may end for the target; why not is noted."""
+        if self.proof is None:
+            return True
+        if self.proof.allows(slot, frozenset(self.begun)):
+            self.begun.add(slot)
+            return True
+        self.note(slot, self.proof.waits())
+        return False
 
     def taken(self, slot: int) -> bool:
         """Whether a step is being taken in a slot, or was chosen just now."""

@@ -8,7 +8,7 @@ from wharfinger.fleet.targets import Target
 
 def revision_for(draft: Draft, target: Target, slot: int) -> int:
     """What an empty slot is filled with; 0 = nothing yet."""
-    if target.may_update(slot):
+    if draft.may_update(target, slot):
         return target.number
     assigned = draft.view.assigned(slot)
     if slot not in draft.view.memory.fresh and assigned in target.revisions:

@@ -16,11 +16,12 @@ from wharfinger.fleet.history import forgotten
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.lives import EPSILON, Asked, View
 from wharfinger.fleet.progress import Progress, abort, answer, judge, measure
+from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
 from wharfinger.fleet.status import report
 from wharfinger.fleet.targets import Target, choose, unrecorded
 from wharfinger.fleet.updating import update, withdraw
-from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName
+from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, Trial
 from wharfinger.model.names import COMMON
 from wharfinger.model.rollout import IDLE, Memory, Plan, Waiting, Writes
 
@@ -94,10 +95,11 @@ def _keep(draft: Draft, target: Target) -> Plan:
 def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
     """RollingUpdate: the same, and bring the target; done when it is everywhere, or given up."""
     view = draft.view
-    target = answer(target, view.observed, view.asked)
+    target = observe(answer(target, view.observed, view.asked), view)
     progress = measure(view, target)
     if not target.frozen:
-        target = judge(target, view, progress, scaled=before.replicas != view.spec.replicas)
+        proof = prove(target, view, draft.budget.exposed)
+        target = observe(judge(target, view, progress, proof, before), view)
     if target.frozen:
         lose_hosts(draft)
         resume_drains(draft)
@@ -111,14 +113,20 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
             fill(draft, target)
         over = not view.asked.busy and not draft.steps and not left
         return _close(draft, target, progress, done="aborted" if over else None)
+    draft.observed(prove(target, view, draft.budget.exposed))
     _repair(draft, target)
     done: OutcomeName | None = None
     assigned = all(target.alike(view.assigned(slot), target.number) for slot in range(view.spec.replicas))
     begun = draft.steps or draft.assigns
-    if progress.everywhere and progress.alone and assigned and target.revision is not None and not begun:
-        done = "failed" if target.reverting else "completed"
-        memory = replace(target.memory, stable=target.number, promoted=True)
-        target = replace(target, memory=memory).completed()
+    failing = target.memory.halted_by == "failures"
+    if progress.everywhere and progress.alone and assigned and target.revision is not None and not (begun or failing):
+        draft.complete_at = view.clock if target.reverting else complete_at(view)
+        if draft.complete_at <= view.clock + EPSILON:
+            done = "failed" if target.reverting else "completed"
+            memory = replace(target.memory, stable=target.number, promoted=True)
+            target = replace(target, memory=memory).completed()
+        else:
+            draft.moments.append(draft.complete_at)
     return _close(draft, target, progress, done=done)
 
 
@@ -185,6 +193,8 @@ def _close(
     The status is always there; who writes leaves it out when it is written already.
     """
     view = draft.view
+    if done is not None:
+        target = replace(target, memory=replace(target.memory, trials=()))
     memory = _memory(draft, target, done)
     decisions = unrecorded(target, view.observed.actor)
     if decisions is not None:
@@ -233,12 +243,24 @@ def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
             replace(entry, since=memory.clock) if (entry.slot, entry.incarnation) in draft.asked else entry
             for entry in ready
         )
-    leaving = _leaving(draft.view, memory)
-    kept = (memory.ready, memory.waiting, memory.crashed, memory.leaving) == (ready, waiting, crashed, leaving)
-    if kept and not (done and memory.rollout):
-        return memory
-    rollout = 0 if done else memory.rollout
-    return replace(memory, ready=ready, waiting=waiting, leaving=leaving, crashed=crashed, rollout=rollout)
+    changed = replace(
+        memory,
+        ready=ready,
+        waiting=waiting,
+        crashed=crashed,
+        leaving=_leaving(draft.view, memory),
+        trials=_trials(draft, memory) if done is None else memory.trials,
+        rollout=0 if done else memory.rollout,
+    )
+    return memory if changed == memory else changed
+
+
+def _trials(draft: Draft, memory: Memory) -> tuple[Trial, ...]:
+    """With those of the slots whose former instance this plan ends for the target."""
+    new = draft.begun - {trial.slot for trial in memory.trials}
+    if not new:
+        return memory.trials
+    return tuple(sorted((*memory.trials, *(Trial(slot) for slot in new)), key=lambda trial: trial.slot))
 
 
 def _leaving(view: View, memory: Memory) -> tuple[Waiting, ...]:

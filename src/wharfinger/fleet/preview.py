@@ -171,9 +171,13 @@ class IdealWorld:
 def settled(observed: Observed, lease_ttl: float) -> Memory:
     """Of an actor that has seen all this for long: what is ready counts."""
     spec = observed.desired.spec if observed.desired is not None else None
-    clock = max(lease_ttl + 60.0, spec.min_ready if spec is not None else 0.0)
+    counted = 1.0 + (spec.min_ready if spec is not None else 0.0)
+    clock = max(lease_ttl + 60.0, counted + (spec.soak if spec is not None else 0.0))
     ready = (record for record in observed.instances if record.state == "ready")
-    return Memory(clock=clock, ready=tuple(ReadySince(r.slot, r.incarnation, r.mod_revision, 0.0) for r in ready))
+    return Memory(
+        clock=clock,
+        ready=tuple(ReadySince(r.slot, r.incarnation, r.mod_revision, 0.0, counted_since=counted) for r in ready),
+    )
 
 
 def held_back(observed: Observed) -> dict[tuple[int, int], str]:
@@ -206,7 +210,9 @@ def _lines(decided: Plan, writes: Writes, held: Mapping[tuple[int, int], str]) -
             "come here from now on" if writes.tenant == "present" else "go to the common pool"
         )
     if decided.rollout:
-        yield "a rollout begins"
+        spec = decided.memory.spec
+        soak = f": each updated slot is observed for {spec.soak:.0f} s" if spec is not None and spec.soak else ""
+        yield f"a rollout begins{soak}"
     for step in decided.steps:
         yield _step(step, held.get((step.slot, step.revision), "") if isinstance(step, Up) else "")
     if decided.done is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.fleet.lives import EPSILON, Asked, View
+from wharfinger.fleet.proving import Proof, failed, failures, forgiven, named
 from wharfinger.fleet.targets import Target, revert
-from wharfinger.model.fleet import Observed
-from wharfinger.model.rollout import Outcome
+from wharfinger.model.fleet import HaltedBy, Observed
+from wharfinger.model.rollout import Memory, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,6 @@ class Progress:
     def stands(self) -> bool:
         """Whether all that may be updated is, and what it replaced is gone."""
         return not self.left and bool(self.kept) and not self.changing
-
-
-def named(slots: Sequence[int]) -> str:
-    """`slot 2`, `slots 0, 1`."""
-    return f"slot{'s' if len(slots) > 1 else ''} {', '.join(str(slot) for slot in slots)}"
 
 
 def measure(view: View, target: Target) -> Progress:
@@ -90,7 +85,9 @@ def answer(target: Target, observed: Observed, asked: Asked) -> Target:
         case "promote":
             return replace(target, memory=replace(memory, promoted=True, progress_at=memory.clock))
         case "resume":
-            return replace(target, memory=replace(memory, halted="", progress_at=memory.clock))
+            trials = forgiven(memory.trials)
+            memory = replace(memory, halted="", halted_by="", trials=trials, progress_at=memory.clock)
+            return replace(target, memory=memory)
         case "abort":
             return abort(replace(target, memory=memory), "asked for")
 
@@ -108,32 +105,46 @@ def abort(target: Target, why: str) -> Target:
         revision=revision,
         revisions={**target.revisions, revision.number: revision},
         outcomes=outcomes,
-        memory=replace(target.memory, frozen=revision.number, halted=""),
+        memory=replace(target.memory, frozen=revision.number, halted="", halted_by=""),
     )
 
 
-def judge(target: Target, view: View, progress: Progress, *, scaled: bool) -> Target:
-    """Run the progress deadline: it stops while nothing can be expected, and ends in a pause or a revert.
+def judge(target: Target, view: View, progress: Progress, proof: Proof, before: Memory) -> Target:
+    """Stop a rollout whose slots fail, or that gets no further: it pauses, or is reverted.
+
+    The deadline's clock stands still while nothing can be expected. While a slot is under observation the deadline does
+    not pass, and a slot that is proven is progress.
 
     Args:
         target: what is rolled out.
         view: the present look.
         progress: counted in it.
-        scaled: whether the replicas are others than before: numbers cannot be compared then.
+        proof: of the slots that are updated, in it.
+        before: memory of the plan before.
     """
     memory, spec = target.memory, view.spec
+    broken = failed(target)
+    if target.rolling and not memory.halted and len(broken) >= spec.failure_threshold:
+        return _stop(target, failures(broken), "failures")
+    scaled = before.replicas != spec.replicas  # numbers cannot be compared then
+    proven = proof.proven - {trial.slot for trial in before.trials if trial.proven}
     mark = len(progress.updated), progress.outdated
     best = memory.progress_mark
     fresh_start = best == (-1, -1) or scaled
     standing = not target.rolling or spec.paused or bool(memory.halted) or not progress.left
-    if fresh_start or standing or mark[0] > best[0] or mark[1] < best[1]:
+    if fresh_start or standing or proven or mark[0] > best[0] or mark[1] < best[1]:
         best = mark if fresh_start else (max(mark[0], best[0]), min(mark[1], best[1]))
         if (memory.progress_at, memory.progress_mark) == (memory.clock, best):
             return target
         return replace(target, memory=replace(memory, progress_at=memory.clock, progress_mark=best))
-    if memory.clock - memory.progress_at < spec.progress_deadline - EPSILON:
+    if memory.clock - memory.progress_at < spec.progress_deadline - EPSILON or proof.due:
         return target
     are = "is" if len(progress.left) == 1 else "are"
     why = f"no progress for {spec.progress_deadline:.0f} s; {named(progress.left[:3])} {are} not updated"
-    reverted = revert(target, why) if spec.on_deadline == "revert" and not target.reverting else None
-    return reverted or replace(target, memory=replace(memory, halted=why))
+    return _stop(target, why, "deadline")
+
+
+def _stop(target: Target, why: str, by: HaltedBy) -> Target:
+    """Pause, or revert where the spec says so and there is something to go back to."""
+    reverted = revert(target, why) if target.spec.on_deadline == "revert" and not target.reverting else None
+    return reverted or replace(target, memory=replace(target.memory, halted=why, halted_by=by))

@@ -51,7 +51,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         if not life.ready:
             _note_vanished(life, known, memory.clock, spec, lost)
         if since is not None:
-            ready.append(replace(since, lost=0.0) if counted and since.lost else since)
+            ready.append(_counting(since, memory.clock) if counted else since)
         if newcomer:
             waiting.append(wait)
         lives.append(
@@ -73,13 +73,15 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         )
     available = {life.slot for life in lives if life.counted}
     vanished, careful = _carefulness(memory, asked, spec, lost, available)
+    crashed = _crashes(memory, lives, spec)
     memory = replace(
         memory,
         spec=spec,
         ready=tuple(ready),
         waiting=tuple(waiting),
         gone=tuple(sorted({(life.slot, life.incarnation) for life in bare if _end_is_known(life)})),
-        crashed=_crashes(memory, lives, spec),
+        crashed=crashed,
+        looping=_looping(memory, asked, crashed),
         hosts=_missing_hosts(observed, memory, bare),
         silent_hosts=_silent_hosts(observed, memory),
         known=known_hosts(observed, memory, {life.host for life in bare if life.grant is not None and not life.ended}),
@@ -110,7 +112,12 @@ def broken(memory: Memory, clock: float) -> Memory:
         memory,
         sight_since=max(memory.sight_since, clock),
         ready=tuple(
-            replace(entry, since=max(entry.since, clock), lost=max(entry.lost, clock) if entry.lost else 0.0)
+            replace(
+                entry,
+                since=max(entry.since, clock),
+                lost=max(entry.lost, clock) if entry.lost else 0.0,
+                counted_since=0.0,
+            )
             for entry in memory.ready
         ),
         hosts=tuple(replace(entry, since=max(entry.since, clock)) for entry in memory.hosts),
@@ -162,8 +169,15 @@ def _ready_since(life: Life, known: ReadySince | None, clock: float) -> ReadySin
         lost = known.lost if known is not None else 0.0
         return ReadySince(life.slot, life.incarnation, life.instance.mod_revision, clock, lost)
     if known is not None and known.mod_revision:
-        return replace(known, mod_revision=0, since=clock, lost=known.lost or clock)
+        return replace(known, mod_revision=0, since=clock, lost=known.lost or clock, counted_since=0.0)
     return known
+
+
+def _counting(entry: ReadySince, clock: float) -> ReadySince:
+    """An instance that counts, since this look or an earlier one."""
+    if entry.counted_since and not entry.lost:
+        return entry
+    return replace(entry, lost=0.0, counted_since=entry.counted_since or clock)
 
 
 def _note_vanished(life: Life, known: dict[Key, ReadySince], clock: float, spec: FleetSpec, lost: list[int]) -> None:
@@ -200,6 +214,14 @@ def _crashes(memory: Memory, lives: list[Life], spec: FleetSpec) -> tuple[Crashe
         for crash in memory.crashed
         if memory.clock < crash.not_before + STEADY and (crash.slot < spec.replicas or crash.slot in occupied)
     )
+
+
+def _looping(memory: Memory, asked: Asked, crashed: tuple[Crashed, ...]) -> tuple[int, ...]:
+    """Revisions in a crash loop. A rollout replaces their instances, so while it is open none is forgotten."""
+    found = {crash.revision for crash in crashed if crash.times > 1 and crash.revision}
+    if asked.role == "rollout":
+        found |= set(memory.looping)
+    return tuple(sorted(found))
 
 
 def _missing_hosts(observed: Observed, memory: Memory, lives: list[Life]) -> tuple[HostMissing, ...]:

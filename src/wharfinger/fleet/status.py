@@ -7,11 +7,14 @@ from typing import Literal
 
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, View
-from wharfinger.fleet.progress import Progress, named
+from wharfinger.fleet.progress import Progress
+from wharfinger.fleet.proving import named
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import OutcomeName
 from wharfinger.model.rollout import Condition, Drop, Retire, Running, SlotStatus, Status, Up
 
+OVERDUE, FAILURES = "ProgressDeadlineExceeded", "FailureThresholdExceeded"
+"""Reasons of `Paused` for a rollout that stopped by itself."""
 Rollout = Literal["none", "running", "paused", "failed", "completed", "aborted"]
 
 
@@ -40,7 +43,7 @@ def report(
         rollout=state,
         phase=_phase(draft, target, progress, running, state),
         conditions=_conditions(draft, target, progress, state),
-        slots=tuple(_slot(draft, slot) for slot in _slots(draft)),
+        slots=tuple(_slot(draft, target, slot) for slot in _slots(draft)),
         running=running,
         lost_together=_lost_together(view),
     )
@@ -94,7 +97,8 @@ def _conditions(draft: Draft, target: Target, progress: Progress, state: Rollout
     if view.spec.paused:
         conditions.append(Condition("Paused", True, "Asked"))
     elif target.memory.halted:
-        conditions.append(Condition("Paused", True, "ProgressDeadlineExceeded", target.memory.halted))
+        reason = FAILURES if target.memory.halted_by == "failures" else OVERDUE
+        conditions.append(Condition("Paused", True, reason, target.memory.halted))
     if target.rolling and progress.stands and not view.spec.paused and not target.memory.halted:
         kept, one = named(progress.kept[:8]), len(progress.kept) == 1
         if target.canary_only:
@@ -135,6 +139,8 @@ def _phase(draft: Draft, target: Target, progress: Progress, running: Sequence[R
     if draft.notes:
         slot, note = min(draft.notes.items())
         return f"{what}; slot {slot}: {note}"
+    if draft.complete_at > view.clock:
+        return f"{what}; completed once all have counted for {view.spec.soak:.0f} s"
     if target.rolling and progress.stands:
         return f"{what}; waits for " + ("promote" if target.canary_only else "a lower partition")
     uncounted = [life for life in view.lives if life.ready_at]
@@ -150,15 +156,20 @@ def _slots(draft: Draft) -> list[int]:
     return sorted(occupied | set(range(draft.view.spec.replicas)))
 
 
-def _slot(draft: Draft, slot: int) -> SlotStatus:
-    view = draft.view
+def _slot(draft: Draft, target: Target, slot: int) -> SlotStatus:
+    view, proof = draft.view, draft.proof
+    trial = next((trial for trial in target.memory.trials if trial.slot == slot), None)
+    unproven = proof is not None and slot in proof.due
+    observed = f"unproven until it has counted for {view.spec.soak:.0f} s" if unproven else ""
     return SlotStatus(
         slot=slot,
         assigned=view.assigned(slot),
         ready=_is_ready(view, slot),
         incarnations=tuple((life.incarnation, life.phase, life.revision, life.host) for life in view.of(slot)),
         crashes=draft.crashed[slot].times if slot in draft.crashed else view.crashes(slot),
-        note=draft.notes.get(slot) or _missing(view.of(slot)) or _refused(view, slot),
+        note=draft.notes.get(slot) or _missing(view.of(slot)) or _refused(view, slot) or observed,
+        unproven=unproven,
+        ends=trial.ends if trial is not None else 0,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role
+from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, Trial
 from wharfinger.model.rollout import Memory, Outcome
 
 OVER = ("failed", "aborted")
@@ -74,6 +74,10 @@ class Target:
     def first(self) -> bool:
         """Whether nothing was ever completed: then neither partition nor canary have anything to keep."""
         return self.stable == 0
+
+    def loops(self, number: int) -> bool:
+        """Whether instances of a revision's template end again and again."""
+        return any(self.alike(number, looping) for looping in self.memory.looping)
 
     def alike(self, one: int, other: int) -> bool:
         """Whether an instance of one revision need not be replaced by one of another."""
@@ -167,10 +171,12 @@ def recalled(memory: Memory, actor: Actor | None) -> Memory:
     if actor is None or said is None or said.target != actor.target or said.number == memory.decisions:
         return memory
     if memory.target != actor.target:
-        memory = replace(memory, progress_at=memory.clock, progress_mark=(-1, -1))
+        memory = replace(memory, progress_at=memory.clock, progress_mark=(-1, -1), trials=())
     return replace(
         memory,
         target=actor.target,
+        halted_by=said.halted_by,
+        trials=_recalled_trials(memory.trials, said.trials),
         decisions=said.number,
         canary=said.canary,
         promoted=said.promoted,
@@ -180,6 +186,14 @@ def recalled(memory: Memory, actor: Actor | None) -> Memory:
         stable=said.stable,
         answered=said.answered,
     )
+
+
+def _recalled_trials(mine: tuple[Trial, ...], recorded: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """The ends as they are recorded; what is proven is remembered."""
+    proven = {trial.slot for trial in mine if trial.proven}
+    ended = {trial.slot: replace(trial, proven=trial.slot in proven) for trial in recorded}
+    bare = {trial.slot: Trial(trial.slot, proven=trial.proven) for trial in mine}
+    return tuple(trial for _, trial in sorted({**bare, **ended}.items()))
 
 
 def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
@@ -197,6 +211,8 @@ def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
         reverted_from=memory.reverted_from,
         stable=memory.stable,
         answered=memory.answered,
+        halted_by=memory.halted_by,
+        trials=tuple(replace(trial, proven=False) for trial in memory.trials if trial.incarnation),
     )
     if said is None and not (target.chosen or target.rolling):
         said = Decisions(last, target.number)
@@ -206,10 +222,7 @@ def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
 def revert(target: Target, why: str) -> Target | None:
     """Back to the last good revision; None when there is none."""
     failed = target.revision
-    good = target.revisions.get(target.stable)
-    if failed is not None and good is not None and good.template == failed.template:
-        others = [r for r in target.revisions.values() if r.outcome == "completed" and r.template != failed.template]
-        good = max(others, key=lambda revision: revision.number, default=None)
+    good = _fallback(target, failed) if failed is not None else None
     if failed is None or good is None:
         return None
     outcomes = target.outcomes
@@ -219,6 +232,17 @@ def revert(target: Target, why: str) -> Target | None:
     memory = replace(target.memory, reverted_from=failed.number)
     chosen = replace(target, memory=memory, revisions=revisions, revision=good, chosen=True, new=False)
     return _taken(replace(chosen, outcomes=outcomes))
+
+
+def _fallback(target: Target, failed: Revision) -> Revision | None:
+    """The last good revision, or an older completed one where instances of that one end again and again."""
+    others = [r for r in target.revisions.values() if r.outcome == "completed" and r.template != failed.template]
+    good = next((r for r in others if r.number == target.stable), None)
+    good = good or max(others, key=lambda revision: revision.number, default=None)
+    if good is None or not target.loops(good.number):
+        return good
+    older = [r for r in others if r.number < good.number and not target.loops(r.number)]
+    return max(older, key=lambda revision: revision.number, default=good)
 
 
 def _reverted(target: Target, memory: Memory) -> int:
@@ -244,6 +268,8 @@ def _taken(target: Target) -> Target:
             canary=tuple(highest[: spec.canary]),
             promoted=memory.reverted_from != 0,
             halted="",
+            halted_by="",
+            trials=(),
             progress_at=memory.clock,
             progress_mark=(-1, -1),
         ),

@@ -50,7 +50,7 @@ def withdraw(draft: Draft, target: Target) -> bool:
 
 def wanted(draft: Draft, target: Target, slot: int) -> int:
     """The revision that a slot should have now. A pause holds the next replacement, and ends none that has begun."""
-    if target.may_update(slot):
+    if draft.may_update(target, slot):
         return target.number
     running = [life for life in draft.view.of(slot) if life.runs and not life.foreign]
     if target.in_reach(slot):
@@ -74,6 +74,8 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
         others = [life for life in running if life is not kept]
         assigned = view.assigned(slot) == revision
         for life in others:
+            if life.ready and not target.alike(life.revision, revision) and not draft.may_end_former(slot):
+                continue
             end(draft, life, f"incarnation {kept.incarnation} is ready", assign=0 if assigned else revision)
         if not others and not assigned and not view.busy(slot):
             draft.assigns.append(Assign(slot, revision))
@@ -82,7 +84,7 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
     if newcomer is not None:
         _await(draft, newcomer)
     serving = next((life for life in reversed(running) if life.counted), None)
-    replaceable = target.may_update(slot)
+    replaceable = draft.may_update(target, slot)
     for life in running:
         if life is newcomer or life is serving:
             continue
@@ -179,6 +181,8 @@ def _replace(draft: Draft, target: Target, life: Life) -> None:
     if not view.hosts.choose(version, slot=slot, leaving=life.host):
         draft.no_host[slot] = view.hosts.why_none(version)
         draft.note(slot, draft.no_host[slot])
+        return
+    if not target.alike(life.revision, revision) and not draft.may_end_former(slot):
         return
     if draft.no_host.pop(slot, None):  # there is none beside it, but there is its own place
         draft.notes.pop(slot, None)

@@ -22,6 +22,8 @@ Want = Literal["run", "drain"]
 OutcomeName = Literal["completed", "failed", "superseded", "aborted"]
 RolloutAction = Literal["promote", "abort", "resume"]
 Role = Literal["fleet", "rollout"]
+HaltedBy = Literal["", "deadline", "failures"]
+"""What stopped a rollout; empty = nothing, or an earlier release wrote it: the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,10 @@ class FleetSpec:
     """Revisions kept beside those in use."""
     drain_timeout: float = 60.0
     kill_timeout: float = 10.0
+    soak: float = 30.0
+    """Seconds for which an updated slot is observed before it counts as proven."""
+    failure_threshold: int = 1
+    """Failed slots at which a rollout stops."""
     paused: bool = False
     request: RolloutRequest | None = None
 
@@ -186,6 +192,8 @@ class Exit:
     """Seconds."""
     planned: bool = False
     """Whether it was asked to end: no crash then."""
+    host_restarted: bool = False
+    """Whether its host was started anew: the end is no fault of the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +218,21 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """What the instances of an open rollout's target have shown in one slot."""
+
+    slot: int
+    proven: bool = False
+    """Whether one of them has counted for the soak time without a break."""
+    ends: int = 0
+    """How many ended though nobody asked them to."""
+    incarnation: int = 0
+    """The last one whose end was counted."""
+    why: str = ""
+    """Its last words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decisions:
     """What was decided about the target and nothing else in etcd shows: kept beside it, for a memory that is lost.
 
@@ -228,6 +251,9 @@ class Decisions:
     reverted_from: int = 0
     stable: int = 0
     answered: int = 0
+    halted_by: HaltedBy = ""
+    trials: tuple[Trial, ...] = ()
+    """Those with unasked ends alone; what is proven is observed anew."""
 
 
 @dataclass(frozen=True, slots=True)

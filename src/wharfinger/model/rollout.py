@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wharfinger.model.fleet import Decisions, FleetSpec, OutcomeName
+from wharfinger.model.fleet import Decisions, FleetSpec, HaltedBy, OutcomeName, Trial
 
 SLICE = 5.0
 """Seconds that a timer of an actor runs at most, and that count at most."""
@@ -142,6 +142,10 @@ class SlotStatus:
     crashes: int = 0
     note: str = ""
     """`CrashLoop: again in 40 s`, `no host has version v2`, ..."""
+    unproven: bool = False
+    """Whether it is updated by the open rollout and has not counted for the soak time yet."""
+    ends: int = 0
+    """Unasked ends of its instances of the open rollout's target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +242,8 @@ class ReadySince:
     since: float
     lost: float = 0.0
     """When it went out of sight, or said that it is not ready, and has not counted since; 0 = it counts, or will."""
+    counted_since: float = 0.0
+    """Clock of the look that found it counted; 0 = it does not count, or its readiness or the view broke since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +324,12 @@ class Memory:
     """The slots of the canary, fixed when the target was taken."""
     promoted: bool = False
     halted: str = ""
-    """Why the rollout stands still by itself (a deadline passed); empty = it does not."""
+    """Why the rollout stands still by itself (a deadline passed, slots failed); empty = it does not."""
+    halted_by: HaltedBy = ""
+    trials: tuple[Trial, ...] = ()
+    """Of the open rollout's slots, by slot: what their instances of the target have shown."""
+    looping: tuple[int, ...] = ()
+    """Revisions that ended twice in a row in some slot: lately, or since before the open rollout began."""
     answered: int = 0
     """mod revision of the spec whose request (resume) was followed last."""
     progress_at: float = 0.0

@@ -255,7 +255,9 @@ class _Reading:
         for kv in stored:
             record, life = self.record(kv, ExitRecord), self.life(kv)
             if record is not None and life is not None:
-                found.append(Exit(*life, record.how, record.detail, record.lived, record.planned))
+                found.append(
+                    Exit(*life, record.how, record.detail, record.lived, record.planned, record.host_restarted)
+                )
         return tuple(sorted(found, key=lambda one: (one.slot, one.incarnation)))
 
     def hosts(self, stored: list[KeyValue], counts: Mapping[str, int]) -> tuple[Host, ...]:

@@ -117,7 +117,8 @@ class Processes:
             if (signed := locks.signer(path)) is not None:
                 here = signed.started.startswith(lives.boot_id())
                 words = logs.last_words(self.log(instance)) if here else "the host was started anew"
-                ended.append(Ending(instance, "unknown", 0, self._lived(instance), words))
+                lived = self._lived(instance)
+                ended.append(Ending(instance, "unknown", 0, lived, words, host_restarted=not here))
             elif (empty := locks.take(path)) is not None:
                 empty.remove()  # nobody was born with it, or it did not live to sign
         return ended

@@ -61,6 +61,8 @@ class Ending:
     """Seconds."""
     last_words: str = ""
     """The last line of its log, at most 300 characters."""
+    host_restarted: bool = False
+    """Whether it ended with an earlier start of the host."""
 
 
 class Runtime(Protocol):

@@ -230,6 +230,7 @@ class Control:
         if actor is None or said is None or said.target != actor.target or self._world.broken("decisions"):
             return
         if actor.decisions is None or actor.decisions.number < said.number:
+            self._world.judge.newcomers.decided(shelf, said)
             shelf.actor = replace(actor, decisions=said, mod_revision=self._etcd.next())
             self._world.tell(f"{shelf.tenant}: decided {said}")
 

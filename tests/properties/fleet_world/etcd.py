@@ -96,6 +96,8 @@ class Etcd:
         self._lives: dict[tuple[str, int, int], list[Callable[[], object]]] = {}
         self.on_change: Callable[[str], object] = lambda tenant: None
         """What the control parts see: a change of a tenant's keys; of all tenants for an empty name."""
+        self.on_record: Callable[[Shelf, Life], object] = lambda shelf, life: None
+        """Called before an instance's record is overwritten or removed."""
 
     def check(self) -> None:
         """Raise `Away` during an outage."""
@@ -140,6 +142,8 @@ class Etcd:
     def put_instance(self, tenant: str, life: Life, instance: Instance, now: float, owner: object) -> None:
         """A worker's record."""
         shelf = self.shelf(tenant)
+        if life in shelf.instances:
+            self.on_record(shelf, life)
         shelf.instances[life] = replace(instance, mod_revision=self.next())
         shelf.since[life] = now
         shelf.owners[life] = owner
@@ -151,6 +155,7 @@ class Etcd:
         shelf = self.shelf(tenant)
         if shelf.owners.get(life) is owner:
             self.next()
+            self.on_record(shelf, life)
             del shelf.instances[life], shelf.since[life], shelf.owners[life]
             self.changed(tenant, life)
             self.on_change(tenant)

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.properties.fleet_world.etcd import Life, Shelf
+from tests.properties.fleet_world.newcomers import NewcomerRules, Newcomers
 from wharfinger.fleet.lives import LOOK_AGAIN
+from wharfinger.fleet.status import FAILURES, OVERDUE
 from wharfinger.model.fleet import FleetSpec, Grant, OutcomeName
 from wharfinger.model.rollout import HOST_LOST, SLICE, Memory, Status
 
@@ -63,6 +65,10 @@ class Record:
     """The slot that was fenced off last because its host was lost with most others, and when."""
     forgotten: bool = False
     """Whether the workflows were lost: they do not know any more which hosts there were."""
+    made: dict[Life, int] = field(default_factory=dict)
+    """Incarnation -> the revision that it was granted."""
+    newcomers: Newcomers = field(default_factory=Newcomers)
+    """What the open rollout's have shown."""
     blinked: float = -1_000.0
     """When the view of who acts broke last."""
     blinked_at: int = 0
@@ -90,6 +96,7 @@ class Judge:
         self.violations: list[str] = []
         self.notes: list[str] = []
         self.records: dict[str, Record] = {}
+        self.newcomers = NewcomerRules(world, self)
 
     def of(self, tenant: str) -> Record:
         """What is remembered of a fleet."""
@@ -113,20 +120,22 @@ class Judge:
 
     def available(self, shelf: Shelf, basis: Basis | None = None, without: Life | None = None) -> set[int]:
         """Slots with an instance that has been ready for long enough, by etcd's records."""
+        return {life[0] for life in self.serving(shelf, basis) if life != without}
+
+    def serving(self, shelf: Shelf, basis: Basis | None) -> list[Life]:
         since = self._world.timeline.now - self._world.min_ready(shelf.tenant) + 1e-6
         identity = shelf.fleet.create_revision if shelf.fleet is not None else 0
         read_at = basis.read_at if basis is not None else self._world.etcd.revision
-        return {
-            life[0]
+        return [
+            life
             for life, instance in shelf.instances.items()
             if instance.state == "ready"
-            and life != without
             and shelf.since[life] <= since
             and (grant := shelf.grants.get(life)) is not None
             and grant.want == "run"
             and grant.identity == identity
             and shelf.exited.get(life, read_at + 1) > read_at
-        }
+        ]
 
     def specs(self, shelf: Shelf, basis: Basis) -> list[FleetSpec]:
         """Those that may justify an act: of the plan, and of now."""
@@ -162,8 +171,8 @@ class Judge:
         """Whether an instance is what is wanted: then only another like it in its slot may replace it."""
         wanted = basis.target
         decided = shelf.actor.decisions if shelf.actor is not None else None
-        frozen = decided is not None and decided.frozen == wanted != 0
         # Of a rollout back to a revision that was completed before, no outcome tells that it was given up.
+        frozen = decided is not None and decided.frozen == wanted != 0
         if frozen or shelf.outcomes.get(wanted) in ("failed", "aborted"):  # each slot stays on what it has
             wanted = shelf.slots[grant.slot].revision
         reached = decided is not None and (decided.promoted or grant.slot in decided.canary)
@@ -189,6 +198,7 @@ class Judge:
             self.violated(tenant, "reused", f"incarnation {life}")
         record.incarnations[grant.slot] = grant.incarnation
         record.granted_at[life] = self._world.timeline.now
+        record.made[life] = grant.revision
         living = [other for other in shelf.grants if other not in shelf.exits]
         living += [
             other
@@ -250,6 +260,7 @@ class Judge:
         grant = shelf.grants[life]
         self._sees(shelf, life, basis)
         self._keeps_floor(shelf, life, basis, "drain")
+        self.newcomers.replaced(shelf, life, basis)
         instance = shelf.instances.get(life)
         if instance is None or instance.state != "ready" or not self._matches(shelf, grant, basis):
             return
@@ -275,6 +286,7 @@ class Judge:
             self.violated(shelf.tenant, "agent", f"{life} is fenced off for its agent's sake, and says ready")
         if grant.host not in basis.hosts:
             return  # lost, after `HOST_LOST` seconds
+        self.newcomers.replaced(shelf, life, basis)
         if life in record.refused:
             return
         if life in record.was_ready and grant.want == "run" and self._matches(shelf, grant, basis):
@@ -343,6 +355,7 @@ class Judge:
         outcome = shelf.outcomes.get(number)
         if outcome in ("failed", "aborted"):
             self.violated(shelf.tenant, "rolled-again", f"revision {number} is wanted again after it {outcome}")
+        self.newcomers.begin(shelf.tenant)
 
     def outcome(self, shelf: Shelf, number: int, outcome: OutcomeName) -> None:
         """The end of a revision's rollout is told."""
@@ -360,7 +373,7 @@ class Judge:
 
     def told(self, shelf: Shelf, status: Status) -> None:
         """The status is written."""
-        if any(one.status and one.reason == "ProgressDeadlineExceeded" for one in status.conditions):
+        if any(one.status and one.reason in (OVERDUE, FAILURES) for one in status.conditions):
             self.of(shelf.tenant).halted.setdefault(status.target, self._world.etcd.revision + 1)
 
     def clearing(self, shelf: Shelf, life: Life) -> None:

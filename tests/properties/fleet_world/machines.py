@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Ended = tuple[str, str, float]
 """(how, detail, lived)"""
+HOST_CRASHED = "host crashed"
 
 
 class Refused(Exception):
@@ -101,7 +102,7 @@ class Machine:
             self.up = False
             self.stop_agent()
             for process in list(self.running.values()):
-                process.die("host crashed", "signal")
+                process.die(HOST_CRASHED, "signal")
 
     def lose_disk(self) -> None:
         """Nobody remembers what ever ran here."""
@@ -208,7 +209,9 @@ class Machine:
             return
         how, detail, lived = ended
         planned = grant.want == "drain" or how == "drained"
+        record = Exit(*life, how, detail, lived, planned, host_restarted=detail == HOST_CRASHED)  # type: ignore[arg-type]
         try:
-            etcd.put_exit(tenant, life, Exit(*life, how, detail, lived, planned))  # type: ignore[arg-type]
+            if etcd.put_exit(tenant, life, record):
+                self._world.judge.newcomers.reported(shelf, record)
         except Away:
             self._world.timeline.after(1.0, self._tell, tenant, life, born, ended)

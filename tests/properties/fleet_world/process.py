@@ -34,7 +34,7 @@ class Behaviour:
     drain: float = 1.0
     """Seconds that it takes to drain."""
     flap: float = 20.0
-    """Seconds after which a flapping one dies."""
+    """Seconds after it became ready at which a flapping one dies."""
 
 
 class Process:

@@ -51,7 +51,7 @@ def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
     moment = chance.uniform(0.0, 20.0)
     for _ in range(chance.choice((1, 1, 2, 2, 3, 5))):
         world.timeline.after(moment, story.act, chance.choice(tenants))
-        moment += chance.choice((0.1, 1.0, 3.0, 10.0, 20.0)) * chance.uniform(0.5, 1.5)
+        moment += chance.choice((0.1, 1.0, 3.0, 10.0, 20.0, 60.0)) * chance.uniform(0.5, 1.5)
     problems = _live(world, story, tenants, moment, patient=chance.random() < 0.5)
     return Case(
         seed,

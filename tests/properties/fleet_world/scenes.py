@@ -9,7 +9,13 @@ from tests.properties.fleet_world.world import World
 from wharfinger.model.fleet import FleetSpec
 
 SPEC = FleetSpec(
-    replicas=3, min_ready=2.0, instance_deadline=30.0, progress_deadline=90.0, drain_timeout=10.0, kill_timeout=2.0
+    replicas=3,
+    min_ready=2.0,
+    instance_deadline=30.0,
+    progress_deadline=90.0,
+    drain_timeout=10.0,
+    kill_timeout=2.0,
+    soak=0.0,
 )
 
 

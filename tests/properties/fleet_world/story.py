@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 BAD = (
     Behaviour("crashes"),
     Behaviour("never-ready"),
-    Behaviour("flaps", flap=8.0),
+    Behaviour("flaps"),
+    Behaviour("flaps"),
     Behaviour("cannot-start"),
 )
+FEW, MANY = (1, 1, 1, 2, 2, 3, 3), (5, 8, 12)
+"""Replicas."""
+FLAPS = (1.0, 3.0, 8.0, 15.0, 25.0, 40.0, 90.0, 240.0, 600.0)
+"""Seconds after which flapping instances die, about: from a second to ten minutes."""
 
 
 class Story:
@@ -83,6 +88,8 @@ class Story:
                 sync=chance.uniform(0.2, 3.0),
                 drain=chance.choice((0.3, 1.0, 4.0, 20.0)),
             )
+        if behaviour.kind == "flaps":
+            behaviour = replace(behaviour, flap=chance.choice(FLAPS) * chance.uniform(0.6, 1.0))
         name = f"{behaviour.kind}-{self._templates}"
         self._world.templates[name] = behaviour
         self._written[tenant].append(name)
@@ -94,7 +101,7 @@ class Story:
         surge, down = chance.choice(((1, 0), (1, 0), (0, 1), (1, 1), (0, 0), (2, 1)))
         percent = chance.random() < 0.1
         return FleetSpec(
-            replicas=chance.choice((1, 1, 1, 2, 2, 3)),
+            replicas=chance.choice(FEW if chance.random() < 0.92 else MANY),
             max_surge=Share(34 * surge, True) if percent else Share(surge),
             max_unavailable=Share(34 * down, True) if percent else Share(down),
             min_ready=chance.choice((1.0, 2.0, 5.0)),
@@ -104,6 +111,8 @@ class Story:
             history_limit=chance.choice((1, 10)),
             drain_timeout=10.0,
             kill_timeout=2.0,
+            soak=chance.choice((0.0, 5.0, 20.0, 30.0)),
+            failure_threshold=chance.choice((1, 1, 1, 2)),
         )
 
     def begin(self, tenant: str, *, settled: bool) -> None:
@@ -163,7 +172,7 @@ class Story:
     def scale(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None and fleet.spec is not None:
-            replicas = self._chance.choice((0, 1, 1, 2, 2, 3, 4))
+            replicas = self._chance.choice((0, 1, 1, 2, 2, 3, 4, 4) if self._chance.random() < 0.95 else MANY)
             self._write(tenant, f"replicas {replicas}", replace(fleet.spec, replicas=replicas))
 
     def restrategise(self, tenant: str) -> None:

@@ -71,6 +71,7 @@ class World:
         self.etcd.on_change = self._changed
         self.temporal = Temporal()
         self.judge = Judge(self)
+        self.etcd.on_record = self.judge.newcomers.rewriting
         self.control = Control(self)
         self.machines: dict[str, Machine] = {}
         self.control_queue: list[Callable[[], object]] = []
@@ -90,6 +91,7 @@ class World:
         self._runs = 0
         self._gone: dict[str, float] = {}
         self._least: dict[str, float] = {}
+        self._soaks: dict[str, float] = {}
 
     # --- what the others ask ------------------------------------------------------------------
 
@@ -122,6 +124,10 @@ class World:
         """Whether more than half of at least three hosts went with it, within a third of the time that counts."""
         gone = [other for other in self._gone.values() if abs(other - self._gone.get(host, -1_000.0)) <= HOST_LOST / 3]
         return len(self.machines) >= 3 and 2 * len(gone) > len(self.machines)
+
+    def soak(self, tenant: str) -> float:
+        """The shortest that the fleet ever asked for."""
+        return self._soaks.get(tenant, 0.0)
 
     def host_gone_for(self, host: str) -> float:
         """Seconds that a host's record has been absent."""
@@ -271,6 +277,7 @@ class World:
         if tenant.rollout is None or tenant.rollout.closed or tenant.rollout.generation != generation:
             self.tell(f"{fleet.tenant}: rollout {generation} begins")
             tenant.backup, tenant.over = replace(fleet.actor.memory, rollout=0), ""
+            self.judge.newcomers.begin(fleet.tenant)
             tenant.rollout = RollingUpdate(self, fleet.tenant, fleet.actor.memory, generation=generation)
             tenant.rollout.look()
         fleet.aside = True
@@ -343,6 +350,7 @@ class World:
             self.judge.of(name).halted.clear()
         if spec is not None:
             self._least[name] = min(self._least.get(name, spec.min_ready), spec.min_ready)
+            self._soaks[name] = min(self._soaks.get(name, spec.soak), spec.soak)
         self.poke(name)
 
     def put_settled(self, name: str, spec: FleetSpec, template: str) -> Shelf:
@@ -369,6 +377,7 @@ class World:
             record = self.judge.of(name)
             record.incarnations[number] = 1
             record.granted_at[life] = -100.0
+            record.made[life] = 1
             process = Process(self, machine, name, life, revision=1, settle=0.0, born=mod)
             shelf.owners[life] = process
             process.registered = process.ready_before = True
