@@ -124,6 +124,15 @@ def test_a_newcomer_that_was_proven_beside_its_former_instance_exposes_nothing()
     assert "retire 1.1" in brief(roll(picture, later(first, SOAK)))
 
 
+def test_a_newer_target_takes_away_the_unproven_newcomer_and_not_the_former_instance() -> None:
+    picture, memory = updated()
+    picture.life(1, 2, revision=2)
+    first = roll(picture, counting(memory, picture))
+    picture.revision(3, "t3").want("t3")
+    picture.target = 3
+    assert brief(roll(picture, later(first, 1.0)))[0] == "retire 1.2"
+
+
 # --- ends -----------------------------------------------------------------------------------------
 
 

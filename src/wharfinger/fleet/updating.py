@@ -83,7 +83,7 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
     newcomer = next((life for life in reversed(running) if good(life)), None)
     if newcomer is not None:
         _await(draft, newcomer)
-    serving = next((life for life in reversed(running) if life.counted), None)
+    serving = _serving(draft, target, slot, running)
     replaceable = draft.may_update(target, slot)
     for life in running:
         if life is newcomer or life is serving:
@@ -91,12 +91,23 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
         if life.ready_at:
             draft.moments.append(life.ready_at)
         elif serving is not None or (_is_given_up(draft, life, replaceable) and not draft.held_back(life)):
-            end(draft, life, "it is not ready, and another one is wanted")
+            why = "another one of its slot serves" if life.counted else "it is not ready, and another one is wanted"
+            end(draft, life, why)
         else:
             _ask(draft, life)
     if serving is None or newcomer is not None:
         return None
     return serving if replaceable or view.hosts.being_left(serving.host) else None
+
+
+def _serving(draft: Draft, target: Target, slot: int, running: list[Life]) -> Life | None:
+    """The instance that serves a slot until a wanted one does.
+
+    What the slot is assigned goes before a newcomer of a target that is no more: that one may not be proven.
+    """
+    counted = [life for life in reversed(running) if life.counted]
+    assigned = draft.view.assigned(slot)
+    return next((life for life in counted if target.alike(life.revision, assigned)), counted[0] if counted else None)
 
 
 def _is_given_up(draft: Draft, life: Life, replaceable: bool) -> bool:
