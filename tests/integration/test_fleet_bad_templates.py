@@ -21,6 +21,30 @@ SECONDS = 120.0
 QUICK = {"drainTimeoutSeconds": 5.0, "killTimeoutSeconds": 2.0}
 IMPATIENT = {**QUICK, "instanceDeadlineSeconds": 6.0, "progressDeadlineSeconds": 12.0}
 """Only where nothing good is to start: that takes longer on a busy machine."""
+LIVED = 6.0
+"""Seconds for which an instance of the version that dies is ready."""
+SOAK = 20.0
+DIES = f"""#!{sys.executable}
+import os, sys, threading, time, urllib.request
+
+def die_once_ready(port):
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{{port}}/readyz", timeout=1):
+                break
+        except OSError:
+            time.sleep(0.2)
+    time.sleep({LIVED})
+    print("the disk is on fire", flush=True)
+    os._exit(7)
+
+sys.path[:0] = {[path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]!r}
+port = next((argument.split("=")[1] for argument in sys.argv if argument.startswith("--health-port=")), None)
+if port:
+    threading.Thread(target=die_once_ready, args=(port,), daemon=True).start()
+from wharfinger.cli.main import main
+main()
+"""
 ENDS_AT_ONCE = "#!/bin/sh\necho 'the disk is on fire'\nexit 7\n"
 NEVER_READY = f"""#!/bin/sh
 PYTHONPATH='{os.environ.get("PYTHONPATH", "")}' exec {sys.executable} -m wharfinger "$@" --temporal=127.0.0.1:9
@@ -31,7 +55,7 @@ PYTHONPATH='{os.environ.get("PYTHONPATH", "")}' exec {sys.executable} -m wharfin
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
     folder = tmp_path_factory.mktemp("bad")
     installs = []
-    for name, script in (("ends", ENDS_AT_ONCE), ("hangs", NEVER_READY)):
+    for name, script in (("ends", ENDS_AT_ONCE), ("hangs", NEVER_READY), ("dies", DIES)):
         path = folder / name
         path.write_text(script)
         path.chmod(0o755)
@@ -67,7 +91,8 @@ def test_a_version_that_ends_at_once_stops_at_the_first_slot_and_undo_ends_nothi
     before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     new = fleet.revisions + 1
 
-    fleet.apply(template={"version": "ends"}, **QUICK)
+    patient = {"rollingUpdate": {"failureThreshold": 2}}  # one slot that fails leaves the rollout open
+    fleet.apply(template={"version": "ends"}, strategy=patient, **QUICK)
     wait_until(lambda: any(slot["crashes"] >= 2 for slot in fleet.status["slots"]), SECONDS, "it crashed twice")
 
     def told() -> bool:
@@ -85,6 +110,49 @@ def test_a_version_that_ends_at_once_stops_at_the_first_slot_and_undo_ends_nothi
     assert set(verdict.made(first)[1]) == {new}
     assert (verdict.asked(first), verdict.least_ready(first)) == ([], 2)
     assert verdict.most_living(first) == 3
+
+
+def test_a_version_that_dies_after_it_was_ready_stops_at_the_first_slot_and_undo_goes_back(fleet: FleetHandle) -> None:
+    before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
+    new = fleet.revisions + 1
+
+    fleet.apply(template={"version": "dies"}, strategy={"rollingUpdate": {"soakSeconds": SOAK}}, **QUICK)
+    fleet.until_state("Paused", SECONDS)
+
+    stopped = fleet.condition("Paused")
+    assert stopped["reason"] == "FailureThresholdExceeded"
+    assert "slot 1 ended unasked 2 times" in stopped["message"]
+    assert "the disk is on fire" in stopped["message"]
+    assert fleet.wait(SECONDS) == 1
+    assert new not in fleet.outcomes
+    kept = {life: pid for life, pid in before.items() if life[0] == 0}
+    assert kept.items() <= fleet.pids.items()
+    verdict = fleet.verdict()
+    assert verdict.made(first).keys() == {1}
+    assert [life[0] for life in verdict.asked(first)] == [1]
+    assert verdict.least_ready(first) >= 1
+
+    fleet.cli("undo", "common")
+    fleet.complete(SECONDS)
+    assert fleet.serving(2, SECONDS).items() >= kept.items()
+    assert {record["revision"] for record in fleet.grants.values()} == {1}
+    assert fleet.outcomes.get(new) != "completed"
+
+
+def test_a_version_that_dies_after_it_was_ready_is_reverted_to_what_was_proven(fleet: FleetHandle) -> None:
+    before, new = fleet.serving(2, SECONDS), fleet.revisions + 1
+    strategy = {"rollingUpdate": {"soakSeconds": SOAK}}
+
+    fleet.apply(template={"version": "dies"}, strategy=strategy, progressDeadlineAction="Revert", **QUICK)
+    wait_until(lambda: fleet.outcomes.get(new) == "failed", SECONDS, "it is given up")
+
+    assert fleet.wait(SECONDS) == 1
+    wait_until(lambda: {record["revision"] for record in fleet.grants.values()} == {1}, SECONDS, "it is back")
+    now = fleet.serving(2, SECONDS)
+    assert {life: pid for life, pid in before.items() if life[0] == 0}.items() <= now.items()
+    fleet.cli("undo", "common")
+    fleet.complete(SECONDS)
+    fleet.until_serving(now, SECONDS)
 
 
 def test_a_version_that_never_gets_ready_is_rolled_back_and_is_not_tried_again(fleet: FleetHandle) -> None:
