@@ -78,7 +78,9 @@ def test_the_judge_objects_when_a_former_instance_is_drained_too_early(flap: flo
     assert rules(world) == set()
     shelf, rollout = world.etcd.shelf("common"), world.tenant("common").rollout
     assert rollout is not None
-    basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=replace(SOAKING, replicas=3))))
+    basis = world.control.basis(
+        world.control.observe("common"), Plan(memory=Memory(spec=replace(SOAKING, replicas=3), decisions=1_000))
+    )
     grant = shelf.grants[0, 1]
     step = Retire(0, 1, grant.host, grant.mod_revision)
     world.control.drain("common", rollout.epoch, step, basis, 10.0, lambda _: None)

@@ -123,6 +123,7 @@ class Judge:
         return {life[0] for life in self.serving(shelf, basis) if life != without}
 
     def serving(self, shelf: Shelf, basis: Basis | None) -> list[Life]:
+        """Instances that have been ready for long enough, by etcd's records."""
         since = self._world.timeline.now - self._world.min_ready(shelf.tenant) + 1e-6
         identity = shelf.fleet.create_revision if shelf.fleet is not None else 0
         read_at = basis.read_at if basis is not None else self._world.etcd.revision
