@@ -87,6 +87,38 @@ def test_pods_bound_by_others_count_on_their_nodes(cluster: DevTree) -> None:
     wait_until(is_bound(etcd, large="n0"), 15, "bound when the foreign pod is gone")
 
 
+def test_misspelt_pods_are_never_placed_and_bound_ones_keep_their_room(cluster: DevTree) -> None:
+    """A misspelt field that scheduling reads would place the pod anywhere."""
+    etcd = cluster.etcd
+    etcd.put(f"{NODES}n0", node("n0", cpu="2"))
+    etcd.put(f"{NODES}n1", node("n1", cpu="2") | {"Spec": {"unschedulable": True}})
+    etcd.put(f"{PODS}default/bound", pod("bound", cpu="1500m", nodeName="n0", node_selector={"disk": "ssd"}))
+    etcd.put(f"{PODS}default/snake", pod("snake", cpu="100m", node_name="n0"))
+    etcd.put(f"{PODS}default/lower", pod("lower", cpu="100m", nodeselector={"disk": "ssd"}))
+    singular = pod("singular", cpu="100m")
+    singular["spec"]["containers"][0]["resources"] = {"request": {"cpu": "100m"}}
+    etcd.put(f"{PODS}default/singular", singular)
+    etcd.put(f"{PODS}default/large", pod("large", cpu="1"))
+    etcd.put(f"{PODS}default/newer", pod("newer", cpu="100m", fieldOfTheNextRelease=True))
+
+    wait_until(is_bound(etcd, newer="n0"), 15, "other unknown fields are ignored")
+    wait_until(refused(etcd, "large"), 15, "no room beside the misspelt pod that is bound")
+    marker(cluster)
+    assert set(bound_pods(etcd)) == {"bound", "newer", "marker"}
+    listed = cluster.cli("get", "pods", "--invalid").stdout
+    for field, meant in (
+        ("node_selector", "nodeSelector"),
+        ("node_name", "nodeName"),
+        ("nodeselector", "nodeSelector"),
+        ("containers[0].resources.request", "requests"),
+    ):
+        assert f"spec.{field}: unknown field; did you mean {meant}?" in listed
+    assert "Spec: unknown field; did you mean spec?" in cluster.cli("get", "nodes", "--invalid").stdout
+
+    etcd.put(f"{PODS}default/lower", pod("lower", cpu="100m"))
+    wait_until(is_bound(etcd, lower="n0"), 15, "bound when its fields are spelt rightly")
+
+
 def test_a_waiting_pod_that_is_made_smaller_is_bound(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n0", node("n0", cpu="1"))
