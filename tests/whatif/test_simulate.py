@@ -201,6 +201,21 @@ def test_what_is_given_must_be_readable_and_what_is_live_is_left_out() -> None:
     assert ask(node("n"), live=[broken]).notes == ("1 objects of the live state cannot be read and do not count",)
 
 
+def test_unreadable_bound_pods_of_the_live_state_keep_their_room_as_for_a_worker() -> None:
+    misspelt = pod("misspelt", cpu="3", nodeName="a", node_selector={"disk": "ssd"})
+    live = [node("a", cpu="4"), node("b", cpu="4"), misspelt, pod("waits", node_name="a")]
+    answer = ask(pod("new", cpu="4"), pod("small"), live=live, waiting=True)
+
+    assert nodes_of(answer) == {"new": "b", "small": "a"}
+    assert answer.notes == (
+        "1 objects of the live state cannot be read and do not count",
+        "1 bound pods of the live state cannot be read: what they hold on their nodes counts, nothing else",
+    )
+    drained = ask(pod("large", cpu="4"), live=[*live[:3]], changes=Changes(drained=("a",)))
+    assert nodes_of(drained) == {"large": "b"}
+    assert "1 pods of drained nodes cannot be read and are placed nowhere" in drained.notes
+
+
 def test_waiting_pods_of_the_live_state_are_placed_only_when_asked_for() -> None:
     live = [node("n", cpu="1"), pod("waits", priority=1), pod("not-ours", schedulerName="somebody-else")]
 

@@ -24,12 +24,22 @@ def occupant(given: object, *, namespace: str, name: str, create_revision: int, 
     None when the object is another one than its key says, names no node, or cannot be read at all.
     """
     with suppress(InvalidObject, RecursionError):
-        check_key(given, namespace=namespace, name=name)
-        return _read(_mapping(given), namespace, name, create_revision, mod_revision)
+        held = stand_in(given, namespace=namespace, name=name)
+        if held is not None:
+            return pod(held, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace)
     return None
 
 
-def _read(obj: Mapping[str, Any], namespace: str, name: str, create_revision: int, mod_revision: int) -> Pod | None:
+def stand_in(given: object, *, namespace: str, name: str) -> dict[str, Any] | None:
+    """A valid pod in the place of an invalid one: its node and what it holds there. None when it names no node.
+
+    Raises `InvalidObject` when the object is another one than its key says.
+    """
+    check_key(given, namespace=namespace, name=name)
+    return _reduced(_mapping(given), namespace, name)
+
+
+def _reduced(obj: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any] | None:
     written = _mapping(obj.get("spec"))
     spec = {part: written.get(part) for part in ("nodeName", "hostNetwork") if _valid({part: written.get(part)})}
     if not spec.get("nodeName"):
@@ -40,12 +50,13 @@ def _read(obj: Mapping[str, Any], namespace: str, name: str, create_revision: in
         entries = written.get(part)
         spec[part] = [_container(entry) for entry in entries[:LIST_LIMIT]] if isinstance(entries, list | tuple) else []
     phase = _mapping(obj.get("status")).get("phase")
-    reduced = {
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name},
         "spec": spec,
         "status": {"phase": phase if isinstance(phase, str) else None},
     }
-    return pod(reduced, create_revision=create_revision, mod_revision=mod_revision, default_namespace=namespace)
 
 
 def _container(entry: object) -> dict[str, Any]:

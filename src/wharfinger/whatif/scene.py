@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.occupants import stand_in
 from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
@@ -59,13 +61,16 @@ class Scene:
         """Of the pods that may be evicted or placed, as they were put there."""
         self._given = list(dict.fromkeys(given))
         self._by_hand = frozenset(self._given)
+        self._stand_ins: set[PodKey] = set()
+        """Bound pods that cannot be read."""
         self.before: Use | None = None
         """The cluster's use before anything changed."""
 
     def load(self, progress: Progress = lambda _done, _total: None) -> None:
-        """Put every object where it is now; pods of the live state that cannot be read are left out, and said.
+        """Put every object where it is now. Objects of the live state that cannot be read are left out, with a note.
 
-        Raises `InvalidObject` for what was given.
+        Of such a pod that is bound, what it holds on its node counts, as it does for a worker. Raises `InvalidObject`
+        for what was given.
         """
         unreadable = 0
         # Classes first: after each one the pods there are looked through.
@@ -77,10 +82,14 @@ class Scene:
                 except InvalidObject as error:
                     if ref in self._by_hand:
                         raise InvalidObject(f"{ref}: {error}") from None
-                    unreadable += 1
+                    if not self._put_stand_in(ref, obj):
+                        unreadable += 1
             progress(done, len(everything))
         if unreadable:
             self.notes.append(f"{unreadable} objects of the live state cannot be read and do not count")
+        if self._stand_ins:
+            held = "what they hold on their nodes counts, nothing else"
+            self.notes.append(f"{len(self._stand_ins)} bound pods of the live state cannot be read: {held}")
         self._note_strays()
         self.before = use_of(self.simulator.snapshot())
 
@@ -100,6 +109,12 @@ class Scene:
             for name in dict.fromkeys(changes.drained)
             for ref, pod in displaced_pods(self.inventory, name)
         ]
+        unreadable = [ref for ref, _, _ in displaced if self._key(ref) in self._stand_ins]
+        for ref in unreadable:
+            self._take_out(self._key(ref))
+        if unreadable:
+            self.notes.append(f"{len(unreadable)} pods of drained nodes cannot be read and are placed nowhere")
+        displaced = [entry for entry in displaced if entry[0] not in unreadable]
         self._note_budgets([(ref, pod) for ref, pod, _ in displaced])
         return [self._displaced(ref, pod, name) for ref, pod, name in displaced]
 
@@ -125,8 +140,7 @@ class Scene:
     def withdraw(self, key: PodKey) -> None:
         """Take a pod out again, if it is there without a node."""
         if key in self.objects and not node_of(self.objects[key]):
-            del self.objects[key]
-            self.simulator.delete(_POD, key.name, key.namespace)
+            self._take_out(key)
 
     def make_again(self, key: PodKey, obj: Obj) -> None:
         """Put a pod that had to leave there again, without a node."""
@@ -145,9 +159,25 @@ class Scene:
     # --- inside -------------------------------------------------------------------------------
 
     def _put(self, ref: Ref, obj: Obj) -> None:
+        self.simulator.add(obj)
         if ref.kind == _POD:
             self.objects[self._key(ref)] = obj
-        self.simulator.add(obj)
+
+    def _put_stand_in(self, ref: Ref, obj: Obj) -> bool:
+        """Put what an unreadable pod holds on its node; whether it holds anything."""
+        if ref.kind != _POD:
+            return False
+        with suppress(InvalidObject, RecursionError):
+            held = stand_in(obj, namespace=ref.namespace, name=ref.name)
+            if held is not None:
+                self._put(ref, held)
+                self._stand_ins.add(self._key(ref))
+                return True
+        return False
+
+    def _take_out(self, key: PodKey) -> None:
+        del self.objects[key]
+        self.simulator.delete(_POD, key.name, key.namespace)
 
     def _waiting(self) -> list[Ref]:
         """Pods of the live state that wait for one of the profiles, the oldest first."""
