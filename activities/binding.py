@@ -156,7 +156,7 @@ class Bindings:
 
     async def _on_nodes(self, effort: Effort) -> BindOutcome | None:
         """Try the chosen node, then the runners-up; None when none is left, or to let others be bound first."""
-        for node_name in candidates(effort.placed):
+        for node_name in candidates(effort.placed) if self._settings.runners_up else (effort.placed.node,):
             async with self.locks.of(node_name):
                 outcome = await self._on_node(effort, node_name)
             if isinstance(outcome, Gone):

@@ -34,6 +34,7 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordManyInput,
 )
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.territory import Territory
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
@@ -60,6 +61,7 @@ class CohortActivities(CohortScheduling):
         settings: BindSettings,
         limits: Limits,
         territory: Territory,
+        start: Start,
         metrics: Metrics,
         tally: Tally,
         utc_now: Callable[[], datetime],
@@ -77,6 +79,7 @@ class CohortActivities(CohortScheduling):
             identity=identity,
             behind_limit=settings.behind,
             territory=territory,
+            start=start,
             metrics=metrics,
             tally=tally,
         )
@@ -91,6 +94,7 @@ class CohortActivities(CohortScheduling):
                 identity=identity,
                 limits=limits,
                 territory=territory,
+                start=start,
                 metrics=metrics,
                 tally=tally,
                 utc_now=utc_now,

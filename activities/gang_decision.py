@@ -27,6 +27,7 @@ from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, Seated
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unschedulable
 from wharfinger.framework.territory import Territory
@@ -61,12 +62,11 @@ class Deciding:
     limits: Limits
     """Of etcd's transactions."""
     territory: Territory
+    start: Start
     metrics: Metrics
     tally: Tally
     utc_now: Callable[[], datetime]
     clock: Callable[[], float] = time.perf_counter
-    start: int = 0
-    """Where the next decision of a sampling profile begins."""
 
 
 class GangDecision:
@@ -100,7 +100,7 @@ class GangDecision:
             self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_key
         )
         placement = self._place(wanted, self._snapshot, preempt=True)
-        self._in.start = placement.next_start
+        self._in.start.position = placement.next_start
         self._in.metrics.algorithm_duration.observe(self._in.clock() - self._began)
         return self._placed(placement, required) if placement.placed else self._refused(wanted, placement)
 
@@ -109,7 +109,7 @@ class GangDecision:
             self._profile,
             wanted,
             snapshot,
-            start=self._in.start,
+            start=self._in.start.position,
             preempt=preempt,
             preference=self._preference,
         )
@@ -287,7 +287,7 @@ class GangDecision:
             gang=str(self._found.gang.key),
             assumed=assumed,
             nominated=nominated,
-            start=self._in.start,
+            start=self._in.start.position,
             own_nodes=payload.own_nodes(self._in.territory) if self._preference is not None else None,
             approximate=approximate or too_many,
             nodes=len(self._snapshot),

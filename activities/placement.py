@@ -27,6 +27,7 @@ from wharfinger.contracts.scheduling import Gone, PermitWait, Placed, PlaceInput
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.framework.territory import Territory
@@ -54,12 +55,15 @@ class Placements:
         identity: str,
         behind_limit: float,
         territory: Territory,
+        start: Start,
         metrics: Metrics,
         tally: Tally,
         utc_now: Callable[[], datetime],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`identity`: this worker's name for people; `behind_limit`: seconds to wait for the watch."""
+        """`identity`: this worker's name for people; `behind_limit`: seconds to wait for the watch; `start`: shared
+        by all that decide here.
+        """
         self._cache = cache
         self._profiles = profiles
         self._standings = standings
@@ -69,12 +73,11 @@ class Placements:
         self._identity = identity
         self._behind_limit = behind_limit
         self._territory = territory
+        self._start = start
         self._metrics = metrics
         self._tally = tally
         self._utc_now = utc_now
         self._clock = clock
-        self._start = 0
-        """Where the next decision of a sampling profile begins; one for all profiles, as in kube-scheduler."""
 
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
@@ -143,9 +146,9 @@ class Placements:
         gate = self._members.keeps(pod) or profile.gate(pod)
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
-        start = self._start
+        start = self._start.position
         evaluation = profile.evaluate(pod, snapshot, start=start, preference=self._territory.preference(snapshot))
-        self._start = evaluation.next_start
+        self._start.position = evaluation.next_start
         node_name = evaluation.node
         self._metrics.algorithm_duration.observe(self._clock() - began)
         computation = self._computation(

@@ -33,6 +33,7 @@ from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
 from wharfinger.framework.territory import Territory
@@ -119,6 +120,7 @@ class ManyPlacements:
         identity: str,
         behind_limit: float,
         territory: Territory,
+        start: Start,
         metrics: Metrics,
         tally: Tally,
         clock: Callable[[], float] = time.perf_counter,
@@ -136,7 +138,7 @@ class ManyPlacements:
         self._tally = tally
         self._clock = clock
         self._turns = Turns()
-        self._start = 0
+        self._start = start
 
     async def place(self, request: PlaceManyInput) -> PlacedMany:
         """Decide and assume. A pod whose plugins fail is turned away: an attempt of its own will say so."""
@@ -235,8 +237,8 @@ class ManyPlacements:
     def _evaluate(self, cohort: Cohort, stretch: Open, one: Candidate, snapshot: Snapshot) -> None:
         pod = one.pod
         preference = self._territory.preference(snapshot)
-        evaluation = stretch.profile.evaluate(pod, snapshot, start=self._start, preference=preference)
-        self._start = evaluation.next_start
+        evaluation = stretch.profile.evaluate(pod, snapshot, start=self._start.position, preference=preference)
+        self._start.position = evaluation.next_start
         if stretch.feasible is None:
             stretch.feasible = evaluation.feasible_count
         if evaluation.node is None:
@@ -347,7 +349,7 @@ class ManyPlacements:
     def _stretch(self, cohort: Cohort, profile: Profile, snapshot: Snapshot) -> Open:
         """The one that is going on; a new one for another profile, and where a sampling profile begins elsewhere."""
         stretch = cohort.stretch
-        if stretch is not None and stretch.profile is profile and stretch.start == self._start:
+        if stretch is not None and stretch.profile is profile and stretch.start == self._start.position:
             return stretch
         self._close(cohort)
         assumed, approximate = cohort.told.overlay(self._cache.assumed())
@@ -359,14 +361,14 @@ class ManyPlacements:
             profile_name=profile.name,
             assumed=assumed,
             nominated=nominated,
-            start=self._start,
+            start=self._start.position,
             own_nodes=cohort.told.own_nodes(self._territory) if preferring else None,
             approximate=approximate or too_many,
             nodes=len(snapshot),
             worker=self._identity,
             fleet_revision=self._tally.fleet_revision,
         )
-        cohort.stretch = Open(profile, len(cohort.seats), computation, self._start, self._clock())
+        cohort.stretch = Open(profile, len(cohort.seats), computation, self._start.position, self._clock())
         return cohort.stretch
 
     def _close(self, cohort: Cohort) -> None:

@@ -37,6 +37,7 @@ from wharfinger.contracts.scheduling import (
     Scheduling,
 )
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
@@ -71,6 +72,7 @@ class SchedulingActivities(Scheduling):
         """
         tally = Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision)
         territory = territory if territory is not None else Territory()
+        start = Start()
         standings = Standings(store=store, cache=cache, ownership=ownership)
         members = GangMembers(cache=cache, profiles=profiles, standings=standings)
         verification = Verification(cache=cache, profiles=profiles)
@@ -86,6 +88,7 @@ class SchedulingActivities(Scheduling):
             identity=identity,
             behind_limit=settings.behind,
             territory=territory,
+            start=start,
             metrics=metrics,
             tally=tally,
             utc_now=utc_now,
@@ -126,6 +129,7 @@ class SchedulingActivities(Scheduling):
             settings=settings,
             limits=limits,
             territory=territory,
+            start=start,
             metrics=metrics,
             tally=tally,
             utc_now=utc_now,

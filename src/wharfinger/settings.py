@@ -106,8 +106,15 @@ class BindSettings:
     own_node_margin: int = 4
     """Points of the total by which a node that is this worker's own may be worse than the best and still be chosen
     before it, so that several workers seldom contend; 0 = the best node always. A small pod costs its node about 2."""
+    runners_up: bool = True
+    """Whether a pod whose node's room was taken is bound to a runner-up of its decision; otherwise its next attempt
+    decides anew."""
     assume_expiry: float = 30.0
     """Seconds after which an assumption whose transaction was never sent is dropped."""
+
+
+COMPATIBLE = BindSettings(own_node_margin=0, runners_up=False)
+"""`--compatible`: nothing of ours has a say in which node is chosen, only kube-scheduler's rules and the profile."""
 
 
 @dataclass(frozen=True, slots=True)

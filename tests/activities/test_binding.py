@@ -6,6 +6,7 @@ Interleavings that would break a promise are named by the test; each fails witho
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,6 +168,25 @@ async def test_a_full_node_is_left_for_the_runner_up(world: World) -> None:
     assert {await world.node_of("web-1"), bound.node} == {"node-1", "node-2"}
     assert any("NodeResourcesFit" in note for note in bound.notes)
     assert bound.notes[-1] == f"bound to the runner-up {bound.node}"
+
+
+async def test_without_runners_up_a_pod_whose_node_is_full_is_decided_anew(world: World) -> None:
+    """As `--compatible` has it: kube-scheduler binds nothing but the node that was chosen."""
+    await world.put_node("node-1", cpu="4")
+    await world.put_node("node-2", cpu="4")
+    for name in ("web-1", "web-2"):
+        await world.put_pod(name, cpu="3")
+    one, two = await world.hand(settings=CALM), await world.hand(settings=replace(CALM, runners_up=False))
+    first = await one.placed("web-1")
+    second = (await two.placed("web-2")).model_copy(update={"node": first.node})
+    await one.bind("web-1", first)
+
+    assert isinstance(await two.bind("web-2", second), Contended)
+    assert await world.node_of("web-2") == ""
+    await two.seen()
+    again = await two.placed("web-2")
+    assert isinstance(await two.bind("web-2", again), Bound)
+    assert {await world.node_of("web-1"), await world.node_of("web-2")} == {"node-1", "node-2"}
 
 
 async def test_a_contended_placement_gives_its_seat_back(world: World) -> None:

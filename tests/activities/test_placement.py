@@ -21,6 +21,7 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.sampling import Start
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
@@ -163,6 +164,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         identity="hand",
         behind_limit=600.0,
         territory=Territory(),
+        start=Start(),
         metrics=hand.metrics,
         tally=Tally(hand.metrics),
         utc_now=lambda: NOW,

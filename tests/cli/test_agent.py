@@ -4,9 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.cli.agent import host_name
+from wharfinger.cli.agent import binding_options, host_name
 from wharfinger.cli.main import run
+from wharfinger.cli.process_options import DEFAULT_OWN_NODE_MARGIN, bind_settings
 from wharfinger.errors import UsageError
+
+
+def test_instances_of_a_compatible_agent_are_compatible() -> None:
+    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=False) == ("--own-node-margin=4",)
+    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=True) == ("--own-node-margin=4", "--compatible")
+
+
+def test_compatible_means_the_best_node_and_no_runner_up() -> None:
+    for margin in (0, DEFAULT_OWN_NODE_MARGIN):
+        settings = bind_settings(margin, compatible=True)
+        assert (settings.own_node_margin, settings.runners_up) == (0, False)
+    assert bind_settings(7, compatible=False).own_node_margin == 7
+    with pytest.raises(UsageError, match="--own-node-margin 7"):
+        bind_settings(7, compatible=True)
 
 
 @pytest.mark.parametrize("name", ["UPPER", "a_b", "a/b", "-a", "a" * 254])

@@ -28,6 +28,7 @@ from wharfinger.cli.process_options import (
     BindAddress,
     Cohorts,
     CohortsOption,
+    CompatibleOption,
     Eviction,
     EvictionMode,
     HealthPort,
@@ -41,6 +42,7 @@ from wharfinger.cli.process_options import (
     OwnNodeMargin,
     TaintEviction,
     TenantLabel,
+    bind_settings,
     node_eviction_arguments,
 )
 from wharfinger.contracts.names import check_tenant_label
@@ -119,6 +121,7 @@ def agent(
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    compatible: CompatibleOption = False,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
     connection: Connection,
 ) -> None:
@@ -157,7 +160,7 @@ def agent(
             f"--cohorts={cohorts.value}",
             f"--eviction={eviction.value}",
             *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
-            f"--own-node-margin={own_node_margin}",
+            *binding_options(own_node_margin, compatible=compatible),
             f"--tenant-label={check_tenant_label(tenant_label)}",
             f"--log-level={log_level.value}",
             *(["--plugins=all"] if plugins is Plugins.ALL else []),  # a release before this one has no such option
@@ -172,6 +175,12 @@ def agent(
     code = uvloop.run(run_agent(settings))
     if code:
         raise typer.Exit(code)
+
+
+def binding_options(own_node_margin: int, *, compatible: bool) -> tuple[str, ...]:
+    """How instances are told to choose nodes. Raises `UsageError`."""
+    bind_settings(own_node_margin, compatible=compatible)
+    return (f"--own-node-margin={own_node_margin}", *(["--compatible"] if compatible else []))
 
 
 def host_name(given: str) -> str:

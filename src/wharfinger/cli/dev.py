@@ -20,6 +20,7 @@ from wharfinger.cli.process_options import (
     DEFAULT_LOST_AFTER,
     Cohorts,
     CohortsOption,
+    CompatibleOption,
     Eviction,
     EvictionMode,
     LeaseTtl,
@@ -103,6 +104,7 @@ def dev(
     lost_pods: LostPodsOption = LostPods.REPORT,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
+    compatible: CompatibleOption = False,
     install: Install = None,
     secrets_dir: SecretsDir = None,
     allow_env: AllowEnv = None,
@@ -138,6 +140,7 @@ def dev(
         cohorts=cohorts.value,
         agent_options=(
             *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
+            *(["--compatible"] if compatible else []),
             *arguments(install or (), secrets_dir, allow_env or ()),
             f"--plugins={plugins.value}",
         ),

@@ -14,7 +14,14 @@ import typer
 from wharfinger.cli.options import option, variable
 from wharfinger.config.durations import parse
 from wharfinger.errors import UsageError
-from wharfinger.settings import BindSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
+from wharfinger.settings import (
+    COMPATIBLE,
+    BindSettings,
+    EtcdSettings,
+    LeaseSettings,
+    NodeEvictionSettings,
+    WorkerSettings,
+)
 
 SHORTEST_LOST_AFTER, LONGEST_LOST_AFTER = 1.0, 86_400.0
 """Seconds."""
@@ -174,6 +181,25 @@ OwnNodeMargin = Annotated[
         max=100,
     ),
 ]
+
+CompatibleOption = Annotated[
+    bool,
+    option(
+        "compatible",
+        "Choose nodes by kube-scheduler's rules alone: the best node always (as --own-node-margin 0), and no runner-up "
+        "when its room was taken. Nodes are sampled where the configuration sets percentageOfNodesToScore.",
+    ),
+]
+
+
+def bind_settings(own_node_margin: int, *, compatible: bool) -> BindSettings:
+    """How placements are chosen and committed. Raises `UsageError` where the options contradict each other."""
+    if not compatible:
+        return BindSettings(own_node_margin=own_node_margin)
+    if own_node_margin not in (0, DEFAULT_OWN_NODE_MARGIN):
+        raise UsageError(f"--compatible chooses the best node always: leave out --own-node-margin {own_node_margin}")
+    return COMPATIBLE
+
 
 DEFAULT_TENANT_LABEL = WorkerSettings().tenant_label
 TenantLabel = Annotated[

@@ -20,6 +20,7 @@ from wharfinger.cli.process_options import (
     BindAddress,
     Cohorts,
     CohortsOption,
+    CompatibleOption,
     Eviction,
     EvictionMode,
     HealthPort,
@@ -33,11 +34,12 @@ from wharfinger.cli.process_options import (
     OwnNodeMargin,
     TaintEviction,
     TenantLabel,
+    bind_settings,
     node_evictions,
 )
 from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
 from wharfinger.errors import ServerError, UsageError
-from wharfinger.settings import BindSettings, DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
+from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -84,6 +86,7 @@ def worker(
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    compatible: CompatibleOption = False,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
     log_level: LogLevel = Level.INFO,
     instance: Annotated[
@@ -164,7 +167,7 @@ def worker(
         grant=grant,
         tenant_label=check_tenant_label(tenant_label),
         lease=LeaseSettings(ttl=lease_ttl),
-        binding=BindSettings(own_node_margin=own_node_margin),
+        binding=bind_settings(own_node_margin, compatible=compatible),
         eviction=eviction.value,
         node_evictions=node_evictions(lost_pods, lost_after, taint_eviction),
         dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
