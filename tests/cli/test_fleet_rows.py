@@ -250,6 +250,15 @@ def test_hosts_that_were_lost_with_most_others_are_told_with_the_command_that_gi
     assert hints(estate(records), picture(records), NOW) == [away]
 
 
+def test_an_instance_that_drains_where_no_agent_is_says_how_long_that_takes() -> None:
+    records = Records().fleet(replicas=1).host("host-b").status(status()).serving(0)
+    assert len(hints(estate(records), picture(records), NOW)) == 1
+
+    records.grant(0, want="drain").instance(0, state="draining")
+    (_, leaving) = hints(estate(records), picture(records), NOW)
+    assert leaving.startswith("who was asked to leave on host host-a is given up when its lease has been gone")
+
+
 def test_what_cannot_be_read_is_named_and_hides_nothing() -> None:
     records = Records().fleet(replicas=1).serving(0).host().status(status())
     records.put(keys.slot("gold", 1), b"{").put(keys.grant("gold", 1, 1) + "/more", b'{"revision":1,"host":"h"}')

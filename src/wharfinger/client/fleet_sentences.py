@@ -142,6 +142,11 @@ def _place_hints(estate: Estate, picture: Picture) -> Iterator[str]:
             f"host {host} has no live agent: those of its instances that are ready go on serving, "
             "what becomes of the others cannot be told from there"
         )
+        if any(grant.host == host and grant.want == "drain" for grant in picture.grants.values()):
+            yield (
+                f"who was asked to leave on host {host} is given up when its lease has been gone for a minute, "
+                "or drainTimeoutSeconds are over: nobody tells of its end"
+            )
     together = picture.status.status.lost_together if picture.status is not None else ()
     for host in sorted(set(together) - estate.hosts.keys() - estate.lost.keys()):
         yield (
