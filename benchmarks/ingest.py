@@ -3,7 +3,9 @@
 From the bytes of the stream through wire, decoding, view, cache and queue, with the real classes and no servers.
 Prints one JSON object: microseconds of CPU for a pending pod, for a pod bound by us (with its share of the versions
 that a bind rewrites) and for a heart-beat of a node. With `--listed` also seconds of CPU for the first list of such a
-backlog, the longest stall of the event loop meanwhile, and how long it is held for taking the pods over.
+backlog, the longest stall of the event loop meanwhile, and how long it is held for taking the pods over. With
+`--classed` the same for pods, half of them bound, that leave their priority to a PriorityClass, and for how long a
+change of that class holds the loop.
 
     python benchmarks/ingest.py --pods 20000 --nodes 5000
     python benchmarks/ingest.py --profile bound         # where the time goes, to standard error
@@ -134,6 +136,38 @@ async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
     return {"list_s": round(last - began, 2), "list_stall_s": round(stall, 2), "take_over_s": round(served, 2)}
 
 
+async def classed(nodes: int, pods: int) -> dict[str, float]:
+    """The first list of pods that leave their priority to a class, and a change of that class."""
+    names = [f"node-{number:05}" for number in range(nodes)]
+    items = [KeyValue(keys.node(name), node(name), at + 1, at + 1) for at, name in enumerate(names)]
+    for number in range(pods):
+        namespace, name, obj = pod(number)
+        del obj["spec"]["priority"]
+        obj["spec"]["priorityClassName"] = "app"
+        value = bound(obj, names[number % nodes], number) if number % 2 else encoded(obj)
+        items.append(KeyValue(keys.pod(namespace, name), value, nodes + number + 1, nodes + number + 1))
+    revision = nodes + pods + 1
+    key = keys.stored("priorityclasses", "", "app")
+    items.append(KeyValue(key, encoded({"metadata": {"name": "app"}, "value": 5}), revision, revision))
+    items.sort(key=lambda item: item.key)
+    store = Recorded(items, revision)
+    loops = worker(store, time.monotonic)
+    garbage.tune()
+    began = time.thread_time()
+    following = asyncio.create_task(loops.informer.run())
+    await loops.informer.synced.wait()
+    listed_s = time.thread_time() - began
+    serve(loops)
+    changed = encoded({"metadata": {"name": "app"}, "value": 6})
+    began = time.thread_time()
+    store.play([line([KeyValue(key, changed, revision, revision + 1)], revision + 1)])
+    if not await loops.cache.progress.wait_for(revision + 1, PATIENCE):
+        raise SystemExit("the worker did not take in the change of the class")
+    spent = time.thread_time() - began
+    following.cancel()
+    return {"classed_list_s": round(listed_s, 2), "class_change_s": round(spent, 2)}
+
+
 def main() -> None:
     """Measure as told on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,6 +175,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=20000)
     parser.add_argument("--binds", type=int, default=64, help="pods bound in one revision")
     parser.add_argument("--listed", type=int, default=0, help="also list so many pods at the start")
+    parser.add_argument("--classed", type=int, default=0, help="also change the class of so many pods")
     parser.add_argument("--profile", default="", choices=("", "pending", "bound", "heart_beat", "list"))
     args = parser.parse_args()
     found = {}
@@ -148,6 +183,8 @@ def main() -> None:
         found = uvloop.run(watched(args.nodes, args.pods, args.binds, args.profile))
     if args.listed:
         found |= uvloop.run(listed(args.nodes, args.listed, args.profile))
+    if args.classed:
+        found |= uvloop.run(classed(args.nodes, args.classed))
     print(json.dumps(found))
 
 

@@ -149,10 +149,11 @@ class Recorded:
         for at in range(0, len(whole), CHUNK):
             self._chunks.put_nowait(whole[at : at + CHUNK])
 
-    async def list(self, _prefix: str, *, page_size: int) -> AsyncIterator[Page]:
-        """Everything, page by page."""
-        for at in range(0, len(self._listed), page_size) or (0,):
-            yield Page(tuple(self._listed[at : at + page_size]), self._revision)
+    async def list(self, prefix: str, *, page_size: int = 500) -> AsyncIterator[Page]:
+        """Everything of the prefix, page by page."""
+        found = [item for item in self._listed if item.key.startswith(prefix)]
+        for at in range(0, len(found), page_size) or (0,):
+            yield Page(tuple(found[at : at + page_size]), self._revision)
 
     def watch(self, prefix: str, start: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
         """The real watch, over the recorded lines."""

@@ -17,9 +17,13 @@ from wharfinger.registry.store import Put
 from wharfinger.settings import DispatchSettings
 
 
-async def put_class(stage: Stage, name: str, value: object = 0, **fields: Any) -> int:
+def encoded(name: str, value: object, **fields: Any) -> bytes:
     obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-    return await stage.store.put(keys.stored("priorityclasses", "", name), json.dumps({**obj, **fields}).encode())
+    return json.dumps({**obj, **fields}).encode()
+
+
+async def put_class(stage: Stage, name: str, value: object = 0, **fields: Any) -> int:
+    return await stage.store.put(keys.stored("priorityclasses", "", name), encoded(name, value, **fields))
 
 
 async def remove_class(stage: Stage, name: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.activities.conftest import PROFILES, Hand, World
-from wharfinger.cli.supposed import Supposed, read_live, scene_of
+from wharfinger.cli.supposed import Supposed, read_live
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.control.queueing import gate_by, order_by
 from wharfinger.model.pod import PodKey
@@ -95,7 +95,7 @@ class Cluster:
         """As `simulate --live` has it."""
         found = Supposed(Inventory("default"))
         await read_live(self.world.store, found)
-        scene = scene_of(found, None)
+        scene = Scene(found.inventory, found.given)
         scene.load()
         return scene
 

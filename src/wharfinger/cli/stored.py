@@ -51,7 +51,7 @@ def read(kind: Kind, kv: KeyValue) -> Stored:
         shape = "<namespace>/<name>" if kind.namespaced else "<name>"
         return Stored(kv, "", "/".join(parts), invalid=f"the key is not {keys.stored_prefix(kind.folder)}{shape}")
     namespace, name = ("", *parts)[-2:]
-    revisions = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
+    revisions: dict[str, Any] = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
     try:
         if kind is POD:
             return Stored(kv, namespace, name, pod=decode_pod(kv.value, namespace=namespace, name=name, **revisions))

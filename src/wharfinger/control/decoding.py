@@ -19,6 +19,7 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.model.refusal import Refusal
 from wharfinger.model.surroundings import Surrounding
 from wharfinger.registry import keys
@@ -73,8 +74,11 @@ class Observed(NamedTuple):
     """Why it cannot be read; empty when it can, or is deleted."""
 
 
-def observe(event: Event, own_grant: str = "") -> Observed | None:
-    """What an event says; None when its key is of no kind we follow. `own_grant`: the only grant that is followed."""
+def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLASSES) -> Observed | None:
+    """What an event says; None when its key is of no kind we follow.
+
+    `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now.
+    """
     kv = event.kv
     parsed = keys.parse(kv.key)
     if parsed is None or parsed.prefix not in _PARTS:
@@ -89,7 +93,7 @@ def observe(event: Event, own_grant: str = "") -> Observed | None:
     if event.deleted:
         return Observed(kv, prefix, parts, deleted=True)
     try:
-        return Observed(kv, prefix, parts, _decode(kv, prefix, parts))
+        return Observed(kv, prefix, parts, _decode(kv, prefix, parts, classes))
     except InvalidObject as error:
         return Observed(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
@@ -114,7 +118,7 @@ def incarnation_number(text: str) -> int | None:
 
 
 def _decode(
-    kv: KeyValue, prefix: str, parts: tuple[str, ...]
+    kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses
 ) -> Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
@@ -127,6 +131,7 @@ def _decode(
                 name=parts[1],
                 create_revision=kv.create_revision,
                 mod_revision=kv.mod_revision,
+                classes=classes,
             )
         case keys.NODES:
             return decode_node(

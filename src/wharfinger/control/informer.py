@@ -164,7 +164,7 @@ class Informer:
             self._metrics.watch_revision.set(self._progress.revision)
 
     def _observe(self, event: Event) -> Observed | None:
-        return observe(event, self._view.own_grant)
+        return observe(event, self._view.own_grant, self._view.cache.surroundings.priority_classes)
 
     def _append(self, found: list[Observed], event: Event) -> None:
         observed = self._observe(event)

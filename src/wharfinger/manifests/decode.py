@@ -18,20 +18,27 @@ from wharfinger.manifests.pods import EACH_ANEW
 from wharfinger.manifests.recurring import RECURRING
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 from wharfinger.model.surroundings import Surrounding
 
 
 def decode_pod(
-    value: bytes, *, namespace: str = "", name: str = "", create_revision: int = 0, mod_revision: int = 0
+    value: bytes,
+    *,
+    namespace: str = "",
+    name: str = "",
+    create_revision: int = 0,
+    mod_revision: int = 0,
+    classes: PriorityClasses = NO_CLASSES,
 ) -> Pod:
     """A stored pod. Raises `InvalidObject`.
 
     `namespace` and `name`, when given, are the key's and must be the object's (an object without a
-    namespace takes the key's).
+    namespace takes the key's). `classes`: those that are known now, by which the pod then has its priority.
     """
     obj = documents.parse(value)
     check_key(obj, namespace=namespace, name=name)
-    return _pod(obj, create_revision, mod_revision, namespace or "default", RECURRING)
+    return _pod(obj, create_revision, mod_revision, namespace or "default", RECURRING, classes=classes)
 
 
 def decode_occupant(
@@ -73,7 +80,13 @@ def pod_from_mapping(
 
 
 def _pod(
-    obj: Mapping[str, Any], create_revision: int, mod_revision: int, default_namespace: str, parts: pods.Parts
+    obj: Mapping[str, Any],
+    create_revision: int,
+    mod_revision: int,
+    default_namespace: str,
+    parts: pods.Parts,
+    *,
+    classes: PriorityClasses = NO_CLASSES,
 ) -> Pod:
     try:
         return pods.pod(
@@ -82,6 +95,7 @@ def _pod(
             mod_revision=mod_revision,
             default_namespace=default_namespace,
             parts=parts,
+            classes=classes,
         )
     except RecursionError:
         raise InvalidObject("is nested too deeply") from None

@@ -17,7 +17,7 @@ from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
 from wharfinger.manifests.unsupported import VOLUMES_READ, unsupported_features
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
-from wharfinger.model.priority import NO_CLASSES, values_of
+from wharfinger.model.priority import NO_CLASSES
 from wharfinger.model.resources import Container, PodResources, Request, pod_request
 
 SPEC = "spec."
@@ -80,11 +80,12 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
     constraints = spread_constraints(spec)
     request = _request(spec, containers, init_containers)
     class_terms = _class_terms(spec)
-    priority, preemption_policy = values_of(class_terms, NO_CLASSES)
+    priority, preemption_policy, class_missing = NO_CLASSES.give(class_terms)
     return {
         "priority": priority,
         "preemption_policy": preemption_policy,
         "class_terms": None if class_terms.complete else class_terms,
+        "class_missing": class_missing,
         "scheduler_name": text(spec, "schedulerName", SPEC) or DEFAULT_SCHEDULER,
         "requests": request.requests,
         "scoring_cpu": request.scoring_cpu,

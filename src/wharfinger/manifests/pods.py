@@ -19,6 +19,7 @@ from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
 from wharfinger.manifests.spelling import OBJECT_META, OWNER, POD, POD_CONDITION, POD_STATUS, SCHEDULING_GROUP
 from wharfinger.model.gang import number_of, problem_of
 from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
+from wharfinger.model.priority import NO_CLASSES, PriorityClasses
 
 STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
@@ -64,9 +65,15 @@ EACH_ANEW = EachAnew()
 
 
 def pod(
-    given: object, *, create_revision: int, mod_revision: int, default_namespace: str, parts: Parts = EACH_ANEW
+    given: object,
+    *,
+    create_revision: int,
+    mod_revision: int,
+    default_namespace: str,
+    parts: Parts = EACH_ANEW,
+    classes: PriorityClasses = NO_CLASSES,
 ) -> Pod:
-    """Read a pod; raises `InvalidObject`."""
+    """Read a pod; raises `InvalidObject`. `classes`: those that are known now, which spares resolving it later."""
     obj = checked_object(given)
     check_kind(obj, "Pod")
     if not POD.fits(obj):
@@ -100,8 +107,17 @@ def pod(
         group=group,
         gang=gang,
         condition=scheduled,
-        **parts.spec_fields(spec, namespace, labels),
+        **_by_class(parts.spec_fields(spec, namespace, labels), classes),
     )
+
+
+def _by_class(fields: dict[str, Any], classes: PriorityClasses) -> dict[str, Any]:
+    """The fields with what the pod leaves to its class."""
+    terms = fields["class_terms"]
+    if terms is None or classes is NO_CLASSES:
+        return fields
+    priority, policy, missing = classes.give(terms)
+    return {**fields, "priority": priority, "preemption_policy": policy, "class_missing": missing}
 
 
 def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, GangTerms]:
