@@ -15,7 +15,7 @@ from wharfinger.config.fleet import read_fleet
 from wharfinger.model.rollout import Condition
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
-COMMANDS = sorted(set(re.findall(r"(?:wharfinger |`)((?:fleet|host) [a-z]+)", PAGE)))
+COMMANDS = sorted(set(re.findall(r"(?:wharfinger |`)((?:fleet|host) [a-z]+(?:-[a-z]+)*)", PAGE)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
