@@ -127,6 +127,25 @@ async def test_a_rollout_that_times_out_is_retried_and_completes(world: FleetWor
     assert (await world.outcomes())[2] == "superseded"
 
 
+async def test_a_fleet_that_times_out_is_retried_and_repairs(world: FleetWorld) -> None:
+    await scenes.first(world)
+    await world.until_settled("completed")
+    await world.handle(world.fleet_id).terminate()
+    await world.client.start_workflow(
+        FLEET,
+        FleetInput(tenant=TENANT),
+        id=world.fleet_id,
+        task_queue=control_queue(world.cluster),
+        run_timeout=timedelta(seconds=3),
+    )
+    await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
+
+    (life,) = [life for life in await scenes.lives(world) if life[0] == 1]
+    await world.hosts.end(TENANT, *life, how="code", detail="exit code 1")
+
+    await world.until(lambda: scenes.ready_on(world, {0: 1, 1: 1}))
+
+
 async def test_a_terminated_rollout_is_started_again_under_its_generation(world: FleetWorld) -> None:
     workflow_id, _ = await scenes.rollout_started_again_after_a_termination(world)
 
