@@ -45,6 +45,7 @@ SELDOM: tuple[tuple[str, ...], ...] = (
 """Fields that the complete objects below leave out, for most of what they mean would hide the rest."""
 COMPLETE = {
     keys.PODS: FULL_POD,
+    keys.REQUEUED: FULL_POD,
     keys.NODES: FULL_NODE,
     **dict.fromkeys(keys.SURROUNDINGS, FULL_SURROUNDING),
     keys.ATTEMPTS: {
@@ -63,7 +64,7 @@ COMPLETE = {
 """A complete object by the prefix it lies under."""
 PARTS = {
     keys.PODS: 2, keys.NODES: 1, keys.ATTEMPTS: 2, keys.INSTANCES: 3, keys.BINDINGS: 1, keys.BOUND: 1, keys.TERMS: 1,
-    keys.GRANTS: 3, keys.CONFIG: 2,
+    keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3,
     keys.TENANTS: 1, keys.PROFILES: 1, keys.INSTALLATION: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in keys.SURROUNDINGS},
 }  # fmt: skip
