@@ -32,6 +32,7 @@ class Kubelet:
         self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
         self._looked: dict[str, int] = {}
         """Revision at which nothing was to be done for a pod."""
+        self._nodes: set[str] = set()
         self.jobs_end = True
         """Whether some pods are done after a while."""
         self.beats = 0
@@ -72,6 +73,9 @@ class Kubelet:
     def _look(self) -> None:
         there = self._recorder.latest(PODS)
         nodes = {change.key[len(NODES) :] for change in self._recorder.latest(NODES)}
+        if not self._nodes <= nodes:  # pods of those that went are looked at anew
+            self._looked.clear()
+        self._nodes = nodes
         for change in there:
             if self._looked.get(change.key) == change.mod_revision and self._chance.random() > 0.02:
                 continue
