@@ -108,7 +108,8 @@ def test_a_tenant_in_trouble_delays_neither_pods_nor_a_rollout_of_another(tree: 
     with pods.coming():
         wait_until(lambda: len(pods.bound) > 20, 60, "pods come")
         usual = pods.slowest[1]
-        bad.apply(template={"resources": {"memory": "64Mi"}})  # too little to begin with
+        tried_on = {"rollingUpdate": {"failureThreshold": 2}}  # more than its one slot can reach
+        bad.apply(template={"resources": {"memory": "64Mi"}}, strategy=tried_on)  # too little to begin with
         flood.start()
         began = time.monotonic()
         good.restart()
