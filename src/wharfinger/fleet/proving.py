@@ -69,7 +69,7 @@ def observe(target: Target, view: View) -> Target:
     if not target.rolling:
         return target
     known = {trial.slot: trial for trial in target.memory.trials}
-    trials = []
+    trials, since = [], _counted_since(view)
     for slot in range(view.spec.replicas):
         if not (target.in_reach(slot) or target.alike(view.assigned(slot), target.number)):
             continue
@@ -77,7 +77,7 @@ def observe(target: Target, view: View) -> Target:
         trial = known.get(slot)
         if trial is None and not newcomers:
             continue
-        trials.append(_observed(trial or Trial(slot), newcomers, view))
+        trials.append(_observed(trial or Trial(slot), newcomers, view, since))
     if tuple(trials) == target.memory.trials:
         return target
     return replace(target, memory=replace(target.memory, trials=tuple(trials)))
@@ -88,11 +88,11 @@ def prove(target: Target, view: View, limit: int) -> Proof:
     trials = target.memory.trials
     proven = frozenset(trial.slot for trial in trials if trial.proven)
     open_slots = [trial.slot for trial in trials if not trial.proven]
-    due = {}
+    due, since = {}, _counted_since(view)
     for slot in open_slots:
-        moments = [_proven_at(view, life) for life in _newcomers(target, view, slot) if life.counted and life.runs]
-        if moments:
-            due[slot] = min(moments)
+        counted = [life for life in _newcomers(target, view, slot) if life.counted and life.runs]
+        if counted:
+            due[slot] = min(since[life.slot, life.incarnation] for life in counted) + view.spec.soak
     return Proof(
         limit=limit,
         begun=frozenset(trial.slot for trial in trials),
@@ -143,14 +143,15 @@ def _has_former(target: Target, view: View, slot: int) -> bool:
     )
 
 
-def _observed(trial: Trial, newcomers: Sequence[Life], view: View) -> Trial:
+def _observed(trial: Trial, newcomers: Sequence[Life], view: View, since: Mapping[tuple[int, int], float]) -> Trial:
     for life in newcomers:
         if life.incarnation > trial.incarnation and _ended_unasked(life):
             ended = life.exit
             why = (ended.detail or ended.how)[:LONGEST_WORDS] if ended is not None else ""
             trial = replace(trial, ends=trial.ends + 1, incarnation=life.incarnation, why=why)
-        elif life.counted and life.runs and view.clock >= _proven_at(view, life) - EPSILON:
-            trial = replace(trial, proven=True)
+        elif life.counted and life.runs and not trial.proven:
+            observed = view.clock - since[life.slot, life.incarnation]
+            trial = replace(trial, proven=observed >= view.spec.soak - EPSILON)
     return trial
 
 
@@ -161,10 +162,6 @@ def _ended_unasked(life: Life) -> bool:
     return life.grant is not None and life.grant.want == "run"
 
 
-def _proven_at(view: View, life: Life) -> float:
-    """When a counted instance will have counted for the soak time."""
-    return _counted_since(view)[life.slot, life.incarnation] + view.spec.soak
-
-
 def _counted_since(view: View) -> dict[tuple[int, int], float]:
+    """By slot and incarnation, since when it has counted."""
     return {(entry.slot, entry.incarnation): entry.counted_since for entry in view.memory.ready}
