@@ -146,6 +146,20 @@ async def gone_before_placing(stage: Stage) -> tuple[str, int]:
     return handle.id, 0
 
 
+async def bound_by_a_cohort_before_placing(stage: Stage) -> tuple[str, int]:
+    stage.activities.places = [gone("bound", "node-9", bound_by="recorder/cohort/7@run")]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
+async def replaced_while_binding(stage: Stage) -> tuple[str, int]:
+    stage.activities.binds = [gone("deleted", cause="replaced", detail="another pod has the name now")]
+    handle = await stage.start()
+    await handle.result()
+    return handle.id, 0
+
+
 async def gone_while_binding(stage: Stage) -> tuple[str, int]:
     stage.activities.binds = [gone("deleted")]
     handle = await stage.start()
@@ -226,6 +240,8 @@ SCENES: dict[str, Scene] = {
         gone_while_evicting,
         contended,
         gone_before_placing,
+        bound_by_a_cohort_before_placing,
+        replaced_while_binding,
         gone_while_binding,
         cancelled_while_parked,
         cancelled_while_binding,
