@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+from wharfinger.contracts.search import decisions_query
 from wharfinger.dev.temporal import DYNAMIC_CONFIGURATION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,3 +50,7 @@ def test_every_search_attribute_is_told_and_registered() -> None:
         assert f"| `{name}` | {type_} |" in PAGE
         for text in (script, PAGE):
             assert re.search(rf"--name {name} --type {type_}\b", text)
+
+
+def test_the_query_for_a_pods_decisions_is_as_it_is_printed() -> None:
+    assert decisions_query("wharfinger", "default", "web-1") in PAGE
