@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Shell
+from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.search import decisions_query
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
@@ -302,3 +303,33 @@ def test_members_of_a_gang_that_are_held_back_say_what_for(shell: Shell) -> None
     shell("apply", "-f", shell.file([group]))
     assert "does not exist" not in shell("pending", "-n", shell.namespace).out
     assert "none" in shell("get", "podgroups", "-n", shell.namespace).out
+
+
+def test_pending_counts_pods_that_cannot_be_read(shell: Shell, url: str) -> None:
+    pod = shell.pod("misspelt", node_name="n") | {"metadata": {"namespace": shell.namespace, "name": "misspelt"}}
+    put(url, keys.pod(shell.namespace, "misspelt"), json.dumps(pod).encode())
+
+    answer = shell("pending", "-n", shell.namespace)
+
+    note = "note: 1 pod cannot be read: see `wharfinger get pods --invalid`\n"
+    assert (answer.code, answer.out, answer.err) == (0, "", f"no pod waits for a node\n{note}")
+
+
+def test_describe_names_a_scheduler_that_no_instance_serves(shell: Shell, url: str) -> None:
+    shell("apply", "-f", shell.file([shell.pod("foreign", schedulerName="volcano")]))
+    record = InstanceRecord(state="ready", host="h", pid=1, scheduler_names=("default-scheduler",))
+    instance = keys.instance("common", "described", 1)
+    put(url, instance, record.to_bytes())
+
+    told = shell("describe", "pod", "foreign", "-n", shell.namespace).out
+    asyncio.run(removed(url, instance))
+
+    assert "Not served:       no live wharfinger instance serves volcano; another scheduler may" in told.splitlines()
+
+
+async def removed(url: str, key: str) -> None:
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
+    try:
+        await store.delete(key)
+    finally:
+        await store.close()

@@ -13,6 +13,7 @@ from wharfinger.cli.gangs import held_member
 from wharfinger.cli.lost import is_lost, lost_pods
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
+from wharfinger.cli.serving import unserved
 from wharfinger.cli.stored import Stored, every, one, pod_key, priority_classes, record_of
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
@@ -68,8 +69,10 @@ async def _describe(connection: Connection, kind: Kind, name: str, namespace: st
             found = await one(store, POD, key.namespace, key.name)
             held = await held_member(store, found.pod) if found.pod is not None else ""
             lost = found.pod is not None and await is_lost(store, found.pod)
+            nobody = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
+            why = next((reason.sentence for reason in nobody.values()), "")
             record, now = await record_of(store, found), datetime.now(UTC)
-            return describe_pod(found, record, connection.cluster, now, held=held, lost=lost)
+            return describe_pod(found, record, connection.cluster, now, held=held, unserved=why, lost=lost)
         try:
             found = await one(store, NODE, "", name)
         except NotFound as error:
@@ -84,12 +87,19 @@ async def _describe(connection: Connection, kind: Kind, name: str, namespace: st
 
 
 def describe_pod(
-    found: Stored, record: AttemptRecord | None, cluster: str, now: datetime, *, held: str = "", lost: bool = False
+    found: Stored,
+    record: AttemptRecord | None,
+    cluster: str,
+    now: datetime,
+    *,
+    held: str = "",
+    unserved: str = "",
+    lost: bool = False,
 ) -> str:
     """The text about a pod.
 
-    `held`: why its gang holds it back; `lost`: whether its node does not exist. Raises `InvalidObject` for a pod that
-    cannot be read.
+    `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist.
+    Raises `InvalidObject` for a pod that cannot be read.
     """
     pod = found.pod
     if pod is None:
@@ -106,6 +116,7 @@ def describe_pod(
             ("Lost", f"node {pod.node_name} does not exist" if lost else ""),
             ("Nominated node", pod.nominated_node_name),
             ("Scheduler", pod.scheduler_name),
+            ("Not served", unserved),
             ("Priority", str(pod.priority)),
             ("Priority class", pod.class_terms.name if pod.class_terms is not None else _class_name(found)),
             ("Group", pod.group),

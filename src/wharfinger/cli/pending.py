@@ -68,7 +68,7 @@ def pending(
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
 
-    groups = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
+    groups, unreadable = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
     now = datetime.now(UTC)
     if output is not Output.TABLE:
         show([_mapping(entry, now) for entry in groups], output)
@@ -76,10 +76,13 @@ def pending(
         typer.echo("\n".join(_text(entry, now) for entry in groups))
     else:
         typer.echo("no pod is bound to a node that does not exist" if lost else "no pod waits for a node", err=True)
+    if unreadable:
+        some = "pod" if unreadable == 1 else "pods"
+        typer.echo(f"note: {unreadable} {some} cannot be read: see `wharfinger get pods --invalid`", err=True)
 
 
-async def _groups(connection: Connection, namespace: str) -> list[Group]:
-    """By the pods, the records of those for which room is being made, what gangs hold back, and who serves."""
+async def _groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+    """The groups of pending pods, and how many pods cannot be read."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
@@ -90,16 +93,17 @@ async def _groups(connection: Connection, namespace: str) -> list[Group]:
         held = await held_of(store, pods, namespace)
         nobody = await unserved(store, [pod for pod in pods if pod.pending])
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return group(pods, records, held, nobody)
+    return group(pods, records, held, nobody), len(found) - len(pods)
 
 
-async def _lost_groups(connection: Connection, namespace: str) -> list[Group]:
+async def _lost_groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+    """The groups of lost pods; pods that cannot be read are not looked for."""
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
         lost = await lost_pods(store, namespace)
     found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
-    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message))
+    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), 0
 
 
 def group(
