@@ -61,6 +61,29 @@ async def test_return_of_a_node_is_signalled_though_it_is_gone_again(stage: Stag
     assert await looked(stage) == [("signal", "n", "returned")]
 
 
+async def test_open_run_of_another_worker_is_told_that_the_node_was_there_meanwhile(stage: Stage) -> None:
+    await stage.put_node("n")
+    await stage.put_pod("web", node="n")
+    assert await looked(stage) == []
+
+    await stage.store.delete(keys.node("n"))
+
+    assert await looked(stage) == [("start", "n", "returned")]
+    stage.clock.advance(60)
+    assert await looked(stage) == [("start", "n", "")]
+
+
+async def test_nodes_that_vanish_without_pods_are_not_kept(stage: Stage) -> None:
+    await stage.put_node("n")
+    await looked(stage)
+    await stage.store.delete(keys.node("n"))
+    assert await looked(stage) == []
+
+    await stage.put_pod("web", node="n")
+
+    assert await looked(stage) == [("start", "n", "")]
+
+
 async def test_what_temporal_did_not_take_is_asked_for_again(stage: Stage) -> None:
     await stage.put_pod("web", node="n")
     stage.nodes.away = True

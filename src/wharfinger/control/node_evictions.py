@@ -76,6 +76,8 @@ class NodeEvictions:
         """Nodes whose workflow was started, for what need and when."""
         self._returned: set[str] = set()
         """Absent ones of them that appeared again."""
+        self._vanished: set[str] = set()
+        """Nodes that were there until a short time ago: a run that is still open knows nothing of that."""
         self._marks: dict[str, tuple[int, Hashable]] = {}
         """Of tainted nodes: the row's stamp, and which pods have to leave."""
 
@@ -87,6 +89,8 @@ class NodeEvictions:
             else:
                 self._tainted.discard(change.name)
                 self._marks.pop(change.name, None)
+            if self._requeues and change.new is None:
+                self._vanished.add(change.name)
             told = self._told.get(change.name)
             if change.new is not None and told is not None and told[0].absent:
                 self._returned.add(change.name)
@@ -118,8 +122,18 @@ class NodeEvictions:
             if before is None and len(self._told) >= OPEN:
                 continue
             if before is None or before != need or now - at >= AGAIN:
-                await self._start(node, POKE if before is not None and before != need else "")
+                await self._start(node, self._signal_for(node, need, before))
                 self._told[node] = need, now
+        self._vanished &= wanted.keys() - self._told.keys()
+
+    def _signal_for(self, node: str, need: Need, before: Need | None) -> str:
+        """What an open run has to be told; empty for nothing.
+
+        One that was open before this worker looked after the node may wait for the node since an earlier absence.
+        """
+        if before is None:
+            return RETURNED if need.absent and node in self._vanished else ""
+        return POKE if before != need else ""
 
     async def _start(self, node: str, signal: str) -> None:
         """Start one workflow; what Temporal refuses for this node alone must not keep the others waiting."""
