@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -63,6 +64,19 @@ async def turn_away(stage: Stage, name: str, **record: Any) -> None:
 def test_cohorts_are_sized_by_the_backlog_and_a_lone_pod_is_in_none(what: Load, size: int) -> None:
     assert forming().size(what, 0.0) == size
     assert forming(cohorts=False).size(what, 0.0) == (size if what.together else 0)
+
+
+def test_memory_of_a_flood_that_never_ends_is_bounded() -> None:
+    policy, deep = forming(), load(ready=100_000)
+    tracemalloc.start()
+    try:
+        for second in range(20_000):
+            assert policy.size(deep, float(second)) == 200
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert used < 100_000
 
 
 def test_cohorts_that_are_switched_off_leave_nobody_behind_whom_only_they_place() -> None:

@@ -77,6 +77,7 @@ class Forming:
         if load.cohorts >= self._at_a_time and now - self._formed_at < STUCK:
             return 0
         self._formed_at = now
+        self._forget(load, now)
         size = min(self._most, max(self._from, -(-load.ready // self._at_a_time)))
         self._formed.append((now, self._share(load) * min(size, load.ready) / load.ready))
         return size
@@ -119,9 +120,13 @@ class Forming:
 
     def _lately(self, load: Load, now: float) -> float:
         """How much of a flood went into the cohorts that are open, or were formed in the last two seconds."""
+        self._forget(load, now)
+        return sum(share for _, share in self._formed)
+
+    def _forget(self, load: Load, now: float) -> None:
+        """Forget the cohorts that are neither open nor of the last two seconds."""
         while len(self._formed) > load.cohorts and now - self._formed[0][0] >= CLEARED:
             self._formed.popleft()
-        return sum(share for _, share in self._formed)
 
 
 @dataclass(frozen=True, slots=True)
