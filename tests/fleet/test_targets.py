@@ -243,6 +243,31 @@ def test_without_progress_a_rollout_halts_by_itself_and_repairs_go_on() -> None:
     assert brief(roll(picture.without(0), later(decided, 1.0))) == ["up 0 r1"]
 
 
+@pytest.mark.parametrize(
+    ("began", "gap", "acts", "expires"),
+    [
+        pytest.param(12.0, 15.0, 10.0, 22.0, id="a rollout that begins soon after a gap has all of it"),
+        pytest.param(11.0, 1.0, 24.0, 26.0, id="one that is interrupted has what was left"),
+        pytest.param(3.0, 60.0, 0.0, 9.0, id="a gap that is long over changes nothing"),
+    ],
+)
+def test_the_deadline_does_not_run_while_nothing_is_replaced_after_a_gap(
+    began: float, gap: float, acts: float, expires: float
+) -> None:
+    """`began` and `gap`: so many seconds ago; `acts` and `expires`: in so many."""
+    picture = rolling(3, instance_deadline=6.0, progress_deadline=12.0)
+    memory = picture.memory(sight_since=CLOCK - gap, progress_mark=(0, 3), progress_at=CLOCK - began)
+    first = roll(picture, memory)
+    assert (brief(first), first.memory.halted) == (["up 2 r2"] if acts == 0.0 else [], "")
+    second = roll(picture, later(first, acts))
+    assert (brief(second), second.memory.halted) == (["up 2 r2"], "")
+    picture.life(2, 2, revision=2, state="starting")
+    busy = Busy("up", 2, 2, 2, "a")
+    soon = roll(picture, later(first, expires - 0.5), busy)
+    assert (soon.memory.halted, soon.wait) == ("", pytest.approx(0.5))
+    assert "no progress for 12 s" in roll(picture, later(first, expires), busy).memory.halted
+
+
 def test_progress_starts_the_deadline_anew_and_going_back_and_forth_does_not() -> None:
     picture = rolling(3)
     memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 599.0)

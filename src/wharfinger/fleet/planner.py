@@ -15,7 +15,7 @@ from wharfinger.fleet.filling import fill
 from wharfinger.fleet.history import forgotten
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.lives import EPSILON, Asked, View
-from wharfinger.fleet.progress import Progress, abort, answer, judge, measure
+from wharfinger.fleet.progress import Progress, abort, answer, expires_at, judge, measure
 from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
 from wharfinger.fleet.status import report
@@ -278,7 +278,7 @@ def _wait(draft: Draft, target: Target, progress: Progress, memory: Memory) -> f
         return SHORTEST  # nothing else may happen that would make the actor look again
     moments = list(draft.moments)
     if target.rolling and progress.left and not view.spec.paused and not memory.halted:
-        moments.append(memory.progress_at + view.spec.progress_deadline)
+        moments.append(expires_at(view, memory))
     waits = [moment - view.clock for moment in moments if moment > view.clock + EPSILON]
     replicas = view.spec.replicas
     restless = (

@@ -112,8 +112,8 @@ def abort(target: Target, why: str) -> Target:
 def judge(target: Target, view: View, progress: Progress, proof: Proof, before: Memory) -> Target:
     """Stop a rollout whose slots fail, or that gets no further: it pauses, or is reverted.
 
-    The deadline's clock stands still while nothing can be expected. While a slot is under observation the deadline does
-    not pass, and a slot that is proven is progress.
+    The deadline's clock stands still while nothing can be expected, also as `expires_at` says. While a slot is under
+    observation the deadline does not pass, and a slot that is proven is progress.
 
     Args:
         target: what is rolled out.
@@ -137,11 +137,21 @@ def judge(target: Target, view: View, progress: Progress, proof: Proof, before: 
         if (memory.progress_at, memory.progress_mark) == (memory.clock, best):
             return target
         return replace(target, memory=replace(memory, progress_at=memory.clock, progress_mark=best))
-    if memory.clock - memory.progress_at < spec.progress_deadline - EPSILON or proof.due:
+    if view.clock < expires_at(view, memory) - EPSILON or proof.due:
         return target
     are = "is" if len(progress.left) == 1 else "are"
     why = f"no progress for {spec.progress_deadline:.0f} s; {named(progress.left[:3])} {are} not updated"
     return _stop(target, why, "deadline")
+
+
+def expires_at(view: View, memory: Memory) -> float:
+    """When the progress deadline passes if nothing gets further.
+
+    The time after the latest gap in which nothing is replaced yet does not count: a newcomer would be given up before
+    its own deadline, or before it is made at all.
+    """
+    unseen = max(view.settled_at - max(memory.progress_at, memory.sight_since), 0.0)
+    return memory.progress_at + view.spec.progress_deadline + unseen
 
 
 def _stop(target: Target, why: str, by: HaltedBy) -> Target:
