@@ -79,9 +79,9 @@ class NodeEvictionActivities(NodeEvictions):
         name = request.node
         node = await self._store.get(keys.node(name))
         await self._cache.progress.wait_for(node.revision, CATCH_UP)
-        absent = node.kv is None
         if await self._half_done(name):
-            return Looked(action="clear", why=f"pods of node {name} were deleted and are made anew", absent=absent)
+            due = node.kv is None and self._look_at_absent(name, request.absent_for).action == "clear"
+            return Looked(action="clear", why=f"pods of node {name} were deleted and are made anew", absent=due)
         if node.kv is None:
             return self._look_at_absent(name, request.absent_for)
         tainted = (

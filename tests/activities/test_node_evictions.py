@@ -202,6 +202,23 @@ async def test_half_done_pods_are_made_anew_though_the_node_is_back_and_requeuei
     assert (await one.look()).action == "done"
 
 
+async def test_half_done_pods_do_not_shorten_the_wait_for_the_node(world: World) -> None:
+    one = await caretaker(world)
+    await put_lost(world, "waits")
+    manifest = json.dumps(pod_object("web", uid="new-1")).encode()
+    await world.store.put(keys.requeued("n", "default", "web"), manifest)
+
+    looked = await one.look(absent_for=10.0)
+    cleared = await one.clear(absent=looked.absent)
+
+    assert looked.action == "clear"
+    assert (cleared.removed, cleared.made_anew) == (0, 1)
+    assert (await one.look(absent_for=10.0)).action == "wait"
+
+    await world.store.put(keys.requeued("n", "default", "web-2"), json.dumps(pod_object("web-2", uid="u")).encode())
+    assert (await one.look(absent_for=300.0)).absent
+
+
 async def test_by_default_lost_pods_are_only_reported(world: World) -> None:
     one = await caretaker(world, NodeEvictionSettings())
     await put_lost(world, "web")

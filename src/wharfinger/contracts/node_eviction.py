@@ -54,6 +54,7 @@ class Looked(Contract):
     why: str
     """One line for people."""
     absent: bool = False
+    """Whether the node does not exist; of `clear`, whether its pods are due to be requeued."""
     seconds: float = 0.0
     """How long to wait."""
     tainted_since: dict[str, str] = Field(default_factory=dict)
