@@ -133,6 +133,16 @@ def test_a_rollout_leaves_a_host_without_an_agent_one_by_one_and_keeps_the_floor
     assert "drop 1.1" in brief(roll(picture, later(leaving, 60.0)))
 
 
+def test_what_leaves_without_an_agent_has_its_time_to_drain_also_when_the_next_run_goes_on_with_it() -> None:
+    picture = standing(2, drain_timeout=3600.0).life(2, host="b", want="drain", state="draining")
+    first = keep(picture, lost(picture, "b"))  # no step is open: the run before was continued
+
+    assert brief(first) == ["retire 2.1"]
+    assert brief(keep(picture, later(first, 3599.0))) == ["retire 2.1"]
+    assert brief(keep(picture, later(first, 3600.0))) == ["drop 2.1"]
+    assert brief(keep(picture.without_record(2), later(first, 1.0))) == ["drop 2.1"]
+
+
 def test_of_most_hosts_lost_at_once_one_slot_is_repaired_at_a_time() -> None:
     picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
     memory = lost(picture, "a", "b", known="abc")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fleet.builders import CLOCK, Picture, brief, keep, later, roll, rolling, standing
+from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.model.fleet import Decisions, RolloutRequest, Share, Trial
 from wharfinger.model.rollout import Crashed, Memory, Plan, ReadySince
 
@@ -93,6 +93,16 @@ def test_no_more_than_surge_and_unavailable_together_are_exposed(surge: int, una
     assert exposed <= max(1, surge + unavailable)
 
 
+def test_what_waits_for_a_slot_whose_former_instance_the_same_plan_ends_names_it() -> None:
+    picture = rolling(3, soak=SOAK).life(2, 2, revision=2).life(1, 2, revision=2)  # both began under a larger surge
+
+    decided = roll(picture, counting(picture.memory(ready=()), picture))
+
+    assert brief(decided) == ["retire 1.1"]
+    assert decided.writes.status is not None
+    assert decided.writes.status.slots[2].note == "waits until slot 1 is proven"
+
+
 def test_an_unhealthy_former_instance_is_replaced_whatever_is_unproven() -> None:
     picture, memory = updated(4)
     picture.without(1)
@@ -153,6 +163,18 @@ def test_one_end_of_an_unproven_slot_holds_the_next_until_it_was_observed_anew()
     again = roll(picture, counting(later(held, 30.0), picture))
     assert brief(again) == []
     assert "retire 1.1" in brief(roll(picture, later(again, SOAK)))
+
+
+def test_while_a_slot_is_held_a_former_instance_may_lose_its_lease_for_a_moment() -> None:
+    picture, memory = updated()
+    picture.life(1, 2, revision=2)
+    first = roll(picture, counting(memory, picture))
+    picture.died(2, 2).without_record(1)
+    held = roll(picture, later(first, 5.0))
+
+    assert brief(held) == []
+    assert brief(roll(picture.without(2, 2), later(held, LEASE + 9.0))) == ["up 2 r2"]
+    assert "retire 1.1" in brief(roll(picture, later(held, LEASE + 10.0)))  # it does not come back
 
 
 def test_while_a_slot_is_held_a_former_one_that_ends_returns_as_it_was() -> None:

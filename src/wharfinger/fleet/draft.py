@@ -162,10 +162,11 @@ class Draft:
         """Whether what serves in a slot may end for the target; why not is noted."""
         if self.proof is None:
             return True
-        if self.proof.allows(slot, frozenset(self.begun)):
+        exposed = frozenset(self.begun)
+        if self.proof.allows(slot, exposed):
             self.begun.add(slot)
             return True
-        self.note(slot, self.proof.waits())
+        self.note(slot, self.proof.waits(exposed))
         return False
 
     def taken(self, slot: int) -> bool:
@@ -226,10 +227,9 @@ class Draft:
             record = life.instance.mod_revision if life.instance is not None else 0
             counted = (Counted(life.slot, life.incarnation, record),)
         self._moving += 1
-        key, clock = (life.slot, life.incarnation), self.view.clock
-        since = next((one.since for one in self.view.memory.leaving if (one.slot, one.incarnation) == key), clock)
+        mod_revision, waited = life.grant.mod_revision, self.view.waited(life)
         self.steps.append(
-            Retire(*key, life.host, life.grant.mod_revision, counted, assign, waited=clock - since, why=why)
+            Retire(life.slot, life.incarnation, life.host, mod_revision, counted, assign, waited=waited, why=why)
         )
 
     def drop(self, life: Life, why: str, *, kill: bool = True, free: bool = False) -> None:

@@ -39,7 +39,8 @@ def lose_hosts(draft: Draft) -> None:
     """Fence off what is gone with its host; ask the queues of those that have been missing for long.
 
     Whoever has a record holds its lease, and lives though its agent does not: it is let be. What was asked to leave
-    and has not by the time that its host is to kill it is fenced off all the same, which ends it.
+    and has not by the time that its host is to kill it is fenced off all the same, which ends it. Till then it drains,
+    also where nobody follows that any more.
     """
     view = draft.view
     draft.moments.extend(moment for moment in view.hosts.judged_at() if moment > view.clock)
@@ -50,7 +51,10 @@ def lose_hosts(draft: Draft) -> None:
         if life.ended or life.grant is None or not view.hosts.missing_long(life.host):
             continue
         leaving = life.grant.want == "drain"
-        if not leaving and (life.instance is not None or not out_of_sight(draft, life)):
+        if leaving:
+            if life.instance is not None and view.waited(life) < view.spec.drain_timeout - EPSILON:
+                continue
+        elif life.instance is not None or not out_of_sight(draft, life):
             continue
         if not view.hosts.silent(life.host):
             if life.runs and not view.busy(life.slot) and life.host not in asked:

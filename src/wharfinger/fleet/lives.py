@@ -179,6 +179,12 @@ class View:
         record = self.records.get(slot)
         return record.revision if record is not None else 0
 
+    def waited(self, life: Life) -> float:
+        """Seconds since an instance was seen to be asked to leave; 0 for one that was not before."""
+        key = life.slot, life.incarnation
+        asked = next((one.since for one in self.memory.leaving if (one.slot, one.incarnation) == key), self.clock)
+        return self.clock - asked
+
     def crashed(self, slot: int) -> Crashed | None:
         """What memory has of its crashes."""
         return next((crash for crash in self.memory.crashed if crash.slot == slot), None)

@@ -50,13 +50,14 @@ class Proof:
             return False
         return slot in self.proven or len((self.exposed | exposed) - {slot}) < self.limit
 
-    def waits(self) -> str:
-        """Why a former instance has to stay, for readers."""
+    def waits(self, exposed: frozenset[int]) -> str:
+        """Why a former instance has to stay, for readers; `exposed` as in `allows`."""
         if self.stopped:
             return "waits for resume: updated slots failed"
         if self.held:
             return f"waits: {named(self.held)} ended unasked, and must be observed anew first"
-        return f"waits until {named(sorted(self.exposed)[:3])} {'is' if len(self.exposed) == 1 else 'are'} proven"
+        slots = sorted(self.exposed | exposed)
+        return f"waits until {named(slots[:3])} {'is' if len(slots) == 1 else 'are'} proven"
 
 
 def named(slots: Sequence[int]) -> str:

@@ -74,7 +74,8 @@ def _settle(draft: Draft, target: Target, slot: int) -> Life | None:
         others = [life for life in running if life is not kept]
         assigned = view.assigned(slot) == revision
         for life in others:
-            if life.ready and not target.alike(life.revision, revision) and not draft.may_end_former(slot):
+            former = not target.alike(life.revision, revision) and _may_serve(draft, life)
+            if former and not draft.may_end_former(slot):
                 continue
             end(draft, life, f"incarnation {kept.incarnation} is ready", assign=0 if assigned else revision)
         if not others and not assigned and not view.busy(slot):
@@ -116,6 +117,11 @@ def _is_given_up(draft: Draft, life: Life, replaceable: bool) -> bool:
         return True
     unwanted = replaceable or draft.view.hosts.being_left(life.host)
     return unwanted and draft.calm and (life.instance is not None or out_of_sight(draft, life))
+
+
+def _may_serve(draft: Draft, life: Life) -> bool:
+    """Whether it is ready, or was and lost its lease a moment ago."""
+    return life.ready or (life.instance is None and not out_of_sight(draft, life))
 
 
 def _await(draft: Draft, life: Life) -> None:
