@@ -11,13 +11,15 @@ from dataclasses import replace
 
 import pytest
 
+from tests.properties.fleet_world.control import Write
 from tests.properties.fleet_world.process import Behaviour
 from tests.properties.fleet_world.run import play, unrest
 from tests.properties.fleet_world.scenes import SPEC, fewest_ready, rules, settle, world_of
 from tests.properties.fleet_world.temporal import Fenced
 from tests.properties.fleet_world.world import World
+from wharfinger.fleet.planner import Asked
 from wharfinger.model.fleet import RolloutRequest, Share
-from wharfinger.model.rollout import Counted, Drop, Memory, Plan, Retire, Up
+from wharfinger.model.rollout import LATE, Counted, Drop, Memory, Plan, Retire, Up, Writes
 
 # --- the judge bites ------------------------------------------------------------------------------
 
@@ -189,6 +191,36 @@ def test_an_actor_that_wakes_late(broken: str) -> None:
         with pytest.raises(Fenced):
             world.control.revoke("common", 1, late, basis, lambda _: None)
         assert rules(world) == set()
+
+
+@pytest.mark.parametrize("relieved", [False, True])
+def test_one_that_acts_though_its_view_was_broken_and_not_somebody_elses(relieved: bool) -> None:
+    world = world_of(2, max_unavailable=Share(1))
+    world.timeline.run(200.0)
+    shelf, original = world.etcd.shelf("common"), world.control.plan
+
+    def slowly(asked: Asked, memory: Memory, done: Callable[[object], None]) -> None:
+        world.control.plan = original  # type: ignore[method-assign]
+        original(asked, memory, lambda looked: world.timeline.after(2 * LATE, done, looked))
+
+    world.control.plan = slowly  # type: ignore[method-assign]
+    world.poke("common")
+    world.timeline.run(world.timeline.now + LATE)
+    basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=SPEC, clock=1.0)))
+    assert shelf.actor is not None
+    epoch = shelf.actor.epoch
+    if relieved:
+        epochs: list[object] = []
+        world.control.record("common", Write(Writes(), basis, epoch, True, "another"), epochs.append)
+        epoch += 1
+        assert epochs == [epoch]
+    world.control.record = lambda *_: None  # type: ignore[method-assign]  # what it writes then is on its way
+    world.timeline.run(world.timeline.now + LATE + 1.0)  # the answer is there now
+    basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=SPEC, clock=1.0)))
+    grant, counted = shelf.grants[1, 1], shelf.instances[0, 1]
+    step = Retire(1, 1, grant.host, grant.mod_revision, (Counted(0, 1, counted.mod_revision),))
+    world.control.drain("common", epoch, step, basis, 10.0, lambda _: None)
+    assert ("sight" in rules(world)) == (not relieved)
 
 
 def lost(world: World, *, restored: bool) -> None:

@@ -240,7 +240,7 @@ class Acting:
         elapsed = self.world.timeline.now - begun
         self.actor.slept(planned, elapsed)
         if elapsed - planned > LATE:
-            self.world.judge.blinked(self.tenant)
+            self._blinked()
         self.look()
 
     def poked(self) -> None:
@@ -268,7 +268,7 @@ class Acting:
         plan = self.actor.looked(answer.plan, self.world.timeline.now - began, retried)
         looked: Looked = answer if plan is answer.plan else replace(answer, plan=plan)
         if plan is not answer.plan:
-            self.world.judge.blinked(self.tenant)
+            self._blinked()
         else:
             self.world.judge.learned(self.tenant, plan.memory)
         if self.epoch and plan.writes.empty:
@@ -285,6 +285,12 @@ class Acting:
                 self._written(answer, looked, self.world.timeline.now - began) if turn == self._turn else None
             ),
         )
+
+    def _blinked(self) -> None:
+        """Its view was broken: nobody's, once another actor took over from it."""
+        actor = self.world.etcd.shelf(self.tenant).actor
+        if not self.epoch or actor is None or actor.epoch == self.epoch:
+            self.world.judge.blinked(self.tenant)
 
     def _written(self, answer: Any, looked: Looked, took: float) -> None:
         if self.closed:
