@@ -68,7 +68,7 @@ def _live(world: World, story: Story, tenants: list[str], moment: float, *, pati
     circles = ["circles: too much happens"]
     if not timeline.run(moment, events=MANY):
         return circles
-    moment = max(moment, story.lasts_until) if patient else moment
+    moment = max(moment, story.hosts.lasts_until) if patient else moment
     if not timeline.run(moment, events=MANY):
         return circles
     story.heal()

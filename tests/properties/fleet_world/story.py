@@ -1,8 +1,8 @@
 """What users want and what breaks, by chance: each act is a method of `Story`, drawn by weight.
 
 Users write the object (template, replicas, strategy, requests, deletion) and cordons. Faults strike processes, agents,
-hosts, both stores, the ways between them and the workflows themselves. `Story.heal` ends all faults; `Story.settle`
-is the last thing that a user wants, after which everything must come to rest.
+hosts (`HostFaults`), both stores, the ways between them and the workflows themselves. `Story.heal` ends all faults;
+`Story.settle` is the last thing that a user wants, after which everything must come to rest.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tests.properties.fleet_world.host_faults import HostFaults
 from tests.properties.fleet_world.process import Behaviour, Process
 from wharfinger.model.fleet import Cordon, FleetSpec, RolloutRequest, Share
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.etcd import Fleet
-    from tests.properties.fleet_world.machines import Machine
     from tests.properties.fleet_world.world import World
 
 BAD = (
@@ -41,8 +41,7 @@ class Story:
         self._chance = world.chance
         self._templates = 0
         self._written: dict[str, list[str]] = {tenant: [] for tenant in tenants}
-        self.lasts_until = 0.0
-        """When the last agent that is away by now comes back."""
+        self.hosts = hosts = HostFaults(world)
         self.wishes: list[tuple[int, Callable[[str], None]]] = [
             (6, self.change_template),
             (2, self.break_template),
@@ -62,11 +61,11 @@ class Story:
             (2, self.hang_process),
             (2, self.cut_process),
             (2, self.withdraw_process),
-            (3, self.crash_agent),
-            (2, self.crash_agents),
-            (1, self.crash_host),
-            (1, self.cut_host),
-            (1, self.cut_hosts),
+            (3, hosts.crash_agent),
+            (2, hosts.crash_agents),
+            (1, hosts.crash_host),
+            (1, hosts.cut_host),
+            (1, hosts.cut_hosts),
             (2, self.cordon),
             (1, self.confirm_lost),
             (2, self.etcd_away),
@@ -276,52 +275,6 @@ class Story:
         if process is not None:
             self._world.tell(f"{tenant}: fault: {process.life} withdraws")
             process.withdraw()
-
-    def crash_agent(self, tenant: str) -> None:
-        self._lose_agents([self._chance.choice(list(self._world.machines.values()))])
-
-    def crash_agents(self, tenant: str) -> None:
-        """All of the fleet at once; the instances know nothing of it, and fleets may be controlled from elsewhere."""
-        self._lose_agents(list(self._world.machines.values()))
-
-    def _lose_agents(self, machines: list[Machine]) -> None:
-        """For seconds, or for minutes: a host counts as lost meanwhile."""
-        chance, timeline = self._chance, self._world.timeline
-        usual = chance.choice((0.5, 5.0, 20.0, 40.0, 105.0, 240.0))
-        for machine in machines:
-            away = usual * chance.uniform(0.9, 1.1)
-            self._world.tell(f"fault: agent of {machine.name} crashes, for {away:.0f} s")
-            machine.stop_agent()
-            timeline.after(away, machine.start_agent)
-            self.lasts_until = max(self.lasts_until, timeline.now + away)
-
-    def crash_host(self, tenant: str) -> None:
-        machine = self._chance.choice(list(self._world.machines.values()))
-        self._world.tell(f"fault: {machine.name} crashes")
-        machine.crash()
-        away = self._chance.choice((5.0, 30.0, 90.0, 200.0))
-        if self._chance.random() < 0.4:
-            self._world.tell(f"fault: {machine.name} comes back with another disk")
-            machine.lose_disk()
-        self._world.timeline.after(away, machine.reboot)
-
-    def cut_host(self, tenant: str) -> None:
-        machine = self._chance.choice(list(self._world.machines.values()))
-        self._world.tell(f"fault: {machine.name} is cut off")
-        machine.cut_off()
-        self._world.timeline.after(self._chance.choice((5.0, 30.0, 90.0, 200.0)), machine.rejoin)
-
-    def cut_hosts(self, tenant: str) -> None:
-        """All but one at once, as when a network breaks in two."""
-        away = self._chance.choice((30.0, 90.0, 200.0))
-        machines = list(self._world.machines.values())
-        kept = self._chance.choice(machines)
-        for machine in machines:
-            if machine is not kept:
-                self._world.tell(f"fault: {machine.name} is cut off with the others, for {away:.0f} s")
-                machine.cut_off()
-                self._world.timeline.after(away, machine.rejoin)
-        self.lasts_until = max(self.lasts_until, self._world.timeline.now + away)
 
     def cordon(self, tenant: str) -> None:
         if self._world.etcd.down:
