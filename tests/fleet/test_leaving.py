@@ -162,6 +162,21 @@ def test_of_most_hosts_lost_at_once_one_slot_is_repaired_at_a_time() -> None:
     assert brief(keep(back, served)) == ["drop 1.1"]
 
 
+def test_an_empty_slot_that_no_host_takes_holds_up_no_repair_after_a_great_loss() -> None:
+    picture = standing(4).revision(2, "t2", "superseded", "v2").without(3)
+    picture.slots[3] = replace(picture.slots[3], revision=2)
+    picture.want("t3").revision(3, "t3", "aborted", "v2")
+    picture.target = 3
+    for slot in range(3):
+        picture.without_record(slot)
+    memory = lost(picture, "a", "b", known="abc")
+    picture.hosts["c"] = Host("c")  # has no v2
+
+    assert brief(keep(picture, memory)) == ["drop 0.1"]
+    picture.hosts["c"] = Host("c", installs=("v2",))
+    assert brief(keep(picture, memory)) == ["up 3 r2"]
+
+
 def test_what_a_person_says_is_lost_is_repaired_at_once() -> None:
     picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
     memory = lost(picture, "a", "b", known="abc")

@@ -146,7 +146,14 @@ class Draft:
             return True
         waiting = {slot for slot, crash in self.crashed.items() if crash.not_before > view.clock + EPSILON}
         empty = [slot for slot in range(view.spec.replicas) if not view.living(slot) and slot not in waiting]
-        return bool(empty) and self.living + self.reserved < self.budget.ceiling
+        has_room = self.living + self.reserved < self.budget.ceiling
+        return has_room and any(self._has_a_host(slot) for slot in empty)
+
+    def _has_a_host(self, slot: int) -> bool:
+        """Whether some host may take what an empty slot would be filled with: what it is assigned, or the target."""
+        actor = self.view.observed.actor
+        fitting = self.versions.keys() & {self.view.assigned(slot), actor.target if actor is not None else 0}
+        return any(self.view.hosts.choose(self.versions[number], slot=slot) for number in fitting)
 
     def observed(self, proof: Proof) -> None:
         """Take in what the updated slots have shown; the next look is when one of them is proven."""
