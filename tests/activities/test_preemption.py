@@ -807,5 +807,5 @@ async def test_a_pod_without_its_class_is_refused_by_whoever_places_it(world: Wo
 
     assert (refused.rejectors, refused.message) == (
         ("PriorityClass",),
-        "no PriorityClass with name high was found",
+        "no PriorityClass with name high was found, or it is invalid",
     )

@@ -76,6 +76,21 @@ async def test_pod_whose_scheduler_name_no_instance_serves_is_shown() -> None:
     assert {reason for reason, _ in groups} == {NOT_SERVED, NOT_TRIED}
 
 
+async def test_without_any_instance_another_scheduler_name_is_the_reason_and_the_usual_one_waits_for_a_worker() -> None:
+    refused = ("False", "Unschedulable", "no queue")
+    ours = Pod(namespace="default", name="ours", uid="1")
+    foreign = Pod(namespace="default", name="foreign", uid="2", scheduler_name="volcano", condition=refused)
+
+    nobody = await unserved(MemoryStore(), [ours, foreign])
+    groups = {(entry.reason, entry.message) for entry in group([ours, foreign], {}, unserved=nobody)}
+
+    sentence = "no live wharfinger instance serves volcano; another scheduler may"
+    assert groups == {
+        (NOT_SERVED, f"{sentence} (PodScheduled=False, Unschedulable: no queue)"),
+        (NOT_TRIED, "no worker takes pods of the common pool now (`wharfinger fleet status common`)"),
+    }
+
+
 async def test_scheduler_names_count_in_their_own_pool_only() -> None:
     store = MemoryStore()
     await store.put(keys.tenant("gold"), b"{}")

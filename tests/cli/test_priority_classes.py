@@ -116,7 +116,7 @@ def test_of_two_defaults_the_higher_one_is_described_as_not_counting(shell: Shel
 
 def test_a_pod_whose_class_does_not_exist_says_so_everywhere(shell: Shell) -> None:
     shell("apply", "-f", shell.file([shell.pod("web", priorityClassName="high")]))
-    reason = "no PriorityClass with name high was found"
+    reason = "no PriorityClass with name high was found, or it is invalid"
 
     (group,) = shell("pending", "-n", shell.namespace, "-o", "json").json
     assert (group["reason"], group["message"]) == ("SchedulingGated", f"held back: {reason}")
@@ -133,7 +133,7 @@ async def test_explain_tells_what_a_pod_without_its_class_is_held_back_for() -> 
     obj = {"metadata": {"name": "web"}, "spec": {"priorityClassName": "high"}}
     await store.put(keys.pod(*key), json.dumps(obj).encode())
 
-    assert await held_back(store, key) == "held back: no PriorityClass with name high was found"
+    assert await held_back(store, key) == "held back: no PriorityClass with name high was found, or it is invalid"
 
     await store.put(keys.stored("priorityclasses", "", "high"), json.dumps(priority_class("high", 5)).encode())
     assert await held_back(store, key) == ""

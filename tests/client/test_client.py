@@ -5,22 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.activities.conftest import World, world
 from tests.client.cluster import Cluster, running
 from tests.conftest import EtcdServer, TemporalServer
 from tests.integration.histories import length
 from tests.patience import patient
-from wharfinger.client import Wharfinger, outcome_of
+from wharfinger.client import Wharfinger, outcome_of, start_attempt
 from wharfinger.contracts.attempts import AttemptResult
-from wharfinger.contracts.names import pod_workflow_id, task_queue
+from wharfinger.contracts.conversion import data_converter
+from wharfinger.contracts.names import SCHEDULE_ATTEMPT, pod_workflow_id, task_queue
 from wharfinger.errors import InvalidObject, NotFound, ServerError, WharfingerError
 from wharfinger.registry import keys
 from wharfinger.settings import EtcdSettings
 
 __all__ = ["world"]
+
+
+@workflow.defn(name=SCHEDULE_ATTEMPT)
+class EarlierRelease:
+    """A workflow of 0.1 whose pod another attempt bound meanwhile."""
+
+    @workflow.run
+    async def run(self, _request: Any) -> Any:
+        """Answer as it did."""
+        return {"outcome": "gone", "node": "n1", "attempt": 2}
 
 
 @pytest.fixture
@@ -91,6 +106,19 @@ async def test_an_attempt_of_a_pod_bound_already_is_bound_and_says_where(cluster
 
     result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
     assert result == AttemptResult(outcome="bound", node="node-9", attempt=1)
+
+
+async def test_what_a_worker_of_0_1_calls_gone_with_a_node_is_bound_there(temporal_server: TemporalServer) -> None:
+    """It said so where another attempt had bound the pod."""
+    client = await Client.connect(temporal_server.address, data_converter=data_converter)
+    name = f"old-{uuid4().hex[:8]}"
+    handle = await start_attempt(client, cluster=name, namespace="default", name="web", uid="u", eager=False)
+    async with Worker(
+        client, task_queue=task_queue(name), workflows=[EarlierRelease], workflow_runner=UnsandboxedWorkflowRunner()
+    ):
+        result = await outcome_of(handle, "default/web", patient(20))
+
+    assert result == AttemptResult(outcome="bound", node="n1", attempt=2)
 
 
 async def test_an_attempt_of_a_pod_that_a_cohort_bound_names_the_node_and_the_cohort(cluster: Cluster) -> None:

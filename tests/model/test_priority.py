@@ -55,6 +55,16 @@ def test_a_pod_without_a_class_has_the_global_default_if_there_is_one() -> None:
     assert of(ClassTerms(priority=1), CLASSES.with_class(base)).priority == 1
 
 
+def test_the_global_default_gives_no_policy_to_a_pod_with_a_priority_of_its_own() -> None:
+    never = CLASSES.with_class(PriorityClass("base", 5, global_default=True, preemption_policy="Never"))
+
+    found = of(ClassTerms(priority=7), never)
+
+    assert (found.priority, found.preemption_policy) == (7, LOWER)
+    assert of(ClassTerms(priority=7, preemption_policy="Never"), never).preemption_policy == "Never"
+    assert of(ClassTerms(preemption_policy=LOWER), never).priority == 5
+
+
 def test_of_several_global_defaults_the_lowest_counts_and_of_equal_ones_the_first_by_name() -> None:
     defaults = [("b", 5, "Never"), ("a", 5, LOWER), ("lowest", -3, "Never"), ("z", 9, LOWER)]
     classes = NO_CLASSES
@@ -71,7 +81,7 @@ def test_a_class_that_does_not_exist_is_missing_unless_the_pod_has_a_priority() 
     found = of(ClassTerms("nobody"), CLASSES.with_class(base))
 
     assert (found.priority, found.class_missing) == (0, True)
-    assert missing(found) == "no PriorityClass with name nobody was found"
+    assert missing(found) == "no PriorityClass with name nobody was found, or it is invalid"
     assert not of(ClassTerms("nobody", priority=0)).class_missing
 
 

@@ -102,8 +102,8 @@ def test_a_pod_whose_class_is_not_given_is_held_back_as_live() -> None:
     (outcome,) = ask(node("n"), pod("a", priorityClassName="nobody")).pods
 
     assert outcome.result is Result.GATED
-    assert outcome.message == "SchedulingGated: no PriorityClass with name nobody was found"
-    assert outcome.refusals == {"PriorityClass": {"no PriorityClass with name nobody was found": 0}}
+    assert outcome.message == "SchedulingGated: no PriorityClass with name nobody was found, or it is invalid"
+    assert outcome.refusals == {"PriorityClass": {"no PriorityClass with name nobody was found, or it is invalid": 0}}
 
 
 def test_a_drained_nodes_pods_go_elsewhere_but_for_its_daemons() -> None:

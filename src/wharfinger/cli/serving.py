@@ -11,9 +11,12 @@ from wharfinger.contracts.names import COMMON
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.serving import served_names
 from wharfinger.model.ownership import Ownership
-from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
+
+WITHOUT_INSTANCES = frozenset({DEFAULT_SCHEDULER})
+"""What counts as served in a pool without any instance: its pods of the usual name wait for a worker, for no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def _takes_pods(record: InstanceRecord) -> bool:
 
 
 def _why(pod: Pod, pool: str, names: Mapping[str, frozenset[str] | None], ready: set[str]) -> Unserved | None:
-    served = names.get(pool)
+    served = names.get(pool, WITHOUT_INSTANCES)
     if served is not None and pod.scheduler_name not in served:
         whose = "" if pool == COMMON else f" of tenant {pool}"
         sentence = f"no live wharfinger instance{whose} serves {pod.scheduler_name}; another scheduler may"

@@ -124,11 +124,18 @@ async def outcome_of(handle: AttemptHandle, pod: str, timeout: float | None = No
     """How a pod's chain of attempts ends; raises as `Wharfinger.schedule` does."""
     try:
         async with asyncio.timeout(timeout):
-            return await handle.result()
+            return _as_today(await handle.result())
     except WorkflowFailureError as error:
         raise WharfingerError(f"the attempts of pod {pod} ended: {error.cause or error}") from error
     except RPCError as error:
         raise ServerError(f"Temporal did not tell the outcome of pod {pod}: {error}") from error
+
+
+def _as_today(result: AttemptResult) -> AttemptResult:
+    """The same answer in today's words: workers of 0.1 said `gone`, with the node, where another attempt had bound."""
+    if result.outcome == "gone" and result.node:
+        return result.model_copy(update={"outcome": "bound"})
+    return result
 
 
 def attributes(namespace: str, name: str, tenant: str = COMMON, build_id: str = "") -> TypedSearchAttributes:

@@ -74,10 +74,14 @@ class PriorityClasses:
     def give(self, terms: ClassTerms) -> tuple[int, str, bool]:
         """Priority and preemption policy by these terms, and whether the class that gives the priority is missing.
 
-        What the pod says itself counts, else what its class says, else 0 and the usual policy.
+        What the pod says itself counts, else what its class says, else 0 and the usual policy. The global default is
+        for pods that say neither a class nor a priority: to one with a priority of its own it gives no policy either.
         """
         name, priority, policy = terms.name, terms.priority, terms.preemption_policy
-        found = (SYSTEM_CLASSES.get(name) or self.by_name.get(name)) if name else self.default
+        if name:
+            found = SYSTEM_CLASSES.get(name) or self.by_name.get(name)
+        else:
+            found = self.default if priority is None else None
         if found is not None:
             return found.value if priority is None else priority, policy or found.preemption_policy, False
         return priority or 0, policy or PREEMPT_LOWER_PRIORITY, bool(name) and priority is None
@@ -126,4 +130,4 @@ def missing(pod: Pod) -> str:
     """Why the pod is held back; empty when its class exists, or it needs none."""
     if not pod.class_missing or pod.class_terms is None:
         return ""
-    return f"no PriorityClass with name {pod.class_terms.name} was found"
+    return f"no PriorityClass with name {pod.class_terms.name} was found, or it is invalid"
