@@ -116,6 +116,7 @@ def test_a_value_may_be_yaml_in_a_file(tenant: Tenant) -> None:
         ("log", {"level": "loud", "tone": 1}, ["level: Input should be", "tone: unknown field"]),
         ("queue", {"podInitialBackoffSeconds": 9, "podMaxBackoffSeconds": 3}, ["podMaxBackoffSeconds: must be at"]),
         ("cohort", {"cohortFrom": 400}, ["cohortMost: must be at least cohortFrom (400)"]),
+        ("cohort", {"cohortMost": 205}, ["cohortMost: must be at most 204, because Temporal finds a cohort by"]),
         (
             "profile",
             {

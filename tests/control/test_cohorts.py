@@ -46,6 +46,14 @@ async def turn_away(stage: Stage, name: str, **record: Any) -> None:
 # --- how many -------------------------------------------------------------------------------------
 
 
+def test_cohorts_larger_than_temporal_can_list_are_capped_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """The command refuses such a limit; one that was stored before goes on working."""
+    former = forming(cohort_from=2, cohort_most=400, cohorts_in_flight=4)
+
+    assert former.size(load(ready=100_000), 0.0) == 204
+    assert [record.getMessage() for record in caplog.records] == ["cohorts_capped cohort_most=400 effect=204"]
+
+
 @pytest.mark.parametrize(
     ("what", "size"),
     [

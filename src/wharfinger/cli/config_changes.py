@@ -28,6 +28,7 @@ from wharfinger.config.errors import refuse
 from wharfinger.config.fleet import read_fleet
 from wharfinger.config.overlay import check_alone
 from wharfinger.contracts.config_records import ConfigChangeRecord
+from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
 from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents
@@ -94,6 +95,14 @@ async def check(store: Store, change: Change, catalog: Catalog) -> None:
                 check_backoff(read, first, longest)
         case CohortValue():
             check_cohort(read)
+            _check_listed(read)
+
+
+def _check_listed(value: CohortValue) -> None:
+    """Refuse cohorts of whose pods Temporal would not find each one; workers cap those that were set before."""
+    if (value.cohort_most or 0) > MOST_LISTED:
+        reason = f"must be at most {MOST_LISTED}, because Temporal finds a cohort by the name of each of its pods"
+        raise refuse([("cohortMost", reason)])
 
 
 def _check_profiles(written: Mapping[str, Any], base: Configured | None, catalog: Catalog) -> None:

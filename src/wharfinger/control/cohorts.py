@@ -8,6 +8,7 @@ gathered goes into the next cohort, so that cohorts grow with the load, and are 
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from wharfinger.contracts.cohorts import MOST_BYTES, CohortPod, Turn
 from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.queue.entry import Entry
 from wharfinger.settings import DispatchSettings
+
+log = logging.getLogger(__name__)
 
 CLEARED = 2.0
 """Seconds within which single attempts are to clear a backlog of which no cohort is made."""
@@ -67,6 +70,8 @@ class Forming:
         self._on = settings.cohorts
         self._from = settings.cohort_from
         self._most = min(settings.cohort_most, MOST_LISTED)  # Temporal finds each of them by name
+        if settings.cohort_most > MOST_LISTED:
+            log.warning("cohorts_capped cohort_most=%d effect=%d", settings.cohort_most, MOST_LISTED)
         self._at_a_time = settings.cohorts_in_flight
         self._chains = settings.parked_chains
 
