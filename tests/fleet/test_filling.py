@@ -52,6 +52,16 @@ def test_a_crash_is_cleared_counted_and_waited_for() -> None:
     assert second.steps[0].settle
 
 
+def test_an_end_with_the_restart_of_its_host_is_no_crash() -> None:
+    """Else two reboots of a host would mark a healthy revision as in a crash loop."""
+    picture = standing(2).died(1)
+    picture.exits[1, 1] = replace(picture.exits[1, 1], host_restarted=True)
+    first = keep(picture)
+    assert [(clear.slot, clear.incarnation, clear.crashes) for clear in first.writes.clears] == [(1, 1, 0)]
+    assert first.memory.crashed == ()
+    assert brief(keep(picture.without(1), later(first, 0.1))) == ["up 1 r1"]
+
+
 def test_the_same_exit_seen_twice_is_one_crash() -> None:
     picture = standing(2).died(1)
     first = keep(picture)

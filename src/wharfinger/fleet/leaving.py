@@ -13,7 +13,7 @@ from wharfinger.model.rollout import STEADY, Clear, ReadySince
 
 
 def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:
-    """Remove what ended incarnations left, and count crashes once.
+    """Remove what ended incarnations left, and count crashes once. An end with its host's restart is no crash.
 
     Args:
         draft: the plan in the making.
@@ -24,10 +24,11 @@ def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:
             continue
         crashes = draft.view.crashes(life.slot)
         asked = life.grant is None or life.grant.want == "drain" or life.exit is None or life.exit.planned
+        counted = (life.slot, life.incarnation) in known or (life.exit is not None and life.exit.host_restarted)
         if asked and life.exit is not None and life.grant is not None:
             crashes = 0
             draft.crashed.pop(life.slot, None)
-        elif not asked and life.exit is not None and (life.slot, life.incarnation) not in known:
+        elif not asked and life.exit is not None and not counted:
             why = life.exit.detail or life.exit.how
             crashes = draft.crash(life, why, first=life.exit.lived >= STEADY)
         if life.grant is not None:
