@@ -79,7 +79,7 @@ class NodeEvictionActivities(NodeEvictions):
         name = request.node
         node = await self._store.get(keys.node(name))
         await self._cache.progress.wait_for(node.revision, CATCH_UP)
-        if await self._half_done(name):
+        if await self._requeueing.half_done(name):
             due = node.kv is None and self._look_at_absent(name, request.absent_for).action == "clear"
             return Looked(action="clear", why=f"pods of node {name} were deleted and are made anew", absent=due)
         if node.kv is None:
@@ -110,11 +110,6 @@ class NodeEvictionActivities(NodeEvictions):
             why = f"node {name} does not exist; its {len(pods)} pods are requeued unless it returns in {left:.0f} s"
             return Looked(action="wait", why=why, absent=True, seconds=left)
         return Looked(action="clear", why=f"requeue the {len(pods)} pods of absent node {name}", absent=True)
-
-    async def _half_done(self, name: str) -> bool:
-        async for page in self._store.list(keys.requeued_from(name), page_size=1):
-            return bool(page.items)
-        return False
 
     async def _clear(self, request: ClearInput) -> Cleared:
         finished = await self._requeueing.finish(request.node)

@@ -20,7 +20,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.decode import decode_pod
+from wharfinger.manifests.decode import decode_made_anew, decode_pod
 from wharfinger.manifests.edit import made_anew
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodIdentity
@@ -83,7 +83,7 @@ class Requeueing:
             returned, left_over = answer.reads
             if returned is not None:
                 return Requeued.NODE_RETURNED
-            if left_over is not None:
+            if left_over is not None and _holds_a_pod(left_over):
                 await self.put_anew(left_over)
         return Requeued.CHANGING
 
@@ -92,10 +92,19 @@ class Requeueing:
 
         Raises `StoreError`.
         """
-        records = [kv async for page in self._store.list(keys.requeued_from(node)) for kv in page.items]
+        records = await self.half_done(node)
         for record in records:
             await self.put_anew(record)
         return len(records)
+
+    async def half_done(self, node: str) -> list[KeyValue]:
+        """The records of pods that were deleted and not yet made anew; one that holds no such pod is left where it is.
+
+        Informers report it as invalid. Raises `StoreError`.
+        """
+        return [
+            kv async for page in self._store.list(keys.requeued_from(node)) for kv in page.items if _holds_a_pod(kv)
+        ]
 
     async def put_anew(self, record: KeyValue) -> None:
         """Put the pod of the record, unless a client has put one of that name meanwhile; the record goes either way."""
@@ -106,6 +115,15 @@ class Requeueing:
         answer = await self._store.txn([unmoved, absent], [Put(key, record.value), Delete(record.key)], [Get(key)])
         if not answer.succeeded and answer.reads[0] is not None:
             await self._store.txn([unmoved], [Delete(record.key)])
+
+
+def _holds_a_pod(record: KeyValue) -> bool:
+    namespace, _, name = record.key.removeprefix(keys.REQUEUED).partition("/")[2].partition("/")
+    try:
+        decode_made_anew(record.value, namespace=namespace, name=name)
+    except InvalidObject:
+        return False
+    return True
 
 
 def decoded(kv: KeyValue, identity: PodIdentity) -> Pod | None:

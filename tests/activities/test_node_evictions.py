@@ -219,6 +219,26 @@ async def test_half_done_pods_do_not_shorten_the_wait_for_the_node(world: World)
     assert (await one.look(absent_for=300.0)).absent
 
 
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"{",
+        json.dumps({"metadata": {"name": "other"}}).encode(),
+        json.dumps(pod_object("web", spec={"nodeName": "n"})).encode(),
+    ],
+    ids=["no object", "of another pod", "bound"],
+)
+async def test_record_that_holds_no_unbound_pod_of_its_name_makes_none(world: World, manifest: bytes) -> None:
+    one = await caretaker(world, NodeEvictionSettings())
+    await world.store.put(keys.requeued("n", "default", "web"), manifest)
+    await world.put_node("n")
+
+    assert (await one.look()).action == "done"
+    assert (await one.clear()).made_anew == 0
+    assert (await world.store.get(keys.pod("default", "web"))).kv is None
+    assert await requeued_records(world) == [keys.requeued("n", "default", "web")]
+
+
 async def test_by_default_lost_pods_are_only_reported(world: World) -> None:
     one = await caretaker(world, NodeEvictionSettings())
     await put_lost(world, "web")

@@ -174,6 +174,15 @@ async def test_pods_that_are_half_made_anew_start_the_workflow_whatever_the_opti
         assert stage.loops.view.requeued == {}
 
 
+async def test_record_that_holds_no_pod_is_reported_and_starts_nothing() -> None:
+    async with Stage() as stage:
+        key = keys.requeued("gone", "default", "web")
+        await stage.store.put(key, pod_bytes("web", node="gone"))
+
+        assert await looked(stage) == []
+        assert "made anew unbound" in stage.loops.view.invalid.reasons[key]
+
+
 async def test_each_node_has_one_caretaker() -> None:
     store = MemoryStore()
     async with (

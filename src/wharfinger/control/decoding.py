@@ -16,7 +16,13 @@ from wharfinger.config.dynamic import is_target
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
+from wharfinger.manifests.decode import (
+    decode_made_anew,
+    decode_node,
+    decode_occupant,
+    decode_pod,
+    decode_surrounding,
+)
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
@@ -143,6 +149,9 @@ def _decode(
             return _instance(kv, parts[2])
         case keys.GRANTS:
             return decode_grant(kv)
+        case keys.REQUEUED:
+            decode_made_anew(kv.value, namespace=parts[1], name=parts[2])
+            return None
         case _:
             return None
 

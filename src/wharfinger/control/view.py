@@ -214,7 +214,7 @@ class View:
     def _requeued(self, observed: Observed) -> None:
         node, *pod = observed.parts
         pods = self.requeued.setdefault(node, set())
-        (pods.discard if observed.deleted else pods.add)(PodKey(*pod))
+        (pods.discard if observed.deleted or observed.invalid else pods.add)(PodKey(*pod))
         if not pods:
             del self.requeued[node]
 

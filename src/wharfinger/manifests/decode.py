@@ -41,6 +41,14 @@ def decode_pod(
     return _pod(obj, create_revision, mod_revision, namespace or "default", RECURRING, classes=classes)
 
 
+def decode_made_anew(value: bytes, *, namespace: str, name: str) -> Pod:
+    """The pod that a `requeued` record holds. Raises `InvalidObject`, also for a pod that is bound."""
+    pod = decode_pod(value, namespace=namespace, name=name)
+    if pod.bound:
+        raise InvalidObject(f"it names node {pod.node_name}: a pod is made anew unbound")
+    return pod
+
+
 def decode_occupant(
     value: bytes, *, namespace: str, name: str, create_revision: int = 0, mod_revision: int = 0
 ) -> Pod | None:
