@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wharfinger.cli.pending import NOT_SERVED, NOT_TRIED, group
-from wharfinger.cli.serving import Unserved, unserved
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod
+from wharfinger.observe.serving import Unserved, unserved
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore
 

@@ -160,6 +160,51 @@ async def test_a_submitted_pod_that_ends_unbound_is_gone_with_the_reason(
     assert await submitted == AttemptResult(outcome="gone", attempt=0, reason=reason, detail=detail)
 
 
+async def test_a_pod_that_was_bound_and_deleted_before_anybody_looked_is_bound(cluster: Cluster) -> None:
+    store = cluster.world.store.client()
+    store.pause_watches()
+    submitted = asyncio.create_task(
+        Wharfinger(cluster.client, store, cluster=cluster.name).submit(PLAIN, timeout=patient(20))
+    )
+    await until_stored(cluster.world, "web")
+    await cluster.world.change_pod("web", lambda pod: pod["spec"].update(nodeName="node-9"))
+    await cluster.world.store.delete(keys.pod("default", "web"))
+    store.resume_watches()
+
+    assert await submitted == AttemptResult(outcome="bound", node="node-9", attempt=0)
+
+
+async def test_a_submission_whose_changes_were_compacted_goes_by_what_is_stored(cluster: Cluster) -> None:
+    store = cluster.world.store.client()
+    store.pause_watches()
+    submitted = asyncio.create_task(
+        Wharfinger(cluster.client, store, cluster=cluster.name).submit(PLAIN, timeout=patient(20))
+    )
+    await until_stored(cluster.world, "web")
+    revision = await cluster.world.change_pod("web", lambda pod: pod["spec"].update(nodeName="node-9"))
+    cluster.world.store.compact(revision)
+    store.resume_watches()
+
+    assert await submitted == AttemptResult(outcome="bound", node="node-9", attempt=0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"schedulerName": "volcano"}, "no live wharfinger instance serves volcano; another scheduler may"),
+        ({"priorityClassName": "high"}, "held back: no PriorityClass with name high was found"),
+        ({"schedulingGates": [{"name": "quota"}]}, "held back by its scheduling gates: quota"),
+        ({}, "no attempt has reported yet: no worker takes pods of the common pool now"),
+    ],
+    ids=["scheduler name", "class", "gate", "no worker"],
+)
+async def test_a_submission_that_nothing_is_tried_for_says_why(
+    cluster: Cluster, spec: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(TimeoutError, match=f"is not bound after 0.1 s: {why}"):
+        await cluster.wharfinger.submit({**PLAIN, "spec": {**PLAIN["spec"], **spec}}, timeout=0.1)
+
+
 async def test_a_submission_outlives_reads_that_fail(cluster: Cluster) -> None:
     store = cluster.world.store.client()
     wharfinger = Wharfinger(cluster.client, store, cluster=cluster.name)

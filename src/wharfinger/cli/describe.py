@@ -13,7 +13,6 @@ from wharfinger.cli.gangs import held_member
 from wharfinger.cli.lost import is_lost, lost_pods
 from wharfinger.cli.options import OBJECTS, Connection, connected
 from wharfinger.cli.output import Columns, plain
-from wharfinger.cli.serving import unserved
 from wharfinger.cli.stored import Stored, every, one, pod_key, priority_classes, record_of
 from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
@@ -26,6 +25,7 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PriorityClasses, affected, missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.observe.serving import unserved
 
 _INDENT = 18
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli import rows
 from wharfinger.cli.gangs import held_member
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, show
-from wharfinger.cli.serving import unserved
 from wharfinger.cli.stored import one, pod_key
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import POD
 from wharfinger.model.pod import PodKey
+from wharfinger.observe.serving import gates, unserved
 
 if TYPE_CHECKING:
     from wharfinger.registry.store import Store
@@ -98,7 +97,7 @@ async def held_back(store: Store, key: PodKey) -> str:
     nobody = (await unserved(store, [pod])).get(pod.key)
     if nobody is not None and nobody.by_name:
         return nobody.sentence
-    return rows.gates(pod) or await held_member(store, pod)
+    return gates(pod) or await held_member(store, pod)
 
 
 async def _explain_nodes(connection: Connection, key: PodKey, number: int | None, output: Output) -> None:

@@ -14,13 +14,13 @@ from wharfinger.cli.gangs import held_of
 from wharfinger.cli.lost import lost_pods
 from wharfinger.cli.options import UNDERSTAND, Connection, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
-from wharfinger.cli.serving import Unserved, unserved
 from wharfinger.cli.stored import every, record_of
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.manifests.kinds import POD
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.gang import GangKey, gang_key
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.serving import Unserved, gates, unserved
 
 EXAMPLES = 3
 """Names shown of each group."""
@@ -144,7 +144,7 @@ def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]
     for pod in pods:
         if pod.group and pod.bound:
             running.add(gang_key(pod))  # what is left of it is placed one by one
-        elif pod.group and pod.pending and not rows.gates(pod) and _refused(pod):
+        elif pod.group and pod.pending and not gates(pod) and _refused(pod):
             told[gang_key(pod)] = _why(pod, "")
     return {key: why for key, why in told.items() if key not in running}
 
@@ -164,7 +164,7 @@ def _refused(pod: Pod) -> bool:
 def _why(pod: Pod, held: str) -> tuple[str, str]:
     """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
     if pod.scheduling_gates or pod.class_missing:
-        return GATED, rows.gates(pod)
+        return GATED, gates(pod)
     if held:
         return GATED, held
     if pod.condition is not None and _refused(pod):

@@ -12,7 +12,6 @@ from wharfinger.manifests.kinds import NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.node import CPU, MEMORY, PODS, Node
 from wharfinger.model.pod import NOTHING, Pod, PodKey
-from wharfinger.model.priority import missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 
 POD_HEADINGS = ("NAMESPACE", "NAME", "STATUS", "NODE", "AGE", "REASON")
@@ -82,14 +81,6 @@ def pod_row(stored: Stored, now: datetime) -> tuple[str, ...]:
         age(pod.creation_timestamp, now),
         pod_reason(pod),
     )
-
-
-def gates(pod: Pod) -> str:
-    """What holds the pod back: its class that does not exist, or its scheduling gates; empty for neither."""
-    lack = missing(pod)
-    if lack:
-        return f"held back: {lack}"
-    return f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}" if pod.scheduling_gates else ""
 
 
 def pod_status(pod: Pod) -> str:

@@ -7,6 +7,7 @@ submission can be repeated safely. The workers see the pod and place it in their
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,21 +15,28 @@ from uuid import uuid4
 
 from wharfinger.client.committing import commit, readable, same
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
-from wharfinger.errors import AlreadyExists, InvalidObject, StoreError, Unavailable, UsageError
+from wharfinger.errors import (
+    AlreadyExists,
+    Compacted,
+    InvalidObject,
+    RevisionWentBack,
+    StoreError,
+    Unavailable,
+    UsageError,
+)
 from wharfinger.manifests import decode, documents, merge, strict
-from wharfinger.manifests.kinds import POD, Reference, reference
+from wharfinger.manifests.kinds import POD, PRIORITY_CLASS, Reference, reference
 from wharfinger.manifests.metadata import attempt_of, checked_object
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.priority import NO_CLASSES, PriorityClass, resolve
 from wharfinger.observe.attempts import decoded, read_record
+from wharfinger.observe.serving import gates, unserved
 from wharfinger.registry import keys
-from wharfinger.registry.key_watch import watching
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import KeyValue, Read, Store
 
-READ_AGAIN = 10.0
-"""Seconds after which the pod is read again though no change was seen."""
 TRY_AGAIN = 0.5
-"""Seconds between two reads while etcd does not answer."""
+"""Seconds between two tries while etcd does not answer."""
 
 
 async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: bool) -> tuple[PodKey, int]:
@@ -74,16 +82,37 @@ def _check_same(stored: KeyValue, manifest: Mapping[str, Any], about: Reference)
 
 
 async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResult:
-    """Wait until that life of the pod is bound or gone; raises `InvalidObject`, `AccessDenied`."""
-    path = keys.pod(*key)
+    """Wait until that life of the pod is bound or gone; raises `InvalidObject`, `AccessDenied`.
+
+    Every change since its creation is looked at, so that a pod that was bound and deleted since is bound.
+    """
+    path, start = keys.pod(*key), create_revision
     while True:
         try:
-            async with watching(store, [path]) as seen:
-                while True:
-                    ended = _end(key, create_revision, (await store.get(path)).kv)
-                    if ended is not None:
-                        return ended
-                    await seen.changed(READ_AGAIN)
+            async with store.watch(path, start) as batches:
+                async for batch in batches:
+                    for event in batch.events:
+                        if event.kv.key == path:  # others only begin like it
+                            kv = (await store.get(path)).kv if event.deleted else event.kv
+                            ended = _end(key, create_revision, kv)
+                            if ended is not None:
+                                return ended
+                    start = batch.revision + 1
+        except (Compacted, RevisionWentBack):
+            read = await _read(store, path)
+            ended = _end(key, create_revision, read.kv)
+            if ended is not None:
+                return ended
+            start = read.revision + 1
+        except Unavailable:
+            await asyncio.sleep(TRY_AGAIN)
+
+
+async def _read(store: Store, path: str) -> Read:
+    """What is stored now, when etcd answers."""
+    while True:
+        try:
+            return await store.get(path)
         except Unavailable:
             await asyncio.sleep(TRY_AGAIN)
 
@@ -112,9 +141,33 @@ def not_pending(pod: Pod) -> str:
 
 
 async def why_pending(store: Store, key: PodKey) -> str:
-    """What the pod waits for, as its last attempt recorded it; empty when that cannot be read."""
+    """What the pod waits for, in the words of `wharfinger explain`; empty when that cannot be read."""
     try:
+        kv = (await store.get(keys.pod(*key))).kv
+        if kv is None:
+            return ""
+        pod = await _with_class(store, decoded(kv, key))
+        nobody = (await unserved(store, [pod])).get(key)
+        if nobody is not None and nobody.by_name:
+            return nobody.sentence
         record = await read_record(store, key)
     except (StoreError, InvalidObject):
         return ""
-    return record.message if record is not None else "no attempt has reported yet; is a worker running?"
+    if (held := gates(pod)) or record is not None:
+        return held or (record.message if record is not None else "")
+    more = nobody.sentence if nobody is not None else f"`wharfinger explain pod {key}` tells more"
+    return f"no attempt has reported yet: {more}"
+
+
+async def _with_class(store: Store, pod: Pod) -> Pod:
+    """The pod as its PriorityClass makes it; unchanged where it needs none."""
+    name = pod.class_terms.name if pod.class_terms is not None else ""
+    if not name:
+        return pod
+    classes = NO_CLASSES
+    kv = (await store.get(keys.PRIORITY_CLASSES + name)).kv
+    if kv is not None:
+        with contextlib.suppress(InvalidObject):  # it counts for nobody
+            found = decode.decode_surrounding(kv.value, PRIORITY_CLASS.name, name=name)
+            classes = classes.with_class(found) if isinstance(found, PriorityClass) else classes
+    return resolve(pod, classes)

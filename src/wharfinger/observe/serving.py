@@ -1,4 +1,4 @@
-"""Whether any instance takes a pod: computed from the stored registrations when a command asks."""
+"""Why nothing is tried for a pod: no instance takes it, or it is held back; computed when somebody asks."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.contracts.serving import served_names
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
+from wharfinger.model.priority import missing
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
@@ -71,3 +72,11 @@ def _why(pod: Pod, pool: str, names: Mapping[str, frozenset[str] | None], ready:
         return None
     whose = "the common pool" if pool == COMMON else f"tenant {pool}"
     return Unserved(f"no worker takes pods of {whose} now (`wharfinger fleet status {pool}`)")
+
+
+def gates(pod: Pod) -> str:
+    """What holds the pod back: its class that does not exist, or its scheduling gates; empty for neither."""
+    lack = missing(pod)
+    if lack:
+        return f"held back: {lack}"
+    return f"held back by its scheduling gates: {', '.join(pod.scheduling_gates)}" if pod.scheduling_gates else ""
