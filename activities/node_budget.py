@@ -14,11 +14,17 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from wharfinger.contracts.records import NodeBudgetRecord
+from wharfinger.errors import Unavailable
 from wharfinger.model.node_evictions import Admission, admission, recently
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, KeyValue, Put, Store
 
 log = logging.getLogger(__name__)
+
+TRIES = 10
+"""Compare-and-sets; each fails only because another worker admitted a node in between."""
+PAUSE = 0.02
+"""Seconds of the first pause between two of them; each is that much longer than the one before."""
 
 
 class NodeBudget:
@@ -38,10 +44,11 @@ class NodeBudget:
     async def admit(self, node: str) -> Admission:
         """Admit the node, or say when to ask again. Safe to run again: an admitted node stays so in the window.
 
-        Raises `StoreError`.
+        Raises `StoreError`; so it does where others write all the time, and Temporal tries it again.
         """
         async with self._turn:
-            while True:
+            for number in range(TRIES):
+                await asyncio.sleep(PAUSE * number)
                 kv = (await self._store.get(keys.NODE_BUDGET)).kv
                 now = self._utc_now().timestamp()
                 recent = recently(_admitted(kv), now=now, window=self._window)
@@ -52,6 +59,7 @@ class NodeBudget:
                 compares = [Compare(keys.NODE_BUDGET, "mod", kv.mod_revision if kv is not None else 0)]
                 if (await self._store.txn(compares, [Put(keys.NODE_BUDGET, record.to_bytes())])).succeeded:
                     return found
+            raise Unavailable(f"others changed {keys.NODE_BUDGET} {TRIES} times in a row")
 
 
 def _admitted(kv: KeyValue | None) -> dict[str, float]:

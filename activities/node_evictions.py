@@ -19,7 +19,7 @@ from wharfinger.activities.requeueing import Requeued, Requeueing
 from wharfinger.activities.taint_eviction import TaintEviction
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import LISTED
-from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput, NodeEvictions
+from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInput, Looked, LookInput, NodeEvictions
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -89,7 +89,7 @@ class NodeEvictionActivities(NodeEvictions):
         )
         if tainted is None or not tainted.taints:
             return Looked(action="done", why=f"node {name} is there")
-        leaving = await self._taints.leaving(tainted)
+        leaving = await self._taints.leaving(tainted, request.now, MOST)
         since = dict(tainted.since)
         if not leaving:
             return Looked(action="done", why=f"every pod tolerates the taints of node {name}")
@@ -112,6 +112,8 @@ class NodeEvictionActivities(NodeEvictions):
         return Looked(action="clear", why=f"requeue the {len(pods)} pods of absent node {name}", absent=True)
 
     async def _clear(self, request: ClearInput) -> Cleared:
+        if request.absent and _queued_too_long():
+            return Cleared(again=True, notes=(f"no worker was free for {LONGEST_QUEUED.seconds} s: look again",))
         finished = await self._requeueing.finish(request.node)
         if request.absent:
             cleared = await self._requeue(request.node)
@@ -153,7 +155,9 @@ class NodeEvictionActivities(NodeEvictions):
         if tainted is None:
             return Cleared()
         now = request.now
-        leaving = [identity for identity, at in (await self._taints.leaving(tainted)).items() if at <= now][:MOST]
+        leaving = [identity for identity, at in (await self._taints.leaving(tainted, now, MOST)).items() if at <= now][
+            :MOST
+        ]
         if not leaving:
             return Cleared()
         held = await self._held(request.node)
@@ -197,6 +201,14 @@ class NodeEvictionActivities(NodeEvictions):
         nodes, absent = self._cache.nodes, self._cache.absent_nodes.items()
         lost = {name for name, row in absent if any(pod.node_name == name for pod in row.pods.values())}
         return len(nodes) + len(lost.union(cleared) - nodes.keys())
+
+
+def _queued_too_long() -> bool:
+    """Whether the activity waited so long for a worker that the look may be wrong; both times are the server's."""
+    if not activity.in_activity():
+        return False
+    info = activity.info()
+    return info.started_time - info.scheduled_time > LONGEST_QUEUED
 
 
 def _heartbeat() -> None:

@@ -7,6 +7,7 @@ mod revisions of the pod and of the node, so no pod is evicted for a taint that 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,8 @@ from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation,
 
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 """Of the condition DisruptionTarget, as Kubernetes words it."""
+AT_A_TIME = 64
+"""Pods that are read at once: one after the other, hundreds would take longer than a look may where etcd is slow."""
 TRIES = 4
 """Transactions for one pod that others change at the same time; the next look finds what is left."""
 
@@ -72,18 +75,25 @@ class TaintEviction:
             taints[taint] = added
         return TaintedNode(kv, taints, since)
 
-    async def leaving(self, node: TaintedNode) -> dict[PodIdentity, float]:
-        """The pods that have to leave, and when, the first ones first. Raises `StoreError`."""
+    async def leaving(self, node: TaintedNode, now: float, most: int) -> dict[PodIdentity, float]:
+        """The pods that have to leave, and when, the first ones first. Raises `StoreError`.
+
+        Some pods are read at a time, and no more once so many are due: the next look finds the others.
+        """
         info = self._cache.node_info(node.kv.key.removeprefix(keys.NODES))
         if info is None or not node.taints:
             return {}
         found: dict[PodIdentity, float] = {}
-        for identity, pod in info.pods.items():
-            if pod.bound and leaves(pod.tolerations, node.taints):
-                kv = (await self._store.get(keys.pod(identity.namespace, identity.name))).kv
-                at = self._leaves_at(kv, identity, node)
+        asked = [one for one, pod in info.pods.items() if pod.bound and leaves(pod.tolerations, node.taints)]
+        for start in range(0, len(asked), AT_A_TIME):
+            some = asked[start : start + AT_A_TIME]
+            reads = await asyncio.gather(*(self._store.get(keys.pod(one.namespace, one.name)) for one in some))
+            for identity, read in zip(some, reads, strict=True):
+                at = self._leaves_at(read.kv, identity, node)
                 if at is not None:
                     found[identity] = at
+            if sum(at <= now for at in found.values()) >= most:
+                break
         return dict(sorted(found.items(), key=lambda entry: (entry[1], entry[0])))
 
     async def evict(self, identity: PodIdentity, node: TaintedNode, now: float) -> bool:

@@ -44,6 +44,8 @@ with workflow.unsafe.imports_passed_through():
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list (the server takes 400 bytes)."""
+RETURNED_MEANWHILE = "returned-while-looking"
+"""A look is repeated when the node returned before its answer came."""
 LONGEST = 600.0
 """Seconds until it looks again by itself, because a signal may be lost."""
 
@@ -57,6 +59,8 @@ class NodeEviction:
         self._absent_since = 0.0
         self._tainted_since: dict[str, str] = {}
         self._was_absent = False
+        self._returned = False
+        """Whether the node was there again since it was looked at."""
         self._removed = 0
 
     @workflow.signal
@@ -68,7 +72,7 @@ class NodeEviction:
     def returned(self) -> None:
         """The node was there again: should it be absent now, the wait begins anew."""
         self._absent_since = 0.0
-        self._was_absent = self._poked = True
+        self._was_absent = self._poked = self._returned = True
 
     @workflow.run
     async def run(self, request: Any = None) -> NodeResult:
@@ -81,11 +85,13 @@ class NodeEviction:
                 return self._result(looked, looked.why)
             if looked.action == "wait":
                 await self._wait(looked.seconds, looked.why)
+            elif looked.absent and self._returned and workflow.patched(RETURNED_MEANWHILE):
+                continue  # the look was asked for before that
             else:
                 cleared = await self._clear(given.node, looked)
                 self._removed += cleared.removed
                 notes = "; ".join(cleared.notes)
-                if not (cleared.held or cleared.removed or cleared.made_anew):
+                if not (cleared.again or cleared.held or cleared.removed or cleared.made_anew):
                     return self._result(looked, notes or "no pod had to be removed")
                 await self._wait(cleared.held, notes)
             if workflow.info().is_continue_as_new_suggested():
@@ -99,7 +105,7 @@ class NodeEviction:
                 )
 
     async def _look(self, node: str) -> Looked:
-        self._poked = False
+        self._poked = self._returned = False
         absent_for = workflow.time() - self._absent_since if self._absent_since else 0.0
         looked = await self._activity(
             NodeEvictions.look_at_node,

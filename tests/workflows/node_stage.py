@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,9 +34,14 @@ class ScriptedNodes(NodeEvictions):
     looks: list[Looked | BaseException] = field(default_factory=lambda: [THERE])
     clears: list[Cleared | BaseException] = field(default_factory=lambda: [GONE])
     asked: list[Any] = field(default_factory=list)
+    while_looking: Callable[[], Awaitable[None]] | None = None
+    """What happens before the next answer of `look_at_node`."""
 
     @activity.defn(name="look_at_node")
     async def look_at_node(self, request: LookInput) -> Looked:
+        happens, self.while_looking = self.while_looking, None
+        if happens is not None:
+            await happens()
         found = self._next(self.looks, request)
         assert isinstance(found, Looked)
         return found

@@ -52,6 +52,26 @@ async def test_node_that_returns_ends_the_wait(stage: NodeStage) -> None:
     assert not [one for one in stage.activities.asked if isinstance(one, ClearInput)]
 
 
+async def test_clearing_that_waited_too_long_for_a_worker_is_looked_at_again(stage: NodeStage) -> None:
+    stage.activities.looks = [DUE, DUE, EMPTY]
+    stage.activities.clears = [Cleared(again=True), GONE]
+
+    handle = await stage.start()
+
+    assert await handle.result() == NodeResult(outcome="cleared", removed=2, why=EMPTY.why)
+    assert len(looks(stage)) == 3
+
+
+async def test_node_that_returned_while_it_was_looked_at_is_looked_at_again(stage: NodeStage) -> None:
+    stage.activities.looks = [DUE, THERE]
+    stage.activities.while_looking = lambda: stage.starter.signal(NODE, "returned")
+
+    handle = await stage.start()
+
+    assert (await handle.result()).outcome == "returned"
+    assert not [one for one in stage.activities.asked if isinstance(one, ClearInput)]
+
+
 async def test_node_that_flaps_is_waited_for_anew(stage: NodeStage) -> None:
     """The node returned and vanished again before the workflow looked."""
     stage.activities.looks = [ABSENT, ABSENT, THERE]

@@ -76,6 +76,8 @@ class Cleared(Contract):
 
     held: float = 0.0
     """Seconds until it may be tried again, because 10 % of the nodes were cleared a short time ago; 0 = it is not."""
+    again: bool = False
+    """Whether nothing was done because the look lay too long ago: look again."""
     removed: int = 0
     """Pods that were deleted, or marked as terminating."""
     made_anew: int = 0
@@ -98,6 +100,8 @@ class NodeEvictions(ABC):
 
 
 LOOK_TIMEOUT = timedelta(seconds=15)
+LONGEST_QUEUED = timedelta(seconds=30)
+"""So old a look may be as an absent node is cleared: while no worker was free, the node may have returned."""
 CLEAR_TIMEOUT = timedelta(seconds=60)
 CLEAR_HEARTBEAT = timedelta(seconds=20)
 """A heartbeat is due after each pod. So another worker goes on soon after one was killed."""
