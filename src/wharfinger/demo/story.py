@@ -32,6 +32,7 @@ from wharfinger.manifests.documents import to_json
 from wharfinger.manifests.times import rfc3339
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put, Store
+from wharfinger.settings import DispatchSettings
 
 FLOOD = 3000
 """Pods that are put at once, at most half of all."""
@@ -113,6 +114,7 @@ class Story:
         following = asyncio.create_task(self._follow(first))
         try:
             await self._put_nodes()
+            await asyncio.sleep(DispatchSettings().hold)  # a worker that has just come may hold pods back so long
             self.view.show(self.pods)
             began = self._news = time.monotonic()
             created = _now()
