@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from wharfinger.activities import preemption
+from wharfinger.activities.requeueing import decoded
 from wharfinger.activities.standing import Life, Standings, StoredPod
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import EvictOutcome, Gone
-from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.decode import decode_pod
+from wharfinger.errors import RequestTooLarge
 from wharfinger.manifests.edit import clear_nomination, evict_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
@@ -155,7 +155,8 @@ class Evictions:
             if kv is None or kv.create_revision != identity.create_revision:
                 saga.notes.append(f"{victim.pod} had left already")
                 return
-            pod = self._decode(kv, identity.namespace, identity.name)
+            pod = decoded(kv, identity)
+            pod = self._cache.resolved(pod) if pod is not None else None
             spared = self._why_spared(saga, pod)
             if spared:
                 saga.notes.append(f"{victim.pod} was not evicted: {spared}")
@@ -174,19 +175,6 @@ class Evictions:
                 saga.evicted.append(victim.pod)
             if done and kv is None:
                 return
-
-    def _decode(self, kv: KeyValue, namespace: str, name: str) -> Pod | None:
-        try:
-            pod = decode_pod(
-                kv.value,
-                namespace=namespace,
-                name=name,
-                create_revision=kv.create_revision,
-                mod_revision=kv.mod_revision,
-            )
-        except InvalidObject:
-            return None
-        return self._cache.resolved(pod)
 
     def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
         """Why the pod is no victim (any more); empty when it is."""

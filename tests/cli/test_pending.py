@@ -76,7 +76,7 @@ async def test_pod_whose_scheduler_name_no_instance_serves_is_shown() -> None:
     assert {reason for reason, _ in groups} == {NOT_SERVED, NOT_TRIED}
 
 
-async def test_without_any_instance_another_scheduler_name_is_the_reason_and_the_usual_one_waits_for_a_worker() -> None:
+async def test_pool_without_instances_serves_the_usual_scheduler_name_only() -> None:
     refused = ("False", "Unschedulable", "no queue")
     ours = Pod(namespace="default", name="ours", uid="1")
     foreign = Pod(namespace="default", name="foreign", uid="2", scheduler_name="volcano", condition=refused)

@@ -133,7 +133,7 @@ def test_a_rollout_leaves_a_host_without_an_agent_one_by_one_and_keeps_the_floor
     assert "drop 1.1" in brief(roll(picture, later(leaving, 60.0)))
 
 
-def test_what_leaves_without_an_agent_has_its_time_to_drain_also_when_the_next_run_goes_on_with_it() -> None:
+def test_drain_without_an_agent_keeps_its_time_in_the_next_run() -> None:
     picture = standing(2, drain_timeout=3600.0).life(2, host="b", want="drain", state="draining")
     first = keep(picture, lost(picture, "b"))  # no step is open: the run before was continued
 
