@@ -7,22 +7,6 @@ from datetime import datetime
 
 from temporalio import activity
 
-from wharfinger.activities.binding import Bindings
-from wharfinger.activities.binding_many import ManyBindings
-from wharfinger.activities.binding_whole import WholeBindings
-from wharfinger.activities.failures import mapped
-from wharfinger.activities.gang_decision import Deciding
-from wharfinger.activities.gang_members import GangMembers
-from wharfinger.activities.placing_gangs import GangPlacements
-from wharfinger.activities.placing_many import ManyPlacements
-from wharfinger.activities.recording_many import ManyRefusals
-from wharfinger.activities.refusal import Refusals
-from wharfinger.activities.seating import Seating
-from wharfinger.activities.sending import Sending
-from wharfinger.activities.standing import Standings
-from wharfinger.activities.tally import Tally
-from wharfinger.activities.transactions import Limits
-from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
@@ -33,6 +17,22 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordedMany,
     RecordManyInput,
 )
+from wharfinger.engine.failures import mapped
+from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.binding_many import ManyBindings
+from wharfinger.engine.pods.binding_whole import WholeBindings
+from wharfinger.engine.pods.gang_decision import Deciding
+from wharfinger.engine.pods.gang_members import GangMembers
+from wharfinger.engine.pods.placing_gangs import GangPlacements
+from wharfinger.engine.pods.placing_many import ManyPlacements
+from wharfinger.engine.pods.recording_many import ManyRefusals
+from wharfinger.engine.pods.refusal import Refusals
+from wharfinger.engine.pods.seating import Seating
+from wharfinger.engine.pods.sending import Sending
+from wharfinger.engine.pods.standing import Standings
+from wharfinger.engine.pods.tally import Tally
+from wharfinger.engine.pods.verification import Verification
+from wharfinger.engine.transactions import Limits
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.territory import Territory

@@ -13,13 +13,13 @@ from datetime import datetime
 
 from temporalio import activity
 
-from wharfinger.activities.failures import mapped
-from wharfinger.activities.node_budget import NodeBudget
-from wharfinger.activities.requeueing import Requeued, Requeueing
-from wharfinger.activities.taint_eviction import TaintEviction
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import LISTED
 from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInput, Looked, LookInput, NodeEvictions
+from wharfinger.engine.failures import mapped
+from wharfinger.engine.nodes.node_budget import NodeBudget
+from wharfinger.engine.nodes.requeueing import Requeued, Requeueing
+from wharfinger.engine.nodes.taint_eviction import TaintEviction
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store

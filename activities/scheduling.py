@@ -11,19 +11,7 @@ from datetime import datetime
 
 from temporalio import activity
 
-from wharfinger.activities.binding import Bindings
 from wharfinger.activities.cohorts import CohortActivities
-from wharfinger.activities.eviction import GRACEFUL, Evictions
-from wharfinger.activities.failures import mapped
-from wharfinger.activities.gang_members import GangMembers
-from wharfinger.activities.placement import Placements
-from wharfinger.activities.refusal import Refusals
-from wharfinger.activities.sending import Sending
-from wharfinger.activities.settling import Settling
-from wharfinger.activities.standing import Standings
-from wharfinger.activities.tally import Tally
-from wharfinger.activities.transactions import STOCK, Limits
-from wharfinger.activities.verification import Verification
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import EvictInput
 from wharfinger.contracts.scheduling import (
@@ -36,6 +24,18 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Scheduling,
 )
+from wharfinger.engine.failures import mapped
+from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
+from wharfinger.engine.pods.gang_members import GangMembers
+from wharfinger.engine.pods.placement import Placements
+from wharfinger.engine.pods.refusal import Refusals
+from wharfinger.engine.pods.sending import Sending
+from wharfinger.engine.pods.settling import Settling
+from wharfinger.engine.pods.standing import Standings
+from wharfinger.engine.pods.tally import Tally
+from wharfinger.engine.pods.verification import Verification
+from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.territory import Territory

@@ -26,8 +26,8 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from wharfinger.client.starts import TASK_TIMEOUT, temporal_configuration
 from wharfinger.contracts.attempts import AttemptTimings, chain_retry
-from wharfinger.control.connecting import connect_temporal, sdk_metrics
-from wharfinger.control.polling import worker_factory
+from wharfinger.process.connecting import connect_temporal, sdk_metrics
+from wharfinger.process.polling import worker_factory
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
 
 QUEUE = "bare"

@@ -29,10 +29,9 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
-from wharfinger.control.informer import Informer
-from wharfinger.control.shards import Ring
-from wharfinger.control.view import View
 from wharfinger.framework.territory import Territory
+from wharfinger.informer.informer import Informer
+from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
@@ -41,6 +40,7 @@ from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Put, Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.shards import Ring
 
 CLUSTER = "contention"
 NAMESPACE = "sched-1"

@@ -25,11 +25,11 @@ from collections.abc import Iterable
 import uvloop
 from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, serve, worker
 
-from wharfinger.control import garbage
-from wharfinger.control.loops import Loops
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
+from wharfinger.worker_loops import garbage
+from wharfinger.worker_loops.loops import Loops
 
 PUTS_AT_ONCE = 100
 """Pods in one transaction of those who create them."""

@@ -16,7 +16,6 @@ from typing import Any
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.control.loops import Loops
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
@@ -24,6 +23,7 @@ from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.store import KeyValue, Page, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.loops import Loops
 
 NAMESPACES = 20
 SIZES = [(cpu, memory) for cpu in ("100m", "250m", "500m", "1") for memory in ("128Mi", "256Mi", "512Mi", "1Gi", "2Gi")]

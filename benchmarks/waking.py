@@ -25,10 +25,7 @@ import uvloop
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
-from wharfinger.control.changes import Changes, NodeChange, PodChange
-from wharfinger.control.queueing import alone_by, gate_by, order_by
-from wharfinger.control.wake_signals import WakeSignals
-from wharfinger.control.waker import Waker
+from wharfinger.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
@@ -36,6 +33,9 @@ from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.queueing import alone_by, gate_by, order_by
+from wharfinger.worker_loops.wake_signals import WakeSignals
+from wharfinger.worker_loops.waker import Waker
 
 ROOM = 4000
 """Milli-cpu of a node."""

@@ -2,9 +2,9 @@
 
 ::
 
-    host part       adopt ── register ── follow grants ── probe ── record ends        control.host_*
+    host part       adopt ── register ── follow grants ── probe ── record ends        agent_loops.host_*
                     create_instance, kill_instance on the host's queue               activities.hosting
-    control part    follow fleets, poke                                              control.fleet_watch
+    control part    follow fleets, poke                                              agent_loops.fleet_watch
                     Fleet, RollingUpdate and their activities on the control queue   workflows, activities
 
 `Agent` is one agent on a given store, Temporal client and runtime; `run_agent` is the process around it. Instances
@@ -26,28 +26,28 @@ from datetime import UTC, datetime
 import aiohttp
 from temporalio.client import Client
 
-from wharfinger.activities.fleet_control import ControlActivities
-from wharfinger.activities.hosting import HostActivities
-from wharfinger.activities.transactions import Limits
+from wharfinger.activities.fleets import ControlActivities
+from wharfinger.activities.hosts import HostActivities
+from wharfinger.agent_loops.fleet_watch import FleetWatch, poking
+from wharfinger.agent_loops.host_exits import HostExits
+from wharfinger.agent_loops.host_grants import HostGrants
+from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
+from wharfinger.agent_loops.host_registration import HostRegistration
+from wharfinger.agent_loops.host_stopping import end_instances
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
-from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics
-from wharfinger.control.fleet_watch import FleetWatch, poking
-from wharfinger.control.host_exits import HostExits
-from wharfinger.control.host_grants import HostGrants
-from wharfinger.control.host_probes import Ask, HostProbes, asking
-from wharfinger.control.host_registration import HostRegistration
-from wharfinger.control.host_stopping import end_instances
-from wharfinger.control.identity import identity, release
-from wharfinger.control.installation import prepare
-from wharfinger.control.polling import Polling, keep_polling, worker_factory
-from wharfinger.control.reachability import Reachability
-from wharfinger.control.stopping import stop_on_signals, unless_stopped
+from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
 from wharfinger.observe.health import OK, HealthServer
 from wharfinger.plugins import builtin
+from wharfinger.process.connecting import connect_etcd, connect_temporal, sdk_metrics
+from wharfinger.process.identity import identity, release
+from wharfinger.process.installation import prepare
+from wharfinger.process.polling import Polling, keep_polling, worker_factory
+from wharfinger.process.reachability import Reachability
+from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.profiles import load_configuration
 from wharfinger.registry.store import Store
 from wharfinger.runtime import limits, lives, locks

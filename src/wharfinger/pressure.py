@@ -2,7 +2,7 @@
 
 A server that is late with its answers is not helped by more questions, and one that comes back from an outage not by
 all at once that has waited. `Window` is the number, `Slots` lets so many through; both rooms that call servers use them
-(`control.starts` for Temporal, `registry.etcd_connection`).
+(`worker_loops.starts` for Temporal, `registry.etcd_connection`).
 """
 
 from __future__ import annotations

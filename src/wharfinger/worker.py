@@ -18,7 +18,6 @@ from temporalio.client import Client
 
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.activities.scheduling import SchedulingActivities
-from wharfinger.activities.transactions import Limits
 from wharfinger.cache.cache import Cache
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.config.file_fields import SchedulerConfiguration
@@ -26,29 +25,30 @@ from wharfinger.config.load import Configuration
 from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
-from wharfinger.control import garbage
-from wharfinger.control.attempts import TemporalAttempts
-from wharfinger.control.completing import Completing, RunEnds
-from wharfinger.control.config_kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.control.connecting import connect_etcd, connect_temporal, sdk_metrics
-from wharfinger.control.grants import OwnGrant, while_granted
-from wharfinger.control.identity import identity, release
-from wharfinger.control.installation import prepare
-from wharfinger.control.loops import Loops
-from wharfinger.control.membership import Membership, place_of, registered_while
-from wharfinger.control.node_workflows import TemporalNodes
-from wharfinger.control.polling import Polling, worker_factory
-from wharfinger.control.stopping import stop_on_signals, unless_stopped
+from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
+from wharfinger.engine.transactions import Limits
 from wharfinger.framework.in_force import InForce
 from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.observe.health import HealthServer
+from wharfinger.process.connecting import connect_etcd, connect_temporal, sdk_metrics
+from wharfinger.process.identity import identity, release
+from wharfinger.process.installation import prepare
+from wharfinger.process.polling import Polling, worker_factory
+from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry.store import Store
 from wharfinger.settings import WorkerSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops import garbage
+from wharfinger.worker_loops.attempts import TemporalAttempts
+from wharfinger.worker_loops.completing import Completing, RunEnds
+from wharfinger.worker_loops.grants import OwnGrant, while_granted
+from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.membership import Membership, place_of, registered_while
+from wharfinger.worker_loops.node_workflows import TemporalNodes
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort

@@ -9,8 +9,8 @@ import sys
 import uuid
 from dataclasses import dataclass
 
-from tests.activities.conftest import pod_object
 from tests.conftest import EtcdServer, TemporalServer
+from tests.engine.conftest import pod_object
 from tests.workflows.conftest import Stage, refused, stage
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys

@@ -13,8 +13,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Worker
 
-from tests.activities.conftest import Hand, World
 from tests.conftest import TemporalServer
+from tests.engine.conftest import Hand, World
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger
 from wharfinger.contracts.names import task_queue

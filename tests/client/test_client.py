@@ -12,9 +12,9 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from tests.activities.conftest import World, world
 from tests.client.cluster import Cluster, running
 from tests.conftest import EtcdServer, TemporalServer
+from tests.engine.conftest import World, world
 from tests.integration.histories import length
 from tests.patience import patient
 from wharfinger.client import Wharfinger, outcome_of, start_attempt

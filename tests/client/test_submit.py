@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.activities.conftest import World, pod_object, world
-from tests.activities.test_placement import Fussy, with_plugin
 from tests.client.cluster import Cluster, running
 from tests.conftest import TemporalServer
+from tests.engine.conftest import World, pod_object, world
+from tests.engine.pods.test_placement import Fussy, with_plugin
 from tests.patience import patient
 from wharfinger.client import AttemptResult, Wharfinger, outcome_of
 from wharfinger.errors import AlreadyExists, InvalidObject, NotFound, UsageError

@@ -22,8 +22,8 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.refusals import evict_input, refusal_input
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
-from wharfinger.control.informer import Informer
-from wharfinger.control.view import View
+from wharfinger.informer.informer import Informer
+from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys

@@ -9,8 +9,8 @@ R15   nested locks: there is no lock in the room (held by R14's test, which read
 R17   kill-except walks a live map: nothing live is shared (as R14)
 R28   secrets in arguments, logs and stores: `tests/integration/test_no_secrets.py`, on real processes
 R31   the ring's key outlives its process: the member is the slot, owned by its highest ready incarnation, see
-      `tests/control/test_shards.py`
-R33   events lost behind a compaction: `tests/control/test_fleet_watch.py`, `tests/control/test_informer.py`;
+      `tests/worker_loops/test_shards.py`
+R33   events lost behind a compaction: `tests/agent_loops/test_fleet_watch.py`, `tests/informer/test_informer.py`;
       and no event is needed to converge (R16)
 R34   contexts and timers that are never cancelled: there are none; what an actor keeps is in `Memory`, bounded
 R37   an absent manager hangs its caller: nobody waits for a fleet; one with nothing to look after ends (below)

@@ -20,11 +20,11 @@ from tests.conftest import EtcdServer, TemporalServer, start_etcd, start_tempora
 from tests.integration.agent_process import FIRST, Site
 from tests.patience import patient
 from wharfinger.agent import Agent
+from wharfinger.agent_loops.host_probes import asking
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id
-from wharfinger.control.host_probes import asking
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.runtime.limits import Limits

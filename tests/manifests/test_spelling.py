@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.manifests.manifests import node_manifest, pod_manifest, raw
-from wharfinger.control.decoding import observe
 from wharfinger.errors import InvalidObject
+from wharfinger.informer.decoding import observe
 from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding, pod_from_mapping
 from wharfinger.manifests.kinds import FLEET, KINDS
 from wharfinger.manifests.kubernetes_fields import FILE, kubernetes_fields

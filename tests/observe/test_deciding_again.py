@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.activities.conftest import PROFILES, World
+from tests.engine.conftest import PROFILES, World
 from wharfinger.cli.verdicts import tell
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound

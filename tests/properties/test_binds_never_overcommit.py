@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import Hand, World, world
+from tests.engine.conftest import Hand, World, world
 from wharfinger.contracts.scheduling import Bound, Gone, Placed
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put

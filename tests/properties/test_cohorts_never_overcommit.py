@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import Hand, World, world
+from tests.engine.conftest import Hand, World, world
 from tests.properties.test_binds_never_overcommit import NODES, PODS, attempt, judge, make_trouble
-from wharfinger.activities.transactions import Limits
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
+from wharfinger.engine.transactions import Limits
 from wharfinger.registry import keys
 
 __all__ = ["world"]  # the fixture

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.activities.conftest import Hand, World, node_object
+from tests.engine.conftest import Hand, World, node_object
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import PodKey

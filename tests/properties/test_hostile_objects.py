@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.stage import PROFILES, Clock, Stage, node_bytes, pod_bytes
 from tests.manifests.test_fuzz import VALUES, paths, replaced
 from tests.properties import hostile
+from tests.worker_loops.stage import PROFILES, Clock, Stage, node_bytes, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
-from wharfinger.control.changes import Changes
-from wharfinger.control.decoding import observe
-from wharfinger.control.view import View
 from wharfinger.framework.profile import Profile
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.decoding import observe
+from wharfinger.informer.view import View
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
@@ -133,7 +133,7 @@ async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, cap
         assert sum(lines.values()) == len(invalid)
         failed = {record.name for record in caplog.records if record.levelno >= logging.ERROR}
         assert failed <= {
-            "wharfinger.control.closer"
+            "wharfinger.worker_loops.closer"
         }  # the stage's Temporal has no run of such an id, and says so loudly
         assert max(len(record.getMessage()) for record in caplog.records) < 4000
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import NOW, World, pod_object
+from tests.engine.conftest import NOW, World, pod_object
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import ClearInput
 from wharfinger.contracts.records import NodeBudgetRecord

@@ -14,16 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.control.stage import PROFILES, Clock, pod_bytes
+from tests.worker_loops.stage import PROFILES, Clock, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
-from wharfinger.control.changes import Changes
-from wharfinger.control.decoding import observe
-from wharfinger.control.gangs import Gangs
-from wharfinger.control.intake import Intake
-from wharfinger.control.queueing import gate_by, order_by
-from wharfinger.control.shards import Shards
-from wharfinger.control.view import View
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.decoding import observe
+from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
@@ -32,6 +28,10 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.gangs import Gangs
+from wharfinger.worker_loops.intake import Intake
+from wharfinger.worker_loops.queueing import gate_by, order_by
+from wharfinger.worker_loops.shards import Shards
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.activities.conftest import PROFILES, Hand, World
+from tests.engine.conftest import PROFILES, Hand, World
 from wharfinger.cli.supposed import Supposed, read_live
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.control.queueing import gate_by, order_by
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
@@ -26,6 +25,7 @@ from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Result
 from wharfinger.whatif.play import simulate
 from wharfinger.whatif.scene import Scene
+from wharfinger.worker_loops.queueing import gate_by, order_by
 
 SEEDS = range(120)
 CLASSES = ("a", "b", "c", "d")

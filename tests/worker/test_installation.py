@@ -7,8 +7,8 @@ import random
 import pytest
 
 from tests.worker.conftest import Site
-from wharfinger.control.installation import claim, keep_profiles, prepare, register_search_attributes
 from wharfinger.errors import InstallationMismatch
+from wharfinger.process.installation import claim, keep_profiles, prepare, register_search_attributes
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.memory import MemoryStore

@@ -14,9 +14,9 @@ from tests.worker.conftest import Site
 from wharfinger.client import Wharfinger
 from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.control.identity import release
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.pod import PodKey
+from wharfinger.process.identity import release
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings

@@ -56,8 +56,8 @@ from wharfinger.contracts.scheduling import (
     Refused,
     Scheduling,
 )
-from wharfinger.control.attempts import TemporalAttempts
 from wharfinger.model.pod import PodKey
+from wharfinger.worker_loops.attempts import TemporalAttempts
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 

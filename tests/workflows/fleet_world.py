@@ -23,7 +23,8 @@ from temporalio.worker import Worker
 
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
-from wharfinger.activities.fleet_control import ControlActivities
+from wharfinger.activities.fleets import ControlActivities
+from wharfinger.agent_loops.fleet_watch import FleetWatch, poking
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
     ExitRecord,
@@ -45,7 +46,6 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.control.fleet_watch import FleetWatch, poking
 from wharfinger.model.rollout import Status
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin

@@ -16,7 +16,7 @@ from temporalio.worker import Worker
 from tests.workflows.conftest import sandbox
 from wharfinger.contracts.names import node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput, NodeEvictions, NodeResult
-from wharfinger.control.node_workflows import TemporalNodes
+from wharfinger.worker_loops.node_workflows import TemporalNodes
 from wharfinger.workflows.node_eviction import NodeEviction
 
 NODE = "n1"

@@ -1,6 +1,6 @@
 """What this worker believes: the facts of etcd as the watch told them, plus what it assumes.
 
-Facts come from `control.informer` (all events of one revision in one synchronous block, then `progress.advance`);
+Facts come from `informer.informer` (all events of one revision in one synchronous block, then `progress.advance`);
 assumptions come from the activities. Readers take snapshots. Lives on one event loop; nothing here awaits.
 
 A pod counts on the node it is bound to; else on the node it is assumed on; else nowhere. Finished pods use nothing.

@@ -2,7 +2,7 @@
 
 The value and the record of who set it, when and why are one transaction. The record lies where no worker follows, so
 that the past costs those nothing. Neighbours: `cli.dynamic_config` are the
-commands, `config.dynamic` says what a value may say, `control.dynamic_config` follows them.
+commands, `config.dynamic` says what a value may say, `dynamic_config.following` follows them.
 """
 
 from __future__ import annotations

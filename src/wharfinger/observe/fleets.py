@@ -11,7 +11,7 @@ otherwise left out, so that it ends nobody. Where it says what may live (a grant
 it out could start what must not be: then the whole view is `blind`, and nothing is decided until it is mended. A cordon
 that cannot be read still keeps instances off.
 
-Neighbours: `model.fleet` is what comes out, `fleet.planner` decides on it, `activities.fleet_planning` asks for it.
+Neighbours: `model.fleet` is what comes out, `fleet.planner` decides on it, `engine.fleets.planning` asks for it.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@
 
 A pod waits with a chain of its own, which the waker signals, or without one (`queue.chainless`).
 
-In: facts about pods that are pending and this worker's, told by `control.intake` as etcd shows them;
-telling a fact twice changes nothing. Out: pods to start (`control.dispatcher`) and waiting pods an
-event may concern (`control.waker`). It is a view: a restart rebuilds it from etcd.
+In: facts about pods that are pending and this worker's, told by `worker_loops.intake` as etcd shows them;
+telling a fact twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an
+event may concern (`worker_loops.waker`). It is a view: a restart rebuilds it from etcd.
 
 Invariant: every pod put and not removed is in exactly one part.
 """

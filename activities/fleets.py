@@ -1,0 +1,119 @@
+"""The activities of a fleet's control part, as one agent carries them out; what they do is next door.
+
+`fleet_planning` decides, `granting` lets instances live, `awaiting_ready` and `draining` wait for them,
+`fleet_recording` writes. All effects of fleets' actors on etcd go through here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Set
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+from temporalio import activity
+from temporalio.client import Client
+
+from wharfinger.contracts.fleets import (
+    AwaitInput,
+    AwaitProgress,
+    DrainInput,
+    DrainOutcome,
+    FleetControl,
+    GrantInput,
+    GrantOutcome,
+    PlanInput,
+    Planned,
+    ReadyOutcome,
+    RecordedFleet,
+    RecordInput,
+)
+from wharfinger.engine.fleets.awaiting_ready import AwaitingReady
+from wharfinger.engine.fleets.draining import Draining
+from wharfinger.engine.fleets.failures import mapped
+from wharfinger.engine.fleets.fencing import Asker
+from wharfinger.engine.fleets.granting import Granting
+from wharfinger.engine.fleets.planning import FleetReader, Planning
+from wharfinger.engine.fleets.recording import Recording
+from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.framework.catalog import Catalog
+from wharfinger.registry.store import Store
+from wharfinger.telemetry import Metrics
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ControlActivities(FleetControl):
+    """Register with a Temporal worker on the control queue."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        client: Client,
+        view: FleetReader,
+        catalog: Catalog,
+        cluster: str,
+        lease_ttl: float,
+        metrics: Metrics,
+        limits: Limits = STOCK,
+        utc_now: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`view`: an `observe.fleets.FleetView` on the same store; `lease_ttl`: of instances, in seconds."""
+        self._planning = Planning(view, client, cluster=cluster, lease_ttl=lease_ttl, metrics=metrics, clock=clock)
+        self._granting = Granting(store)
+        self._awaiting = AwaitingReady(store, clock=clock)
+        self._draining = Draining(store, clock=clock)
+        self._recording = Recording(store, catalog, limits=limits, metrics=metrics, utc_now=utc_now)
+
+    def refresh_metrics(self, fleets: Set[str]) -> None:
+        """Tell of these fleets alone; `fleets`: all that there are."""
+        self._planning.gauges.only(fleets)
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.plan, self.grant_instance, self.await_ready, self.drain_instance, self.record_fleet]
+
+    @activity.defn(name="plan")
+    async def plan(self, request: PlanInput) -> Planned:
+        """See `FleetControl.plan`."""
+        with mapped():
+            return await self._planning.plan(request, activity.info().attempt)
+
+    @activity.defn(name="grant_instance")
+    async def grant_instance(self, request: GrantInput) -> GrantOutcome:
+        """See `FleetControl.grant_instance`."""
+        with mapped():
+            return await self._granting.grant(request, Asker.of_this())
+
+    @activity.defn(name="await_ready")
+    async def await_ready(self, request: AwaitInput) -> ReadyOutcome:
+        """See `FleetControl.await_ready`."""
+        with mapped():
+            return await self._awaiting.wait(request, _progress(), activity.heartbeat)
+
+    @activity.defn(name="drain_instance")
+    async def drain_instance(self, request: DrainInput) -> DrainOutcome:
+        """See `FleetControl.drain_instance`."""
+        with mapped():
+            return await self._draining.drain(request, Asker.of_this(), activity.heartbeat)
+
+    @activity.defn(name="record_fleet")
+    async def record_fleet(self, request: RecordInput) -> RecordedFleet:
+        """See `FleetControl.record_fleet`."""
+        with mapped():
+            return await self._recording.record(request, Asker.of_this())
+
+
+def _progress() -> AwaitProgress:
+    """How far an earlier try of this activity came; another release's heartbeat counts for nothing."""
+    for details in activity.info().heartbeat_details:
+        try:
+            return AwaitProgress.model_validate(details)
+        except ValidationError:
+            continue
+    return AwaitProgress()

@@ -1,0 +1,65 @@
+"""Following what lies under a prefix: a list, then a watch, and a list again whenever the watch cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+from wharfinger.errors import Compacted, RevisionWentBack, StoreError
+from wharfinger.process.backoff import delays
+from wharfinger.registry.store import Event, KeyValue, Store
+
+log = logging.getLogger(__name__)
+
+PAUSE = 0.5
+"""Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
+
+
+async def follow(
+    store: Store,
+    prefix: str,
+    *,
+    listed: Callable[[Sequence[KeyValue]], None],
+    changed: Callable[[Event], None],
+    chance: random.Random,
+) -> None:
+    """Tell everything under the prefix to `listed`, then each change to `changed`, until cancelled.
+
+    A new list replaces what was told before: what it does not show is gone. Trouble with the store is waited out.
+    """
+    while True:
+        revision = await _list(store, prefix, listed, chance)
+        try:
+            async with store.watch(prefix, revision + 1) as batches:
+                async for batch in batches:
+                    for event in batch.events:
+                        changed(event)
+        except Compacted as error:
+            log.info("watch compacted, listing again prefix=%s error=%r", prefix, str(error))
+        except RevisionWentBack as error:
+            log.error("etcd went back, listing again prefix=%s error=%r", prefix, str(error))
+        except StoreError as error:
+            log.warning("watch ended, listing again prefix=%s error=%r", prefix, str(error))
+        await asyncio.sleep(PAUSE * (0.5 + chance.random()))
+
+
+async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]], None], chance: random.Random) -> int:
+    """Answers the revision of the list."""
+    said = False
+    for delay in delays(0.2, 5.0, chance):
+        found: list[KeyValue] = []
+        try:
+            async for page in store.list(prefix):
+                found += page.items
+                revision = page.revision
+        except StoreError as error:
+            if not said:
+                said = True
+                log.warning("list failed, trying again prefix=%s error=%r", prefix, str(error))
+            await asyncio.sleep(delay)
+        else:
+            listed(found)
+            return revision
+    raise AssertionError("delays are endless")

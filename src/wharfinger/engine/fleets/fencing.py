@@ -1,0 +1,102 @@
+"""Who acts on a fleet: every write of an actor compares the record of its epoch, and fails where another took over.
+
+`actors/<tenant>` is rewritten only by a new actor, and by its actor when the target, or what was decided about it,
+changes; so comparing its mod revision, read together with the epoch, is comparing the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from temporalio import activity
+
+from wharfinger.contracts.fleet_records import ActorRecord
+from wharfinger.contracts.records import Record
+from wharfinger.engine.fleets.failures import fenced
+from wharfinger.errors import InvalidObject
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Condition, Get, KeyValue, Operation, Put, Store
+
+TRIES = 8
+"""Transactions of one activity that may fail because something moved; then the activity does."""
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The run that asked for the activity."""
+
+    workflow_id: str
+    run_id: str
+    activity_id: str
+
+    @property
+    def token(self) -> str:
+        """The same in every try of one activity, and in no other's."""
+        return f"{self.workflow_id}@{self.run_id}/{self.activity_id}"
+
+    @property
+    def run(self) -> tuple[str, str]:
+        """Its workflow's id, and its own."""
+        return self.workflow_id, self.run_id
+
+    @classmethod
+    def of_this(cls) -> Asker:
+        """Who asked for the activity that runs now."""
+        info = activity.info()
+        return cls(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The actor as etcd had it when it was looked at."""
+
+    tenant: str
+    record: ActorRecord
+    mod_revision: int
+
+    @property
+    def unchanged(self) -> Condition:
+        """What every write of its compares."""
+        return Compare(keys.actor(self.tenant), "mod", self.mod_revision)
+
+    def put(self, **changes: object) -> Put:
+        """The record, changed."""
+        return Put(keys.actor(self.tenant), self.record.model_copy(update=changes).to_bytes())
+
+    def now(self, revision: int, **changes: object) -> Actor:
+        """The actor after such a write."""
+        return replace(self, record=self.record.model_copy(update=changes), mod_revision=revision)
+
+
+def acting(tenant: str, kv: KeyValue | None, epoch: int) -> Actor:
+    """The actor of that epoch, as its key was read. Raises `Fenced` when it is another one, or none."""
+    if kv is None:
+        raise fenced(tenant, "none is recorded any more")
+    record = decoded(kv, ActorRecord)
+    if record.epoch != epoch:
+        raise fenced(tenant, f"{record.workflow_id} acts under epoch {record.epoch}, and not {epoch}")
+    return Actor(tenant, record, kv.mod_revision)
+
+
+async def read_together(store: Store, wanted: Sequence[str]) -> tuple[list[KeyValue | None], int]:
+    """Some keys as of one moment, and etcd's revision then."""
+    reads: list[Operation] = [Get(key) for key in wanted]
+    answer = await store.txn((), reads)
+    return list(answer.reads), answer.revision
+
+
+def decoded(kv: KeyValue, kind: type[R]) -> R:
+    """The record in a key. Raises `InvalidObject`, naming the key."""
+    try:
+        return kind.model_validate_json(kv.value)
+    except ValueError as error:
+        raise InvalidObject(f"{kv.key} cannot be read: {' '.join(str(error).split())[:200]}") from None
+
+
+def mod(kv: KeyValue | None) -> int:
+    """The mod revision to compare: 0 = there is no such key."""
+    return kv.mod_revision if kv is not None else 0

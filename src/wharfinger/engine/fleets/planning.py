@@ -1,0 +1,181 @@
+"""Looking at a fleet and deciding: one read, the pure planner, and whether the open rollout's workflow runs.
+
+Whoever asks under an epoch that is not the fleet's any more is told so here, before it decides anything. A view with a
+hole where it matters decides nothing either: the activity fails, is tried again, and says which key is to be mended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.contracts.fleets import PlanInput, Planned
+from wharfinger.contracts.names import rollout_workflow_id
+from wharfinger.engine.fleets.failures import fenced
+from wharfinger.engine.fleets.gauges import FleetGauges
+from wharfinger.engine.fleets.status import digest
+from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.fleet.planner import Asked, plan
+from wharfinger.model.fleet import FleetSpec, Observed
+from wharfinger.model.rollout import Drop, Plan, Retire, Up
+from wharfinger.model.texts import shortened
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+SUMMARY_LIMIT = 200
+"""Characters of the line for the Temporal UI."""
+
+
+class FleetReader(Protocol):
+    """Reads one fleet at one revision: `observe.fleets.FleetView`."""
+
+    async def observe(self, tenant: str) -> Observed:
+        """Everything of the fleet. Raises the store's errors."""
+
+
+class Planning:
+    """Plans fleets."""
+
+    def __init__(
+        self,
+        view: FleetReader,
+        client: Client,
+        *,
+        cluster: str,
+        lease_ttl: float,
+        metrics: Metrics,
+        clock: Callable[[], float],
+    ) -> None:
+        """`lease_ttl`: of instances, in seconds; `clock`: monotonic."""
+        self._view = view
+        self._client = client
+        self._cluster = cluster
+        self._lease_ttl = lease_ttl
+        self.gauges = FleetGauges(metrics, clock)
+        self._unreadable: dict[str, tuple[str, ...]] = {}
+
+    async def plan(self, request: PlanInput, attempt: int = 1) -> Planned:
+        """Read and decide; writes nothing. `attempt`: which try this is. Raises `Fenced`, and the store's errors."""
+        tenant = request.tenant
+        observed = await self._view.observe(tenant)
+        self._report(tenant, observed)
+        self.gauges.read(tenant, len(observed.unreadable))
+        epoch = observed.actor.epoch if observed.actor is not None else 0
+        if request.epoch and epoch != request.epoch:
+            raise fenced(tenant, f"the epoch is {epoch}, and not {request.epoch}")
+        if observed.blind:
+            raise InvalidObject(f"nothing is decided until these are mended: {'; '.join(observed.unreadable)}")
+        asked = Asked(
+            request.role, tenant, request.generation, request.busy, self._lease_ttl, over=await self._over(request)
+        )
+        decided = plan(observed, request.memory, asked)
+        self._gauge(tenant, decided)
+        desired = observed.desired
+        spec = (desired.spec if desired is not None else None) or decided.memory.spec or FleetSpec()
+        rollout = await self._status(request.generation, request)
+        return Planned(
+            plan=with_new_status(decided, observed.status),
+            read_at=observed.read_at,
+            attempt=attempt,
+            rollout_running=rollout is WorkflowExecutionStatus.RUNNING,
+            rollout_failed=rollout is WorkflowExecutionStatus.FAILED,
+            open_rollout=await self._acting_rollout(request, observed),
+            actor_epoch=epoch,
+            desired=desired.generation if desired is not None else 0,
+            min_ready=spec.min_ready,
+            drain_timeout=spec.drain_timeout,
+            kill_timeout=spec.kill_timeout,
+            identity=desired.identity if desired is not None else 0,
+            summary=told(decided),
+            phase=decided.writes.status.phase if decided.writes.status is not None else "",
+        )
+
+    async def _status(self, generation: int, request: PlanInput) -> WorkflowExecutionStatus | None:
+        """Of the workflow of a rollout; of interest to Fleet alone. None = Temporal knows of none."""
+        if request.role != "fleet" or not generation:
+            return None
+        handle = self._client.get_workflow_handle(rollout_workflow_id(self._cluster, request.tenant, generation))
+        try:
+            return (await handle.describe()).status
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise Unavailable(f"Temporal did not say whether the rollout runs: {error.message}") from error
+
+    async def _acting_rollout(self, request: PlanInput, observed: Observed) -> int:
+        """The rollout that acts and runs, for a Fleet that was started anew and knows of none."""
+        if request.generation or request.epoch or observed.actor is None:
+            return 0
+        prefix = rollout_workflow_id(self._cluster, request.tenant, 0).removesuffix("0")
+        generation = observed.actor.workflow_id.removeprefix(prefix)
+        if not (observed.actor.workflow_id.startswith(prefix) and generation.isdecimal()):
+            return 0
+        running = await self._status(int(generation), request) is WorkflowExecutionStatus.RUNNING
+        return int(generation) if running else 0
+
+    async def _over(self, request: PlanInput) -> str:
+        """Why the rollout that Fleet misses stays ended; empty where it is to be started again."""
+        if request.generation:
+            return ""
+        match await self._status(request.memory.rollout, request):
+            case WorkflowExecutionStatus.CANCELED:
+                return "its workflow was cancelled"
+            case WorkflowExecutionStatus.COMPLETED:
+                return "its workflow ended without a report"
+            case _:
+                return ""
+
+    def _report(self, tenant: str, observed: Observed) -> None:
+        """Say which records nobody can read; again only when they are others."""
+        if self._unreadable.get(tenant, ()) != observed.unreadable:
+            self._unreadable[tenant] = observed.unreadable
+            for line in observed.unreadable:
+                log.warning("unreadable record of a fleet tenant=%s %r", tenant, line)
+
+    def _gauge(self, tenant: str, decided: Plan) -> None:
+        if decided.ended:
+            self.gauges.ended(tenant)
+            self._unreadable.pop(tenant, None)
+        else:
+            self.gauges.planned(tenant, decided.writes.status)
+
+
+def with_new_status(decided: Plan, written: str) -> Plan:
+    """The plan, without a status that is written already (its digest)."""
+    status = decided.writes.status
+    if status is None or digest(status) != written:
+        return decided
+    return replace(decided, writes=replace(decided.writes, status=None))
+
+
+def told(decided: Plan) -> str:
+    """One line of what a plan leads to."""
+    parts = [sentence(step) for step in decided.steps]
+    if decided.give_up:
+        parts.append(f"gives up slots {', '.join(map(str, decided.give_up))}")
+    if decided.writes.target is not None:
+        parts.append(f"revision {decided.writes.target} is wanted")
+    if decided.rollout:
+        parts.append(f"starts rollout {decided.rollout}")
+    if decided.done is not None:
+        parts.append(decided.done)
+    if decided.ended:
+        parts.append("the fleet is gone")
+    return shortened("; ".join(parts) or "nothing to do", SUMMARY_LIMIT)
+
+
+def sentence(step: Up | Retire | Drop) -> str:
+    """One step in words."""
+    match step:
+        case Up():
+            return f"slot {step.slot}: up on {step.host} (revision {step.revision})"
+        case Retire():
+            return f"slot {step.slot}: drain incarnation {step.incarnation}"
+        case Drop():
+            return f"slot {step.slot}: drop incarnation {step.incarnation}"

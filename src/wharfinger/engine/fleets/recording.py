@@ -1,0 +1,232 @@
+"""Writing what was decided about a fleet: every transaction compares who acts, and all of it may be sent again.
+
+::
+
+    take ──► target, with its revision and decisions ──► outcomes, slots, tenant, status (`fleet_writes`) ──► end
+
+Each try reads what is there and writes what differs, so a second one, after an answer that got lost or half of the
+transactions, finds the rest. Nothing here must happen together but a target with its revision and what was decided
+about it, and what one slot's incarnations left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet
+from wharfinger.contracts.fleet_records import ActorRecord, RevisionRecord
+from wharfinger.contracts.fleets import RecordedFleet, RecordInput
+from wharfinger.engine.fleets.failures import fenced
+from wharfinger.engine.fleets.fencing import TRIES, Actor, Asker, acting, decoded, mod, read_together
+from wharfinger.engine.fleets.writes import Found, Part, looked_at, may_serve, missing, packed
+from wharfinger.engine.transactions import Limits
+from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
+from wharfinger.framework.catalog import Catalog
+from wharfinger.manifests import documents
+from wharfinger.manifests.times import rfc3339
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class Recording:
+    """Writes what actors decided."""
+
+    def __init__(
+        self, store: Store, catalog: Catalog, *, limits: Limits, metrics: Metrics, utc_now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._limits = limits
+        self._metrics = metrics
+        self._utc_now = utc_now
+
+    async def record(self, request: RecordInput, asker: Asker) -> RecordedFleet:
+        """Write; safe to run again. Raises `Fenced`, and the store's errors."""
+        tenant = request.tenant
+        found = await self._store.get(keys.actor(tenant))
+        kv = found.kv
+        if kv is None and request.writes.end and not request.take:
+            return RecordedFleet(epoch=request.epoch, ended=True)  # an earlier try removed it, last of all
+        actor = (
+            await self._take(request, kv, found.revision, asker) if request.take else acting(tenant, kv, request.epoch)
+        )
+        epoch = actor.record.epoch
+        targeted = await self._target(request, actor)
+        if targeted is None:
+            log.info("target not taken, the object changed tenant=%s", tenant)
+            return RecordedFleet(epoch=epoch, target=actor.record.target)
+        if not await self._write(request, epoch):
+            log.info("not revoked, it may serve by now tenant=%s instances=%s", tenant, request.revoke)
+            return RecordedFleet(epoch=epoch, target=targeted.record.target, moved=True)
+        ended = request.writes.end and await self._end(tenant, epoch)
+        return RecordedFleet(epoch=epoch, target=targeted.record.target, ended=ended)
+
+    async def _take(self, request: RecordInput, kv: KeyValue | None, revision: int, asker: Asker) -> Actor:
+        """Become the actor, once, behind the one that the plan saw.
+
+        The first actor begins with etcd's revision, which no epoch of a former fleet of this name has reached: what
+        that one's actor still sends is of another epoch.
+        """
+        tenant, epoch = request.tenant, request.epoch + 1 if request.epoch else revision
+        present = decoded(kv, ActorRecord) if kv is not None else None
+        ours = present is not None and (present.workflow_id, present.run_id) == asker.run
+        if kv is not None and present is not None and ours and request.epoch in (0, present.epoch - 1):
+            return Actor(tenant, present, kv.mod_revision)  # an earlier try took it
+        if (present.epoch if present is not None else 0) != request.epoch:
+            raise fenced(tenant, f"it was taken over from epoch {request.epoch}")
+        record = ActorRecord(epoch=epoch, workflow_id=asker.workflow_id, run_id=asker.run_id)
+        if present is not None:
+            record = record.model_copy(update={"target": present.target, "decisions": present.decisions})
+        key = keys.actor(tenant)
+        conditions: list[Condition] = [Compare(key, "mod", mod(kv))]
+        if kv is None and request.desired:
+            # A try that comes after the fleet's end must not leave a key that nobody removes.
+            fleet = (await self._store.get(keys.fleet(tenant))).kv
+            if fleet is None:
+                raise fenced(tenant, "the fleet has ended")
+            conditions.append(Compare(fleet.key, "mod", fleet.mod_revision))
+        answer = await self._store.txn(conditions, [Put(key, record.to_bytes())])
+        if not answer.succeeded:
+            raise fenced(tenant, f"it is being taken over from epoch {request.epoch}")
+        log.info("actor took over tenant=%s epoch=%d workflow=%s", tenant, epoch, asker.workflow_id)
+        return Actor(tenant, record, answer.revision)
+
+    # --- the target ---------------------------------------------------------------------------
+
+    async def _target(self, request: RecordInput, actor: Actor) -> Actor | None:
+        """Set the target, with its revision where it is a new one, and what was decided about it.
+
+        None when the object is not what was planned for.
+        """
+        before, target = actor.record, request.writes.target
+        changes: dict[str, object] = {}
+        if target is not None and target != before.target:
+            changes["target"] = target
+        said = request.writes.decisions
+        last = before.decisions.number if before.decisions is not None else 0
+        if said is not None and said.number > last and said.target == changes.get("target", before.target):
+            changes["decisions"] = said  # a try that comes late, after something else was decided, has a lower number
+        if not changes:
+            return actor
+        conditions: list[Condition] = [actor.unchanged]
+        writes: list[Operation] = [actor.put(**changes)]
+        if "target" in changes and target is not None and request.writes.new_revision:
+            record = await self._revision(request)
+            if record is None:
+                return None
+            key = keys.revision(request.tenant, target)
+            conditions += [Compare(keys.fleet(request.tenant), "mod", request.desired), Compare(key, "create", 0)]
+            writes.append(Put(key, record.to_bytes()))
+        answer = await self._store.txn(conditions, writes)
+        if answer.succeeded:
+            return actor.now(answer.revision, **changes)
+        acting(request.tenant, (await self._store.get(keys.actor(request.tenant))).kv, actor.record.epoch)
+        if "target" not in changes:  # another try of it: nothing that was planned is in doubt
+            raise Unavailable(f"the actor's record of {request.tenant} is being written")
+        return None
+
+    async def _revision(self, request: RecordInput) -> RevisionRecord | None:
+        """The present template as a revision; None when the object is another one by now."""
+        kv = (await self._store.get(keys.fleet(request.tenant))).kv
+        fleet = self._fleet(request.tenant, kv) if kv is not None and kv.mod_revision == request.desired else None
+        if kv is None or fleet is None:
+            return None
+        return RevisionRecord(
+            template=fleet.written_template,
+            digest=template_digest(fleet),
+            generation=kv.mod_revision,
+            who=fleet.changed_by,
+            why=fleet.change_cause,
+            time=self._now(),
+        )
+
+    def _fleet(self, tenant: str, kv: KeyValue) -> FleetObject | None:
+        try:
+            return read_fleet(documents.parse(kv.value), self._catalog, name=tenant)
+        except (InvalidObject, ConfigurationError) as error:
+            log.warning("target not taken, the object is invalid tenant=%s reason=%r", tenant, str(error)[:500])
+            return None
+
+    # --- the rest -----------------------------------------------------------------------------
+
+    async def _write(self, request: RecordInput, epoch: int) -> bool:
+        """Everything else, until nothing of it is missing; False where what is to be revoked may serve by now."""
+        for _ in range(TRIES):
+            found = await self._read(looked_at(request))
+            if may_serve(request, found):
+                return False
+            if await self._send(request.tenant, epoch, list(missing(request, found, self._now()))):
+                return True
+        raise Unavailable(f"the fleet of {request.tenant} changed during {TRIES} transactions")
+
+    async def _send(self, tenant: str, epoch: int, parts: Sequence[Part]) -> bool:
+        """Write parts in their order; False where something moved. Raises `Fenced`."""
+        if not parts:
+            return True
+        actor = acting(tenant, (await self._store.get(keys.actor(tenant))).kv, epoch)
+        for together in packed(parts, self._limits):
+            conditions = [actor.unchanged, *(each for part in together for each in part.conditions)]
+            operations = [each for part in together for each in part.operations]
+            if not (await self._store.txn(conditions, operations)).succeeded:
+                return False
+            for part in together:
+                if part.outcome is not None:
+                    self._metrics.fleet_rollouts.labels(part.outcome).inc()
+        return True
+
+    async def _read(self, wanted: Sequence[str]) -> Found:
+        """These keys, as many at a time as a transaction takes."""
+        found: dict[str, KeyValue | None] = {}
+        for begin in range(0, len(wanted), self._limits.operations):
+            some = wanted[begin : begin + self._limits.operations]
+            found.update(zip(some, (await read_together(self._store, some))[0], strict=True))
+        return found
+
+    # --- the end ------------------------------------------------------------------------------
+
+    async def _end(self, tenant: str, epoch: int) -> bool:
+        """Remove everything of a fleet without grants; False where it has some, or is wanted again."""
+        for _ in range(TRIES):
+            if await self._all(f"{keys.GRANTS}{tenant}/"):
+                return False
+            fleet = (await self._store.get(keys.fleet(tenant))).kv
+            if fleet is not None and not is_deleting(parsed(fleet)):
+                return False
+            of_many = (keys.SLOTS, keys.OUTCOMES, keys.REVISIONS, keys.EXITS)
+            numbered = [key for prefix in of_many for key in await self._all(f"{prefix}{tenant}/")]
+            single = (keys.tenant(tenant), keys.fleet_status(tenant), keys.fleet(tenant), keys.actor(tenant))
+            unchanged = Compare(keys.fleet(tenant), "mod", mod(fleet))
+            parts = [Part((Delete(key),)) for key in numbered]
+            last = Part(tuple(Delete(key) for key in single), (unchanged,))
+            # The actor's own record goes last, and in a transaction of its own: until then a later try may go on.
+            if await self._send(tenant, epoch, parts) and await self._send(tenant, epoch, [last]):
+                log.info("fleet ended tenant=%s", tenant)
+                return True
+        raise Unavailable(f"the fleet of {tenant} changed during {TRIES} transactions")
+
+    async def _all(self, prefix: str) -> list[str]:
+        return [kv.key async for page in self._store.list(prefix) for kv in page.items]
+
+    def _now(self) -> str:
+        return rfc3339(self._utc_now())
+
+
+def parsed(kv: KeyValue) -> object:
+    """The object in a key; nothing where nobody can read it."""
+    try:
+        return documents.parse(kv.value)
+    except InvalidObject:
+        return None
+
+
+def template_digest(fleet: FleetObject) -> str:
+    """SHA-256 over the canonical JSON of the template as written: only a name."""
+    text = json.dumps(fleet.written_template, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Clears nodes whose pods cannot stay."""

@@ -1,0 +1,1 @@
+"""Places, binds, refuses and evicts pods: lone ones, cohorts and gangs."""

@@ -1,0 +1,186 @@
+"""The transaction that binds a pod, or many, and what its answer means.
+
+::
+
+    compares   pod's mod revision · node's mod revision · binding version as this worker knows it
+               · rules across nodes (`across_nodes`) · the tenant that the pod's label names
+    puts       the pod on its node · the binding version · the versions of rules across nodes
+    deletes    the attempt record
+    otherwise  reads the compared keys, so that one answer tells what moved
+
+The known versions come from the cache, which advances them by the watch or by the header of an own
+commit. A version that was merely read says nothing of the pods behind it: it never gets here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.pods import across_nodes
+from wharfinger.engine.pods.across_nodes import AcrossNodes
+from wharfinger.engine.pods.standing import StoredPod
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.decode import decode_node
+from wharfinger.manifests.edit import bind_pod
+from wharfinger.model.node import Node
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, TxnResult
+
+_KINDS = {keys.PODS: "pod", keys.NODES: "node", keys.BINDINGS: "binding", keys.BOUND: "bound", keys.TERMS: "terms"}
+"""What moved, for the metric, by the prefix of its key; the rest is the tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A bind as it is sent: everything it compares was known at one moment."""
+
+    found: StoredPod
+    node: Node
+    rules: AcrossNodes
+    conditions: tuple[Condition, ...]
+    attempt: str
+    """`<workflow id>@<run id>`, written to the pod and to the versions."""
+    now: str
+    """RFC 3339, UTC."""
+    recorded: bool = True
+    """Whether the pod may have an attempt record, which goes."""
+
+    @property
+    def compares(self) -> list[Compare]:
+        """The conditions on single keys: the pod's first, then the node's."""
+        return [condition for condition in self.conditions if isinstance(condition, Compare)]
+
+    @property
+    def versions(self) -> list[str]:
+        """The keys whose rewriting tells others of this bind."""
+        return [keys.binding(self.node.name), *across_nodes.rewritten(self.found.pod, self.rules)]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Commits of one moment as they are sent: what they share is in it once."""
+
+    conditions: list[Condition]
+    writes: list[Operation]
+    reads: list[Operation]
+    """When a compare fails: every compared key, in the order of the conditions."""
+
+    def answer_for(self, commit: Commit, answer: TxnResult) -> TxnResult:
+        """What the answer says of one of the commits."""
+        if len(answer.reads) != len(self.reads):  # it succeeded
+            return answer
+        read = dict(zip((each.key for each in self.reads), answer.reads, strict=True))
+        reads = tuple(read[compare.key] for compare in commit.compares)
+        return TxnResult(answer.succeeded, answer.revision, reads)
+
+
+def together(commits: Sequence[Commit]) -> Transaction:
+    """One transaction of one or many commits. Raises `InvalidObject` for a pod that cannot be written."""
+    conditions = list(dict.fromkeys(chain.from_iterable(commit.conditions for commit in commits)))
+    writes: list[Operation] = []
+    versions: dict[str, Operation] = {}
+    for commit in commits:
+        pod = commit.found.pod
+        key = f"{pod.namespace}/{pod.name}"
+        bound = bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
+        writes.append(Put(keys.pod(*pod.key), bound))
+        missing = [name for name in commit.versions if name not in versions]
+        if missing:
+            version = json.dumps({"attempt": commit.attempt, "pod": key}, separators=(",", ":")).encode()
+            versions.update((name, Put(name, version)) for name in missing)
+        if commit.recorded:
+            writes.append(Delete(keys.attempt(*pod.key)))
+    reads: list[Operation] = [Get(each.key) for each in conditions if isinstance(each, Compare)]
+    return Transaction(conditions, [*writes, *versions.values()], reads)
+
+
+def prepare(
+    found: StoredPod,
+    node: Node,
+    rules: AcrossNodes,
+    cache: Cache,
+    *,
+    tenancy: Sequence[Compare],
+    attempt: str,
+    now: str,
+    recorded: bool = True,
+) -> Commit:
+    """The transaction as of now: nothing that the decision rests on may move.
+
+    `tenancy`: what whose pod it is was decided on just now (`Standings.tenancy`).
+    """
+    pod = found.pod
+    conditions: list[Condition] = [
+        Compare(keys.pod(*pod.key), "mod", pod.mod_revision),
+        Compare(keys.node(node.name), "mod", node.mod_revision),
+        Compare(keys.binding(node.name), "mod", cache.bindings[node.name]),
+        *across_nodes.conditions(pod, rules, cache),
+        *tenancy,
+    ]
+    return Commit(found, node, rules, tuple(conditions), attempt, now, recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Which of the compared keys had moved, and what they are now."""
+
+    what: tuple[str, ...]
+    """Kinds of keys, for the metric; empty when only something among all namespaces' binds moved."""
+    same_node: Node | None
+    """The node at its new revision, when nothing that scheduling reads differs (a heart-beat)."""
+    node_gone: bool
+    revision: int
+    """What the watch must have shown before trying again is worth it."""
+
+    @property
+    def must_catch_up(self) -> bool:
+        """Only the watch can tell what the change means for the decision."""
+        adopted = {"pod"} if self.same_node is None else {"pod", "node"}
+        return not self.what or not adopted.issuperset(self.what)
+
+
+def read_failure(commit: Commit, answer: TxnResult) -> Moved:
+    """What the failed transaction's reads say."""
+    what: list[str] = []
+    seen: list[int] = []
+    behind_a_delete = False
+    for compare, kv in zip(commit.compares, answer.reads, strict=True):
+        actual = 0 if kv is None else kv.mod_revision if compare.target == "mod" else kv.create_revision
+        if actual == compare.revision:
+            continue
+        kind = _kind(compare.key)
+        what.append(kind)
+        if kind != "pod":
+            behind_a_delete |= kv is None
+            seen.append(kv.mod_revision if kv is not None else 0)
+    node = answer.reads[1]
+    return Moved(
+        what=tuple(dict.fromkeys(what)),
+        same_node=_same(commit.node, node) if "node" in what else None,
+        node_gone=node is None,
+        revision=answer.revision if behind_a_delete or not what else max(seen, default=0),
+    )
+
+
+def _kind(key: str) -> str:
+    return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "tenant")
+
+
+def _same(known: Node, stored: KeyValue | None) -> Node | None:
+    """The stored node when it is the known one in everything that scheduling reads."""
+    if stored is None or stored.create_revision != known.create_revision:
+        return None
+    try:
+        node = decode_node(
+            stored.value,
+            name=known.name,
+            create_revision=stored.create_revision,
+            mod_revision=stored.mod_revision,
+        )
+    except InvalidObject:
+        return None
+    return node if node == known else None

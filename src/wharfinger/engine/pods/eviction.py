@@ -1,0 +1,260 @@
+"""Making room: the victims of a nomination are marked and deleted, each by transactions of its own.
+
+::
+
+    immediate   mark (condition DisruptionTarget) ──► delete the key: nobody runs the pods
+    graceful    mark, with a deletion timestamp   ──► whoever runs the pod ends it, and deletes the key
+
+Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
+still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
+nobody is evicted for a pod that has vanished, is bound, has decided otherwise, or has lost its nomination to a more
+important one; and what was done already is found done when this runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.scheduling import EvictOutcome, Gone
+from wharfinger.engine.nodes.requeueing import decoded
+from wharfinger.engine.pods import preemption
+from wharfinger.engine.pods.standing import Life, Standings, StoredPod
+from wharfinger.errors import RequestTooLarge
+from wharfinger.manifests.edit import clear_nomination, evict_pod
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+
+IMMEDIATE = "immediate"
+GRACEFUL = "graceful"
+PREEMPTED = "{scheduler}: preempting to accommodate a higher priority pod {pod}"
+"""Of the condition DisruptionTarget."""
+
+
+class Superseded(Exception):
+    """The preemptor is not what it was; `outcome` says what it is."""
+
+    def __init__(self, outcome: EvictOutcome) -> None:
+        super().__init__(str(outcome))
+        self.outcome = outcome
+
+
+@dataclass(slots=True)
+class Saga:
+    """One eviction on its way: for whom, and what came of it so far."""
+
+    request: EvictInput
+    life: Life
+    preemptor: StoredPod
+    evicted: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    leaving: float = 0.0
+    revision: int = 0
+    complete: bool = True
+
+    @property
+    def message(self) -> str:
+        """Of the victims' condition."""
+        pod = self.preemptor.pod
+        return PREEMPTED.format(scheduler=pod.scheduler_name, pod=pod.key)
+
+    @property
+    def record_key(self) -> str:
+        """Of the preemptor's attempt record."""
+        return keys.attempt(*self.life.key)
+
+    def outcome(self) -> Evicted:
+        """As the workflow is told."""
+        return Evicted(
+            evicted=tuple(self.evicted[:LISTED]),
+            notes=first_ones(self.notes),
+            leaving=self.leaving,
+            revision=self.revision,
+            complete=self.complete,
+        )
+
+    def lapsed(self, revision: int = 0) -> Evicted:
+        """The rest is not to be evicted any more: place the preemptor again, on a state that shows why."""
+        self.complete, self.revision = False, max(self.revision, revision)
+        return self.outcome()
+
+
+class Evictions:
+    """Evicts for the attempts of one worker."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        cache: Cache,
+        standings: Standings,
+        mode: str,
+        utc_now: Callable[[], datetime],
+    ) -> None:
+        """`mode`: `immediate` or `graceful`."""
+        self._store = store
+        self._cache = cache
+        self._standings = standings
+        self._mode = mode
+        self._utc_now = utc_now
+
+    async def evict(self, request: EvictInput) -> EvictOutcome:
+        """Evict the victims of the preemptor's nomination; Gone when the preemptor needs no room any more.
+
+        Safe to run again. Raises `StoreError`.
+        """
+        life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
+        found = await self._standings.read(life)
+        if isinstance(found, Gone):
+            return found
+        saga = Saga(request, life, found, revision=found.read_at)
+        try:
+            self._check_nomination(saga)
+            node = await self._store.get(keys.node(request.node))
+            if node.kv is None:  # and whoever was there is gone with it
+                return saga.lapsed(node.revision)
+            await self._clear_lower_nominations(saga)
+            for victim in await self._victims(saga):
+                await self._evict(saga, victim)
+        except Superseded as ended:
+            return ended.outcome
+        return saga.outcome()
+
+    async def _victims(self, saga: Saga) -> Sequence[Victim]:
+        """All who have to leave; too many to travel, they are in the record. Raises `Superseded`."""
+        if not saga.request.in_record:
+            return saga.request.victims
+        read = await self._store.get(saga.record_key)
+        if read.kv is None or read.kv.mod_revision != saga.request.record_revision:
+            raise Superseded(saga.lapsed(read.revision))
+        record = AttemptRecord.model_validate_json(read.kv.value)
+        return [
+            Victim(pod=pod, create_revision=revision, uid="")
+            for pod, revision in zip(record.victims, record.victim_revisions or (), strict=True)
+        ]
+
+    def _check_nomination(self, saga: Saga) -> None:
+        """Whether the room is still promised to the preemptor; raises `Superseded`."""
+        if saga.preemptor.pod.nominated_node_name != saga.request.node:
+            raise Superseded(saga.lapsed())
+
+    async def _evict(self, saga: Saga, victim: Victim) -> None:
+        """Mark and delete one victim, unless it is none any more."""
+        identity = preemption.identity(victim)
+        key = keys.pod(identity.namespace, identity.name)
+        read = await self._store.get(key)
+        saga.revision = max(saga.revision, read.revision)
+        kv = read.kv
+        while True:
+            if kv is None or kv.create_revision != identity.create_revision:
+                saga.notes.append(f"{victim.pod} had left already")
+                return
+            pod = decoded(kv, identity)
+            pod = self._cache.resolved(pod) if pod is not None else None
+            spared = self._why_spared(saga, pod)
+            if spared:
+                saga.notes.append(f"{victim.pod} was not evicted: {spared}")
+                saga.complete = False
+                return
+            assert pod is not None
+            if pod.finished:
+                saga.notes.append(f"{victim.pod} had finished already")
+                return
+            operation = self._next(saga, pod, kv)
+            if operation is None:
+                saga.leaving = max(saga.leaving, preemption.until_overdue(pod.deletion_timestamp, self._utc_now()))
+                return
+            done, kv = await self._step(saga, kv, operation)
+            if done and victim.pod not in saga.evicted:
+                saga.evicted.append(victim.pod)
+            if done and kv is None:
+                return
+
+    def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
+        """Why the pod is no victim (any more); empty when it is."""
+        if pod is None:
+            return "it cannot be read"
+        if pod.node_name != saga.request.node:
+            return f"it is not bound to {saga.request.node}"
+        if pod.priority >= saga.preemptor.pod.priority:
+            return "its priority is not lower"
+        return ""
+
+    def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
+        """What is to be done with a victim as it is now; None when the rest is the platform's."""
+        key = keys.pod(*pod.key)
+        if self._mode == IMMEDIATE:
+            return Delete(key) if pod.disruption_target else Put(key, self._marked(saga, kv))
+        if pod.deletion_timestamp:
+            return None
+        grace = pod.termination_grace_seconds
+        ends = self._utc_now() + timedelta(seconds=grace)
+        return Put(key, self._marked(saga, kv, ends=ends, grace=grace))
+
+    def _marked(self, saga: Saga, kv: KeyValue, *, ends: datetime | None = None, grace: int = 0) -> bytes:
+        return evict_pod(
+            kv.value,
+            message=saga.message,
+            now=rfc3339(self._utc_now()),
+            deletion=None if ends is None else (rfc3339(ends), grace),
+        )
+
+    async def _step(self, saga: Saga, kv: KeyValue, operation: Operation) -> tuple[bool, KeyValue | None]:
+        """One transaction on a pod that is not the preemptor: whether it was done, and the pod as it is now.
+
+        Raises `Superseded`.
+        """
+        while True:
+            pod = saga.preemptor.pod
+            preemptor_key = keys.pod(*pod.key)
+            compares = [
+                Compare(kv.key, "mod", kv.mod_revision),
+                Compare(preemptor_key, "mod", pod.mod_revision),
+                Compare(saga.record_key, "mod", saga.request.record_revision),
+            ]
+            reads = [Get(compare.key) for compare in compares]
+            try:
+                answer = await self._store.txn(compares, [operation, Get(kv.key)], reads)
+            except RequestTooLarge:
+                if self._mode == GRACEFUL or not isinstance(operation, Put):
+                    raise
+                operation = Delete(kv.key)  # no room for the mark in a pod of this size
+                continue
+            saga.revision = max(saga.revision, answer.revision)
+            if answer.succeeded:
+                return True, answer.reads[0]
+            current, preemptor, record = answer.reads
+            found = self._standings.of_stored(saga.life, preemptor)
+            if isinstance(found, Gone):
+                raise Superseded(found)
+            if record is None or record.mod_revision != saga.request.record_revision:
+                raise Superseded(saga.lapsed())
+            saga.preemptor = found
+            self._check_nomination(saga)
+            if current is None or current.mod_revision != kv.mod_revision:
+                return False, current
+
+    async def _clear_lower_nominations(self, saga: Saga) -> None:
+        """Pods of lower priority lose their nominations to this node: its room is promised to a more important pod."""
+        pod = saga.preemptor.pod
+        for other in self._cache.nominated_on(saga.request.node):
+            if other.priority >= pod.priority or other.key == pod.key:
+                continue
+            kv = (await self._store.get(keys.pod(*other.key))).kv
+            while kv is not None and kv.create_revision == other.create_revision:
+                cleared = clear_nomination(kv.value, saga.request.node)
+                if cleared is None:
+                    break
+                _, kv = await self._step(saga, kv, Put(kv.key, cleared))
+
+
+def first_ones(notes: Sequence[str]) -> tuple[str, ...]:
+    """Notes as they travel: a decision may have very many victims."""
+    more = len(notes) - LISTED
+    return (*notes[:LISTED], *([f"and {more} more like these"] if more > 0 else ()))

@@ -1,0 +1,179 @@
+"""Does the pod, as it is now, fit that one node, as this worker knows it?
+
+Asked right before every transaction, in the same breath as the binding version it compares. All filters
+are asked; where the placement was decided by another configuration, only those that guard the node's
+room are, and rules across nodes: another worker's rules are not ours to overrule. Where nothing at all has
+happened to the pod and the node since this worker decided, the answer is known.
+
+One node is looked at, unless rules across nodes are involved: the pod's own, the anti-affinity of pods that are
+placed, or a plugin of somebody's own that does not say it is local. A rule that other pods help to keep (affinity,
+even spreading) must hold without those of which nobody knows yet whether they will be bound. A plain pod's answer is
+not kept beyond the next pod with anti-affinity that is placed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.computation import Computation
+from wharfinger.engine.pods.across_nodes import AcrossNodes
+from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
+from wharfinger.framework.node_info import NodeInfo
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.model.pod import Pod, PodIdentity
+
+ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
+"""Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
+GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
+"""Plugins that look at other nodes for pods with rules across nodes only, or for pods that such rules are about."""
+REMEMBERED = 4096
+"""Decisions kept until their bind asks; it may run on another worker and never ask here."""
+GONE = 0
+"""The state of a node that is not there; stamps begin at 1."""
+LEANS = "it relies on pods that are not bound yet"
+"""Begins the refusal of a placement whose rules hold only if other pods are bound where this worker expects them."""
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Filling:
+    """A node to which nothing happens but our own decisions, each made with all before it."""
+
+    state: int
+    """The `stamp` of what the last of them left; a heart-beat keeps it."""
+
+
+class Seen(NamedTuple):
+    """What a decision for a plain pod rests on."""
+
+    pod: Pod
+    filling: Filling
+    nominated: tuple[Pod, ...]
+    anti_affinity: int
+    """Its epoch."""
+    namespace_labels: Mapping[str, str]
+    """What others' terms may select the pod's namespace by."""
+
+
+class Derived(NamedTuple):
+    """What is asked of a profile beside itself."""
+
+    room_only: Profile
+    """Without the filters that another configuration need not have."""
+    sees_beyond: bool
+    """Whether one of its plugins may look at other nodes, for whatever pod."""
+
+
+class Verification:
+    """Runs the filters of a placement again."""
+
+    def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile]) -> None:
+        self._cache = cache
+        self._profiles = profiles
+        self._derived: WeakKeyDictionary[Profile, Derived] = WeakKeyDictionary()
+        """Of profiles that decide, or did: others may take their place at any time."""
+        self._decided: dict[PodIdentity, Seen] = {}
+        self._fillings: WeakValueDictionary[str, Filling] = WeakValueDictionary()
+        """By node."""
+
+    def decided(self, pod: Pod, node_name: str, before: NodeInfo | None) -> None:
+        """The pod was found to fit that node, as it was before, and is assumed there, without an await in between."""
+        filling = self._fillings.get(node_name)
+        if filling is None or filling.state != _state(before):
+            filling = self._fillings[node_name] = Filling(GONE)
+        filling.state = _state(self._cache.node_info(node_name))
+        self._decided[pod.identity] = self._seen(pod, node_name, filling)
+        if len(self._decided) > REMEMBERED:
+            del self._decided[next(iter(self._decided))]
+
+    def refusal(
+        self,
+        pod: Pod,
+        node_name: str,
+        computation: Computation,
+        rules: AcrossNodes,
+        together: Collection[PodIdentity] = (),
+    ) -> str:
+        """Why the pod must not be bound there; empty when it may. Raises `PluginError`.
+
+        `together`: pods that are bound in the same transaction, or not at all; its rules may rely on them.
+        """
+        node = self._cache.nodes.get(node_name)
+        if node is None:
+            return "the node is gone"
+        if node.create_revision > computation.revision:
+            return "the node was created anew since the decision"
+        profile = self._profiles[pod.scheduler_name]
+        ours = computation.profile == profile.digest
+        if self._untouched(pod, node_name, rules) and ours:
+            return ""
+        if not ours:
+            profile = self._derived_of(profile).room_only
+        only = None if self._looks_beyond(pod, rules) else node_name
+        snapshot = self._cache.snapshot(excluding=pod.identity, only=only)
+        status = profile.verify(pod, snapshot, node_name)
+        if status.ok and rules.leans and self._cache.assumed():
+            others = frozenset(together) - {pod.identity}
+            status = profile.verify(pod, self._cache.snapshot(confirmed=True, counting=others), node_name)
+            if not status.ok:
+                return f"{LEANS}: {status.message}"
+        return "" if status.ok else f"{status.plugin}: {status.message}"
+
+    def _derived_of(self, profile: Profile) -> Derived:
+        derived = self._derived.get(profile)
+        if derived is None:
+            derived = Derived(room_only(profile), any(map(sees_beyond, profile.plugins)))
+            self._derived[profile] = derived
+        return derived
+
+    def _sees_beyond(self, pod: Pod) -> bool:
+        return self._derived_of(self._profiles[pod.scheduler_name]).sees_beyond
+
+    def _looks_beyond(self, pod: Pod, rules: AcrossNodes) -> bool:
+        """Whether the answer depends on pods of other nodes."""
+        if rules or self._sees_beyond(pod):
+            return True
+        labels = self._cache.surroundings.namespace_labels(pod.namespace)
+        return self._cache.anti_affinity.concerns(pod, labels)
+
+    def _untouched(self, pod: Pod, node_name: str, rules: AcrossNodes) -> bool:
+        """Whether pod and node still are the very ones that were decided on: both are replaced by any change.
+
+        Asked once a decision. Rules across nodes depend on more than these two.
+        """
+        seen = self._decided.pop(pod.identity, None)
+        if seen is None or rules or self._sees_beyond(pod):
+            return False
+        now = self._seen(pod, node_name, seen.filling)
+        return (
+            seen.pod is pod
+            and seen.filling.state != GONE
+            and seen.filling.state == _state(self._cache.node_info(node_name))
+            and seen.nominated == now.nominated
+            and seen.anti_affinity == now.anti_affinity
+            and seen.namespace_labels == now.namespace_labels
+        )
+
+    def _seen(self, pod: Pod, node_name: str, filling: Filling) -> Seen:
+        cache = self._cache
+        labels = cache.surroundings.namespace_labels(pod.namespace)
+        return Seen(pod, filling, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
+
+
+def _state(info: NodeInfo | None) -> int:
+    return GONE if info is None else info.stamp
+
+
+def sees_beyond(plugin: Plugin) -> bool:
+    """Whether the plugin's answer for one node may depend on others, as far as we can know."""
+    looks = isinstance(plugin, PreFilter | Filter)
+    return looks and not isinstance(plugin, Local) and plugin.name not in GUARDED
+
+
+def room_only(profile: Profile) -> Profile:
+    """The same profile, with no other filters than those that guard the node's room."""
+    needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or isinstance(plugin, QueueSort | Bind)]
+    return Profile(profile.name, Enabled.everywhere(needed, {}))

@@ -1,0 +1,216 @@
+"""From a stored key and value to what it means, without touching any state.
+
+Apart from `informer.view`, so that a long list can be decoded page by page beside the old state.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from sys import intern
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from wharfinger.config.dynamic import is_target
+from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.records import AttemptRecord, InstanceRecord
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.decode import (
+    decode_made_anew,
+    decode_node,
+    decode_occupant,
+    decode_pod,
+    decode_surrounding,
+)
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.priority import NO_CLASSES, PriorityClasses
+from wharfinger.model.refusal import Refusal
+from wharfinger.model.surroundings import Surrounding
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+
+log = logging.getLogger(__name__)
+
+SURROUNDING_KINDS = {
+    keys.NAMESPACES: "Namespace",
+    keys.SERVICES: "Service",
+    keys.REPLICATION_CONTROLLERS: "ReplicationController",
+    keys.REPLICA_SETS: "ReplicaSet",
+    keys.STATEFUL_SETS: "StatefulSet",
+    keys.DISRUPTION_BUDGETS: "PodDisruptionBudget",
+    keys.POD_GROUPS: "PodGroup",
+    keys.PRIORITY_CLASSES: "PriorityClass",
+}
+_PARTS = {
+    keys.PODS: 2,
+    keys.NODES: 1,
+    keys.BINDINGS: 1,
+    keys.BOUND: 1,
+    keys.TERMS: 1,
+    keys.ATTEMPTS: 2,
+    keys.INSTANCES: 3,
+    keys.TENANTS: 1,
+    keys.REQUEUED: 3,
+    keys.GRANTS: 3,
+    keys.CONFIG: 0,
+    **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in SURROUNDING_KINDS},
+}
+"""Kinds that are followed, by prefix, and how many names follow it in a key; 0 = it depends."""
+
+INCARNATION_DIGITS = 18
+"""A number of more digits is nobody's incarnation (and beyond some thousands, Python refuses to read it)."""
+
+
+class Observed(NamedTuple):
+    """One key as the store shows it now."""
+
+    kv: KeyValue
+    prefix: str
+    parts: tuple[str, ...]
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None = None
+    """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
+    objects that mean nothing to any decision.
+
+    Of an invalid pod that is bound: what it holds on its node.
+    """
+    deleted: bool = False
+    invalid: str = ""
+    """Why it cannot be read; empty when it can, or is deleted."""
+
+
+def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLASSES) -> Observed | None:
+    """What an event says; None when its key is of no kind we follow.
+
+    `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now.
+    """
+    kv = event.kv
+    parsed = keys.parse(kv.key)
+    if parsed is None or parsed.prefix not in _PARTS:
+        return None
+    prefix, parts = parsed.prefix, parsed.parts
+    if prefix == keys.GRANTS and kv.key != own_grant:
+        return None
+    if not _fits(prefix, parts):
+        names = "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
+        reason = f"its key is not {prefix}{names}"
+        return Observed(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
+    if event.deleted:
+        return Observed(kv, prefix, parts, deleted=True)
+    try:
+        return Observed(kv, prefix, parts, _decode(kv, prefix, parts, classes))
+    except InvalidObject as error:
+        return Observed(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
+    except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
+        log.exception("decoder failed key=%r", kv.key)
+        return Observed(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
+
+
+def well_formed(observed: Observed) -> bool:
+    """Whether the key names an object at all, readable or not."""
+    return _fits(observed.prefix, observed.parts)
+
+
+def _fits(prefix: str, parts: tuple[str, ...]) -> bool:
+    if prefix == keys.CONFIG:
+        return bool(parts[0]) and is_target("/".join(parts[1:]))
+    return len(parts) == _PARTS[prefix] and all(parts)
+
+
+def incarnation_number(text: str) -> int | None:
+    """The incarnation that the last part of a registration's key names; None when it is no number of ours."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= INCARNATION_DIGITS else None
+
+
+def _decode(
+    kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None:
+    if prefix in SURROUNDING_KINDS:
+        *namespace, name = parts
+        return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
+    match prefix:
+        case keys.PODS:
+            return decode_pod(
+                kv.value,
+                namespace=parts[0],
+                name=parts[1],
+                create_revision=kv.create_revision,
+                mod_revision=kv.mod_revision,
+                classes=classes,
+            )
+        case keys.NODES:
+            return decode_node(
+                kv.value, name=parts[0], create_revision=kv.create_revision, mod_revision=kv.mod_revision
+            )
+        case keys.ATTEMPTS:
+            return _refusal(kv)
+        case keys.INSTANCES:
+            return _instance(kv, parts[2])
+        case keys.GRANTS:
+            return decode_grant(kv)
+        case keys.REQUEUED:
+            decode_made_anew(kv.value, namespace=parts[1], name=parts[2])
+            return None
+        case _:
+            return None
+
+
+def _occupant(kv: KeyValue, parts: tuple[str, ...]) -> Pod | None:
+    namespace, name = parts
+    return decode_occupant(
+        kv.value, namespace=namespace, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
+    )
+
+
+def _refusal(kv: KeyValue) -> Refusal:
+    try:
+        record = AttemptRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+    if record.revision > kv.mod_revision:
+        raise InvalidObject("it tells of a revision that was not yet: no event would ever be newer")
+    return Refusal(
+        attempt=record.attempt,
+        reason=intern(record.reason),
+        rejectors=_alike(record.plugins),
+        revision=record.revision,
+        message=intern(record.message),
+        workflow_id=intern(record.workflow_id),  # a cohort's records name it hundreds of times
+        run_id=intern(record.run_id),
+        parked=record.parked,
+        urgent=record.urgent,
+        create_revision=record.create_revision,
+        record_revision=kv.mod_revision,
+    )
+
+
+@lru_cache(1024)
+def _alike(plugins: tuple[str, ...]) -> tuple[str, ...]:
+    """One tuple for equal ones: thousands of pods wait for the same reason."""
+    return plugins
+
+
+def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
+    if incarnation_number(incarnation) is None:
+        raise InvalidObject(f"incarnation {incarnation[:80]!r} is no number")
+    if not kv.lease:
+        raise InvalidObject("no lease holds it: pods would be shared out to a worker that need not live")
+    try:
+        return InstanceRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+
+
+def decode_grant(kv: KeyValue) -> GrantRecord:
+    """A stored grant; raises `InvalidObject`."""
+    try:
+        return GrantRecord.model_validate_json(kv.value)
+    except ValidationError as error:
+        raise InvalidObject(_first_line(error)) from error
+
+
+def _first_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -1,0 +1,200 @@
+"""The informer: one list and one watch over everything, told on in the order of etcd's revisions.
+
+::
+
+    list at R, page by page ──► differences, as one set of changes ──► watch from R+1 ──► a set a revision
+         ▲                                                                 │
+         └──────────────── compacted, or the watch was ended ◄─────────────┘
+
+All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
+then does `cache.progress` move. The first list alone fills the cache page by page: nobody looks before.
+Objects that cannot be read are reported and stop nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
+from wharfinger.informer.changes import Changes, PodChange, Subscriber
+from wharfinger.informer.decoding import Observed, observe
+from wharfinger.informer.invalid import printable
+from wharfinger.informer.view import View
+from wharfinger.process.backoff import delays
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, Store, WatchBatch
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+PAUSE = 0.5
+"""Seconds, about, before listing again after a watch that ended: one that is refused must not spin."""
+STRETCH = 0.01
+"""Seconds of taking things in before the loop may run something else: a revision may hold one heart-beat or hundreds
+of pods."""
+
+
+class Informer:
+    """Follows etcd for a `View` and its subscribers until it is cancelled."""
+
+    def __init__(
+        self,
+        store: Store,
+        view: View,
+        subscribers: Sequence[Subscriber],
+        metrics: Metrics,
+        *,
+        chance: random.Random,
+        page_size: int = 500,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._view = view
+        self._progress = view.cache.progress
+        self._subscribers = subscribers
+        self._metrics = metrics
+        self._chance = chance
+        self._page_size = page_size
+        self.synced = asyncio.Event()
+        """Set once the first list was taken in."""
+        self._first: Changes | None = Changes(0, listed=True)
+        """What the first list has shown so far, of which no subscriber was told; None when they were."""
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises `RevisionWentBack`: what we know never was, as etcd has it."""
+        cause = "start"
+        while True:
+            await self._list(cause)
+            cause = await self._watch()
+
+    async def _list(self, cause: str) -> None:
+        for delay in delays(0.2, 5.0, self._chance):
+            try:
+                await self._list_once(cause)
+            except (Unavailable, AccessDenied, Compacted, RevisionFuture) as error:
+                log.warning("list failed, trying again cause=%s error=%r", cause, str(error))
+                await asyncio.sleep(delay)
+            else:
+                return
+
+    async def _list_once(self, cause: str) -> None:
+        seen: set[str] = set()
+        found: list[Observed] = []
+        revision = 0
+        began = self._clock()
+        async for page in self._store.list(keys.ROOT, page_size=self._page_size):
+            revision = page.revision
+            listed: list[Observed] = []
+            for kv in page.items:
+                seen.add(kv.key)
+                if self._view.went_back(kv, revision):
+                    raise RevisionWentBack(
+                        f"etcd has lost what it told of {printable(kv.key)}: it was restored from a backup; "
+                        "start the workers anew"
+                    )
+                if self._view.unchanged(kv):
+                    continue
+                self._append(listed, Event(kv))
+                began = await self._breathe(began)
+            found += listed if self._first is None else self._take_early(listed, self._first)
+            await asyncio.sleep(0)
+        if revision < self._progress.revision:
+            raise RevisionWentBack(
+                f"etcd is at revision {revision} and was at {self._progress.revision}: it was restored from a backup; "
+                "start the workers anew, and restore with --bump-revision and --mark-compacted"
+            )
+        found.sort(key=_appearance)
+        for event in self._view.vanished(seen, revision):
+            self._append(found, event)
+        changes = self._first or Changes(revision, listed=True)
+        changes.revision = revision
+        self._metrics.relists.labels(cause).inc()
+        log.info("listed keys=%d changed=%d revision=%d cause=%s", len(seen), len(found), revision, cause)
+        self._apply(found, changes)
+        self._first = None
+        self.synced.set()
+
+    def _take_early(self, listed: list[Observed], changes: Changes) -> list[Observed]:
+        """Take a page of the first list in at once, but for the nodes, which are answered.
+
+        Nobody decides before the first list is complete, so it need not be held twice, nor taken in at one stretch
+        of seconds. A try that fails leaves what it found, and the changes to tell, to the next one.
+        """
+        for observed in listed:
+            if observed.prefix != keys.NODES:
+                self._view.take(observed, changes)
+        return [observed for observed in listed if observed.prefix == keys.NODES]
+
+    async def _watch(self) -> str:
+        """Watch until it has to be listed again; answers why."""
+        try:
+            async with self._store.watch(keys.ROOT, self._progress.revision + 1) as batches:
+                began = self._clock()
+                async for batch in batches:
+                    self._take(batch)
+                    began = await self._breathe(began)
+        except Compacted as error:
+            log.warning("watch compacted, listing again error=%r", str(error))
+            return "compacted"
+        except (Unavailable, AccessDenied, RevisionFuture) as error:
+            log.warning("watch ended, listing again error=%r", str(error))
+            cause = "cancelled"
+        else:
+            cause = "ended"
+        await asyncio.sleep(PAUSE * (0.5 + self._chance.random()))
+        return cause
+
+    async def _breathe(self, began: float) -> float:
+        """Let the loop run something else when this went on since `began` for long; when it goes on."""
+        if self._clock() - began <= STRETCH:
+            return began
+        await asyncio.sleep(0)
+        return self._clock()
+
+    def _take(self, batch: WatchBatch) -> None:
+        if batch.events:
+            self._apply(filter(None, map(self._observe, batch.events)), Changes(batch.revision))
+        else:
+            self._progress.advance(batch.revision)
+            self._metrics.watch_revision.set(self._progress.revision)
+
+    def _observe(self, event: Event) -> Observed | None:
+        return observe(event, self._view.own_grant, self._view.cache.surroundings.priority_classes)
+
+    def _append(self, found: list[Observed], event: Event) -> None:
+        observed = self._observe(event)
+        if observed is not None:
+            found.append(observed)
+
+    def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
+        for observed in observations:
+            self._view.take(observed, changes)
+        self._view.reclassify(changes)
+        changes.surroundings = self._view.cache.surroundings
+        if changes.listed:  # in the order of keys until now
+            changes.pods.sort(key=_age)
+        for subscriber in self._subscribers:
+            try:
+                subscriber.apply(changes)
+            except Exception:  # a loop's mistake must not keep the others from the truth
+                log.exception(
+                    "subscriber failed subscriber=%s revision=%d", type(subscriber).__name__, changes.revision
+                )
+        self._progress.advance(changes.revision)
+        self._metrics.watch_revision.set(self._progress.revision)
+
+
+def _appearance(observed: Observed) -> int:
+    """Nodes are to stand in the order in which they appeared: a sampling profile begins its search by it."""
+    return observed.kv.create_revision
+
+
+def _age(change: PodChange) -> int:
+    """Pods that were waiting already are queued in the order in which they came."""
+    pod = change.new or change.old
+    return pod.create_revision if pod is not None else 0

@@ -1,0 +1,235 @@
+"""The cluster as etcd shows it: the cache, and beside it records, registrations and tenants.
+
+In: observations, decoded by `informer.decoding`. Out: `Changes`, what each meant. Everything here is
+synchronous, so that a revision is taken in whole.
+
+An object that turns unreadable counts as absent, for no decision can be made with it; except a bound
+pod: what it holds on its node is still held, so its last readable state stays until it is deleted. One
+that was never readable counts with whatever can be read of what it holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from wharfinger.cache.cache import Cache
+from wharfinger.cache.versions import Versions
+from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.informer.changes import (
+    Changes,
+    ConfigChange,
+    Granted,
+    InstanceChange,
+    NodeChange,
+    PodChange,
+    RecordChange,
+)
+from wharfinger.informer.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
+from wharfinger.informer.invalid import InvalidObjects
+from wharfinger.model.gang import PodGroup
+from wharfinger.model.node import Node
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.priority import PriorityClass
+from wharfinger.model.refusal import Refusal
+from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+_SURROUNDINGS: dict[str, type[Surrounding]] = {
+    **dict.fromkeys(keys.SURROUNDINGS, PodCollection),
+    keys.NAMESPACES: Namespace,
+    keys.DISRUPTION_BUDGETS: DisruptionBudget,
+    keys.POD_GROUPS: PodGroup,
+    keys.PRIORITY_CLASSES: PriorityClass,
+}
+
+
+class View:
+    """etcd's state as known here, and how it changes."""
+
+    def __init__(self, cache: Cache, metrics: Metrics, *, own_grant: str = "") -> None:
+        """`own_grant`: the key of the grant under which this worker lives; empty = started by hand."""
+        self.cache = cache
+        self.own_grant = own_grant
+        self.grant: Granted | None = None
+        """That grant as it is; None = there is none."""
+        self.records: dict[PodKey, Refusal] = {}
+        """The attempt records."""
+        self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
+        """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
+        self.requeued: dict[str, set[PodKey]] = {}
+        """By lost node, the pods that were deleted and are not made anew yet."""
+        self.invalid = InvalidObjects(metrics)
+        self._known: dict[str, tuple[int, int]] = {}
+        self._versions = {keys.BINDINGS: cache.bindings, keys.BOUND: cache.bound, keys.TERMS: cache.terms}
+
+    def unchanged(self, kv: KeyValue) -> bool:
+        """Whether a listed key is what we know already."""
+        return self._known.get(kv.key) == (kv.create_revision, kv.mod_revision)
+
+    def exists(self, key: str) -> bool:
+        """Whether etcd holds the key, readable or not."""
+        return key in self._known
+
+    def went_back(self, kv: KeyValue, revision: int) -> bool:
+        """Whether a key listed at `revision` is older than it was: what we know of it, etcd has lost.
+
+        Of a version, we may know from our own transaction what the watch did not tell any more.
+        """
+        known = self._known.get(kv.key)
+        if known is not None and kv.mod_revision < known[1]:
+            return True
+        parsed = keys.parse(kv.key) if kv.key.startswith(keys.OURS) else None
+        versions = self._versions.get(parsed.prefix) if parsed is not None else None
+        return (
+            versions is not None
+            and parsed is not None
+            and kv.mod_revision < versions["/".join(parsed.parts)] <= revision
+        )
+
+    def vanished(self, seen: set[str], revision: int) -> Iterator[Event]:
+        """A delete for each known key that a list did not show any more."""
+        for key in [key for key in self._known if key not in seen]:
+            yield Event(KeyValue(key, b"", 0, revision), deleted=True)
+
+    def take(self, observed: Observed, changes: Changes) -> None:
+        """Take one observation in, and note in `changes` what it means."""
+        kv = observed.kv
+        if observed.deleted:
+            self._known.pop(kv.key, None)
+        else:
+            self._known[kv.key] = (kv.create_revision, kv.mod_revision)
+        if observed.invalid:
+            self.invalid.add(kv.key, observed.invalid)
+        else:
+            self.invalid.clear(kv.key)
+        if not well_formed(observed):
+            return
+        match observed.prefix:
+            case keys.PODS:
+                self._pod(observed, changes)
+            case keys.NODES:
+                self._node(observed, changes)
+            case keys.BINDINGS:
+                self._version(observed, self.cache.bindings)
+            case keys.BOUND:
+                self._version(observed, self.cache.bound)
+            case keys.TERMS:
+                self._version(observed, self.cache.terms)
+            case keys.ATTEMPTS:
+                self._record(observed, changes)
+            case keys.INSTANCES:
+                self._instance(observed, changes)
+            case keys.TENANTS:
+                self._tenant(observed, changes)
+            case keys.REQUEUED:
+                self._requeued(observed)
+            case keys.GRANTS:
+                self._grant(observed, changes)
+            case keys.CONFIG:
+                kind, *target = observed.parts
+                value = None if observed.deleted else kv.value
+                changes.config.append(ConfigChange(kind, "/".join(target), value, kv.mod_revision))
+            case prefix if prefix in _SURROUNDINGS:
+                self._surrounding(observed)
+
+    def reclassify(self, changes: Changes) -> None:
+        """After everything of a revision was taken in: note the pods that have another priority by their class."""
+        for old, new in self.cache.reclassify():
+            changes.reclassified.append(PodChange(new.key, old, new))
+
+    def _pod(self, observed: Observed, changes: Changes) -> None:
+        key = PodKey(*observed.parts)
+        old = self.cache.pods.get(key)
+        if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
+            log.warning("pod=%s is unreadable now; it still counts on node=%s as last seen", key, old.node_name)
+            return
+        new = observed.value
+        if isinstance(new, Pod):
+            new = self.cache.set_pod(new, observed.kv.value)
+            changes.pods.append(PodChange(new.key, old, new))
+            return
+        if old is None:
+            return
+        self.cache.remove_pod(key)
+        changes.pods.append(PodChange(key, old, None))
+
+    def _node(self, observed: Observed, changes: Changes) -> None:
+        (name,) = observed.parts
+        old = self.cache.nodes.get(name)
+        new = observed.value
+        if isinstance(new, Node):
+            self.cache.set_node(new)
+            changes.nodes.append(NodeChange(name, old, new))
+        elif old is not None:
+            self.cache.remove_node(name)
+            changes.nodes.append(NodeChange(name, old, None))
+
+    def _surrounding(self, observed: Observed) -> None:
+        *namespace, name = observed.parts
+        if isinstance(observed.value, Surrounding):
+            self.cache.set_surrounding(observed.value)
+            return
+        what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]
+        self.cache.remove_surrounding(what, "".join(namespace), name, kind)
+
+    def _version(self, observed: Observed, known: Versions) -> None:
+        (name,) = observed.parts
+        if observed.deleted:
+            self.versions[observed.prefix].pop(name, None)
+            known.remove(name)
+        else:
+            self.versions[observed.prefix][name] = observed.kv.mod_revision
+            known.set(name, observed.kv.mod_revision)
+
+    def _record(self, observed: Observed, changes: Changes) -> None:
+        key = PodKey(*observed.parts)
+        pod = self.cache.pods.get(key)
+        if pod is not None:
+            key = pod.key  # equal; one for all dictionaries takes less room
+        old = self.records.get(key)
+        new = observed.value if isinstance(observed.value, Refusal) else None
+        if new is not None:
+            self.records[key] = new
+            # Placed here, refused by a bind elsewhere: what this worker assumed is not coming.
+            self.cache.forget_unsent(PodIdentity(key.namespace, key.name, new.create_revision))
+        elif old is not None:
+            del self.records[key]
+        if new is not None or old is not None:
+            changes.records.append(RecordChange(key, old, new))
+
+    def _instance(self, observed: Observed, changes: Changes) -> None:
+        tenant, slot, incarnation = observed.parts
+        number = incarnation_number(incarnation)
+        if number is None:
+            return
+        new = observed.value if isinstance(observed.value, InstanceRecord) else None
+        changes.instances.append(InstanceChange(tenant, slot, number, new))
+
+    def _requeued(self, observed: Observed) -> None:
+        node, *pod = observed.parts
+        pods = self.requeued.setdefault(node, set())
+        (pods.discard if observed.deleted or observed.invalid else pods.add)(PodKey(*pod))
+        if not pods:
+            del self.requeued[node]
+
+    def _grant(self, observed: Observed, changes: Changes) -> None:
+        """Our own: `observe` passes no other."""
+        record = observed.value if isinstance(observed.value, GrantRecord) else None
+        kv = observed.kv
+        self.grant = None if observed.deleted else Granted(record, kv.create_revision, kv.mod_revision)
+        changes.grant = True
+
+    def _tenant(self, observed: Observed, changes: Changes) -> None:
+        (name,) = observed.parts
+        if observed.deleted == (name in self.cache.tenants):
+            changes.tenants = True
+        if observed.deleted:
+            self.cache.tenants.pop(name, None)
+        else:
+            self.cache.tenants[name] = observed.kv.create_revision

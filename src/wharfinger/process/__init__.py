@@ -1,0 +1,1 @@
+"""What every process of wharfinger does: connect, name itself, poll Temporal, notice an outage, stop."""

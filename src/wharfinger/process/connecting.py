@@ -1,0 +1,98 @@
+"""Connections of a worker: kept being tried at start, with one line said, until both servers answer."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import random
+import socket
+from asyncio import sleep
+from dataclasses import dataclass, replace
+
+from temporalio.client import Client
+from temporalio.envconfig import ClientConnectConfig
+from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig, TelemetryFilter
+from temporalio.service import GrpcCompression
+
+from wharfinger.contracts.conversion import data_converter
+from wharfinger.errors import Unavailable
+from wharfinger.process.backoff import delays
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.settings import EtcdSettings
+
+log = logging.getLogger(__name__)
+
+FIRST_ANSWER = 2.0
+"""Seconds for etcd's first answer, so that it is soon said what is waited for."""
+LONGEST_PAUSE = 3.0
+"""Seconds between two tries, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class SdkMetrics:
+    """The SDK's runtime, and where its own exporter listens (loopback only; we pass it on)."""
+
+    runtime: Runtime
+    url: str
+
+
+def sdk_metrics() -> SdkMetrics:
+    """A runtime of the SDK that counts; one a process."""
+    with socket.socket() as probe:  # the exporter takes no port 0: find one that is free now
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    runtime = Runtime(
+        telemetry=TelemetryConfig(
+            logging=LoggingConfig(TelemetryFilter(core_level="ERROR", other_level="ERROR")),
+            metrics=PrometheusConfig(bind_address=address, counters_total_suffix=True, durations_as_seconds=True),
+        )
+    )
+    return SdkMetrics(runtime, f"http://{address}/metrics")
+
+
+async def connect_temporal(
+    configuration: ClientConnectConfig, *, identity: str, runtime: Runtime | None, chance: random.Random
+) -> Client:
+    """A client, as soon as Temporal answers."""
+    said = False
+    near = is_loopback(configuration.get("target_host", ""))
+    for delay in delays(0.2, LONGEST_PAUSE, chance):
+        try:
+            return await Client.connect(
+                **configuration,
+                data_converter=data_converter,
+                identity=identity,
+                runtime=runtime,
+                grpc_compression=GrpcCompression.NONE if near else GrpcCompression.GZIP,
+            )
+        except RuntimeError as error:
+            if not said:
+                said = True
+                log.warning("waiting for Temporal address=%s error=%r", configuration.get("target_host"), str(error))
+        await sleep(delay)
+    raise AssertionError("delays are endless")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether `host:port` is this machine: compressing what goes there costs more than it saves."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> EtcdStore:
+    """A store, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
+    said = False
+    impatient = replace(settings, deadline=min(settings.deadline, FIRST_ANSWER))
+    for delay in delays(0.2, LONGEST_PAUSE, chance):
+        try:
+            await (await EtcdStore.connect(impatient)).close()
+            return await EtcdStore.connect(settings)
+        except Unavailable as error:
+            if not said:
+                said = True
+                log.warning("waiting for etcd endpoints=%s error=%r", ",".join(settings.endpoints), str(error))
+        await sleep(delay)
+    raise AssertionError("delays are endless")

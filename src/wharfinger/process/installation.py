@@ -1,0 +1,111 @@
+"""What a worker makes sure of in etcd and Temporal before it serves: whose they are, and what it needs there."""
+
+from __future__ import annotations
+
+import logging
+import random
+from asyncio import sleep
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.contracts.names import SEARCH_ATTRIBUTES
+from wharfinger.contracts.records import InstallationRecord
+from wharfinger.errors import InstallationMismatch, Unavailable
+from wharfinger.framework.profile import Profile
+from wharfinger.process.backoff import delays
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, Put, Store
+
+log = logging.getLogger(__name__)
+
+_PASSING = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.NOT_FOUND,  # the namespace: perhaps it is being made
+    }
+)
+
+_TYPES = {
+    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+    "KeywordList": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+}
+
+
+async def claim(store: Store, *, cluster: str, namespace: str) -> None:
+    """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`."""
+    ours = InstallationRecord(cluster=cluster, temporal_namespace=namespace)
+    result = await store.txn(
+        [Compare(keys.INSTALLATION, "create", 0)],
+        [Put(keys.INSTALLATION, ours.to_bytes())],
+        [Get(keys.INSTALLATION)],
+    )
+    found = result.reads[0] if not result.succeeded and result.reads else None
+    if found is None:
+        return
+    try:
+        theirs = InstallationRecord.model_validate_json(found.value)
+    except ValidationError as error:
+        raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
+    if theirs != ours:
+        raise InstallationMismatch(
+            f"this etcd belongs to cluster {theirs.cluster!r} with Temporal namespace {theirs.temporal_namespace!r}, "
+            f"not to {cluster!r} with {namespace!r}: check --cluster, --temporal-namespace and --etcd"
+        )
+
+
+async def keep_profiles(store: Store, profiles: Iterable[Profile]) -> None:
+    """Put each configuration under its digest, if it is not there: decisions name the digest."""
+    for digest, configuration in {profile.digest: profile.configuration for profile in profiles}.items():
+        key = keys.profile(digest)
+        await store.txn([Compare(key, "create", 0)], [Put(key, configuration)])
+
+
+async def register_search_attributes(client: Client) -> None:
+    """Make our search attributes known to the namespace, those that are missing.
+
+    Where that is not allowed (somebody else administers the namespace) it is said, and starts will
+    tell by failing if they really are missing.
+    """
+    operator = client.operator_service
+    try:
+        known = await operator.list_search_attributes(ListSearchAttributesRequest(namespace=client.namespace))
+        missing = [name for name in SEARCH_ATTRIBUTES if name not in known.custom_attributes]
+        if missing:
+            types = {name: _TYPES[SEARCH_ATTRIBUTES[name]] for name in missing}
+            await operator.add_search_attributes(
+                AddSearchAttributesRequest(namespace=client.namespace, search_attributes=types)
+            )
+            log.info("registered search attributes names=%s", ",".join(missing))
+    except RPCError as error:
+        if error.status in _PASSING:
+            raise
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:
+            log.warning("search attributes cannot be registered; an administrator has to error=%r", str(error))
+
+
+async def prepare(
+    store: Store, client: Client, profiles: Iterable[Profile], *, cluster: str, chance: random.Random
+) -> None:
+    """All of the above, tried until both servers answer."""
+    said = False
+    for delay in delays(0.2, 3.0, chance):
+        try:
+            await claim(store, cluster=cluster, namespace=client.namespace)
+            await keep_profiles(store, profiles)
+            await register_search_attributes(client)
+        except (Unavailable, RPCError) as error:
+            if isinstance(error, RPCError) and error.status not in _PASSING:
+                raise
+            if not said:
+                said = True
+                log.warning("waiting for the servers error=%r", str(error))
+            await sleep(delay)
+        else:
+            return

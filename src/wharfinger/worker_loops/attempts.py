@@ -1,0 +1,194 @@
+"""Starts and wakes attempts through a Temporal client: the real `Starter` and `Signaller`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import (
+    RetryPolicy,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from wharfinger.client.starts import TASK_TIMEOUT, builds, of_tenant, start_attempt
+from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
+from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
+from wharfinger.contracts.names import (
+    SCHEDULE_COHORT,
+    SEARCH_BUILDS,
+    SEARCH_PODS,
+    cohort_workflow_id,
+    gang_workflow_id,
+    pod_workflow_id,
+    task_queue,
+)
+from wharfinger.contracts.search import PODS_KEY, pod_digests
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.worker_loops.optional_attributes import OptionalAttributes
+
+RPC_TIMEOUT = timedelta(seconds=5)
+"""For one try; the callers try again by themselves."""
+WAKE = "wake"
+_NOBODY = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
+"""There is no open run, or can be none: the id is too long, say. Trying again helps neither."""
+
+
+class TemporalAttempts:
+    """Attempts of one pool on one client (the worker's own, so that eager starts find it)."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        cluster: str,
+        tenant: str,
+        build_id: str = "",
+        timings: AttemptTimings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`build_id`: of this process's worker, which takes the first tasks; `timings` of the chains that are started;
+        None = the defaults, which the inputs then do not repeat.
+        """
+        self._client = client
+        self._build_id = build_id
+        self._timings = timings
+        self._cluster = cluster
+        self._tenant = tenant
+        self._queue = task_queue(cluster, tenant)
+        self._optional = OptionalAttributes(client.namespace, clock)
+
+    def back_off(self, timings: AttemptTimings | None) -> None:
+        """Start chains with these from now on; see `timings` at the beginning."""
+        self._timings = timings
+
+    def workflow_id(self, pod: Pod) -> str:
+        """The id of a pod's chain."""
+        return pod_workflow_id(self._cluster, pod.namespace, pod.name, pod.uid)
+
+    def gang_workflow_id(self, gang: GangName) -> str:
+        """The id of a gang's chain."""
+        return gang_workflow_id(self._cluster, gang.namespace, gang.name)
+
+    async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
+        """Start the pod's chain here, or join the open one; see `Starter`."""
+        elsewhere = check_queue and await self._sits_elsewhere(self.workflow_id(pod))
+        await self._optional.start(
+            lambda: self._start(pod, cause, terminate_existing=elsewhere), *([SEARCH_BUILDS] if self._build_id else [])
+        )
+
+    async def _start(self, pod: Pod, cause: str, *, terminate_existing: bool) -> None:
+        await start_attempt(
+            self._client,
+            cluster=self._cluster,
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            tenant=self._tenant,
+            revision=pod.mod_revision,
+            woken_by=cause,
+            eager=True,
+            build_id=self._named_build,
+            terminate_existing=terminate_existing,
+            timings=self._timings,
+            rpc_timeout=RPC_TIMEOUT,
+        )
+
+    async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
+        """Start a cohort of these pods here; see `Starter`."""
+        await self._start_many(
+            CohortInput(pods=tuple(pods), woken_by=cause, turn=turn),
+            [(pod.namespace, pod.name) for pod in pods],
+            retry_policy=cohort_retry(),
+            id=cohort_workflow_id(self._cluster, name),
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            static_summary=f"{len(pods)} pods",
+            request_eager_start=True,
+        )
+
+    async def start_gang(
+        self,
+        gang: GangName,
+        members: Sequence[PodKey],
+        *,
+        revision: int,
+        cause: str,
+        check_queue: bool,
+        wake: Wake | None = None,
+    ) -> None:
+        """Start the gang's chain here, or join the open one; see `Starter`."""
+        cohort = CohortInput(gang=gang, revision=revision, woken_by=cause, timings=self._timings or AttemptTimings())
+        workflow_id = self.gang_workflow_id(gang)
+        elsewhere = check_queue and await self._sits_elsewhere(workflow_id)
+        terminate, use = WorkflowIDConflictPolicy.TERMINATE_EXISTING, WorkflowIDConflictPolicy.USE_EXISTING
+        await self._start_many(
+            cohort,
+            members,
+            retry_policy=chain_retry(cohort.timings),
+            id=workflow_id,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            id_conflict_policy=terminate if elsewhere else use,
+            static_summary=f"gang {gang.namespace}/{gang.name}",
+            request_eager_start=wake is None,  # it cannot go with a signal
+            start_signal=WAKE if wake is not None else None,
+            start_signal_args=[wake] if wake is not None else [],
+        )
+
+    async def _start_many(
+        self, cohort: CohortInput, pods: Iterable[tuple[str, str]], *, retry_policy: RetryPolicy, **options: Any
+    ) -> None:
+        """Start the cohort or gang. Its start lists the pods, in the one write that Temporal makes of it anyway."""
+        listed = SearchAttributePair(PODS_KEY, pod_digests(pods))
+        request = cohort.model_dump(exclude_defaults=True)
+
+        async def start() -> None:
+            pairs = [*of_tenant(self._tenant), *builds(self._named_build)]
+            pairs += [listed] if self._optional.carried(SEARCH_PODS) else []
+            await self._client.start_workflow(
+                SCHEDULE_COHORT,
+                request,
+                task_queue=self._queue,
+                retry_policy=retry_policy,
+                task_timeout=TASK_TIMEOUT,
+                search_attributes=TypedSearchAttributes(pairs),
+                rpc_timeout=RPC_TIMEOUT,
+                **options,
+            )
+
+        await self._optional.start(start, *([SEARCH_BUILDS] if self._build_id else []), SEARCH_PODS)
+
+    @property
+    def _named_build(self) -> str:
+        """The build that starts name; empty when Temporal refuses that."""
+        return self._build_id if self._optional.carried(SEARCH_BUILDS) else ""
+
+    async def wake(self, workflow_id: str, wake: Wake) -> bool:
+        """Signal the chain; whether there was an open one.
+
+        The id comes from a record in etcd, where anybody may have written it: others' workflows are left alone.
+        """
+        if not workflow_id.startswith(f"{self._cluster}/"):
+            return False
+        try:
+            await self._client.get_workflow_handle(workflow_id).signal(WAKE, wake, rpc_timeout=RPC_TIMEOUT)
+        except RPCError as error:
+            if error.status in _NOBODY:
+                return False
+            raise
+        return True
+
+    async def _sits_elsewhere(self, workflow_id: str) -> bool:
+        """Whether an open chain lies on a task queue other than ours."""
+        try:
+            found = await self._client.get_workflow_handle(workflow_id).describe(rpc_timeout=RPC_TIMEOUT)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return found.status is WorkflowExecutionStatus.RUNNING and found.task_queue != self._queue

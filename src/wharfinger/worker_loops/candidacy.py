@@ -1,0 +1,173 @@
+"""Which waiting pods are worth a decision, and why: events and hints on one side, candidates on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from wharfinger.framework.profile import Profile
+from wharfinger.informer.changes import Changes
+from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events, reclassification
+from wharfinger.model.pod import Pod
+from wharfinger.queue.candidates import Equals, Rejectors
+from wharfinger.queue.entry import Entry
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.worker_loops.event_log import EventLog
+
+WORTH_ASKING = 64
+"""Hints, of one class about events in a row; a decision costs about as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What made a pod a candidate; goes into the signal and so into the explanation."""
+
+    event: str
+    object: str = ""
+    plugin: str = ""
+
+
+def events_of(changes: Changes) -> Iterator[ClusterEvent]:
+    """What one revision's changes mean to scheduling."""
+    for node in changes.nodes:
+        event = node_event(node.old, node.new, changes.revision, changes.surroundings)
+        if event is not None:
+            yield event
+    if changes.reclassified:
+        yield reclassification(changes.revision, changes.surroundings)
+    for pod in changes.pods:
+        yield from pod_events(pod.old, pod.new, changes.revision, changes.surroundings)
+
+
+class Candidacy:
+    """The candidates gathered so far; the first reason counts."""
+
+    def __init__(self, queue: SchedulingQueue, profiles: Mapping[str, Profile], log: EventLog) -> None:
+        self._queue = queue
+        self._profiles = profiles
+        self._log = log
+        self._found: dict[Entry, Reason] = {}
+        self._deferred: dict[Entry, Reason] = {}
+
+    def add(self, entry: Entry, reason: Reason) -> None:
+        """The pod is worth a decision."""
+        self._found.setdefault(entry, reason)
+
+    def defer(self, entry: Entry, reason: Reason) -> None:
+        """Decide the pod again later (see `release_deferred`)."""
+        self._deferred[entry] = reason
+
+    @property
+    def deferred(self) -> int:
+        """How many pods were deferred."""
+        return len(self._deferred)
+
+    def release_deferred(self) -> None:
+        """What was deferred is worth a decision now."""
+        for entry, reason in self._deferred.items():
+            self._found.setdefault(entry, reason)
+        self._deferred.clear()
+
+    def everybody(self, cause: str) -> None:
+        """Every waiting pod is worth a decision."""
+        reason = Reason(cause)
+        for entry in self._queue.waiting:
+            self._found.setdefault(entry, reason)
+
+    def arrived(self, entries: Iterable[Entry]) -> Iterator[None]:
+        """Pods came to wait: look at what happened since the snapshots that refused them.
+
+        Yields after each class, so that something else may run.
+        """
+        arrived: dict[Equals, list[Entry]] = {}
+        waiting = self._queue.waiting
+        oldest: int | None = None
+        for entry in entries:
+            if waiting.get(entry.key) is not entry or entry.refusal is None:
+                continue
+            if entry.refusal.revision < self._log.floor:
+                self.add(entry, Reason("TakeOver"))
+            else:
+                arrived.setdefault(waiting.candidates.equals_of(entry.key), []).append(entry)
+                oldest = entry.refusal.revision if oldest is None else min(oldest, entry.refusal.revision)
+        if oldest is not None:
+            came = {entry for members in arrived.values() for entry in members}
+            yield from self._ask(arrived.items(), self._log.after_revision(oldest), came)
+
+    def events(self, events: Sequence[ClusterEvent]) -> Iterator[None]:
+        """Ask the hints which waiting pods these events, oldest first, may help. Yields after each class."""
+        index = self._queue.waiting.candidates
+        concerned = [
+            (equals, equals.members.values())
+            for rejectors in index.rejectors()
+            if any(self._concerns(event, rejectors) for event in events)
+            for equals in index.refused_by(rejectors)
+        ]
+        yield from self._ask(concerned, events, None)
+
+    def _ask(
+        self,
+        classes: Iterable[tuple[Equals, Collection[Entry]]],
+        events: Sequence[ClusterEvent],
+        among: Container[Entry] | None,
+    ) -> Iterator[None]:
+        """Ask for pods of each class; `among`: whose own updates count, None = everybody's."""
+        others: list[ClusterEvent] = []
+        for event in reversed(events):
+            if event.resource is Resource.UNSCHEDULED_POD:
+                self._own_update(event, among)
+            else:
+                others.append(event)
+        concerning: dict[Rejectors, list[ClusterEvent]] = {}
+        for equals, members in classes:
+            if equals.rejectors not in concerning:
+                concerning[equals.rejectors] = [event for event in others if self._concerns(event, equals.rejectors)]
+            self._ask_for(members, concerning[equals.rejectors])
+            yield
+
+    def _ask_for(self, members: Collection[Entry], newest_first: Sequence[ClusterEvent]) -> None:
+        """Equal pods: those that know nothing of the newest event that helps are candidates.
+
+        After many that do not help it is cheaper to decide than to go on asking.
+        """
+        if not members or not newest_first:
+            return
+        one = next(iter(members))
+        oldest = min(entry.refusal.revision for entry in members if entry.refusal is not None)
+        for number, event in enumerate(newest_first):
+            if event.revision <= oldest:
+                return
+            plugin = self._helped_by(event, one)
+            if plugin is not None or number >= WORTH_ASKING:
+                reason = _reason(event, plugin or "")
+                for entry in members:
+                    if entry.refusal is not None and entry.refusal.revision < event.revision:
+                        self.add(entry, reason)
+                return
+
+    def _concerns(self, event: ClusterEvent, rejectors: Rejectors) -> bool:
+        return any(profile.concerns(event, rejectors) for profile in self._profiles.values())
+
+    def take(self) -> list[tuple[Entry, Reason]]:
+        """The candidates, by priority, then arrival; none are left."""
+        found, self._found = self._found, {}
+        return sorted(found.items(), key=lambda item: (-item[0].pod.priority, item[0].since))
+
+    def _own_update(self, event: ClusterEvent, among: Container[Entry] | None = None) -> None:
+        if not isinstance(event.new, Pod):
+            return
+        entry = self._queue.waiting.get(event.new.key)
+        if entry is None or (among is not None and entry not in among):
+            return
+        if entry.refusal is not None and entry.refusal.revision < event.revision:
+            plugin = self._helped_by(event, entry)
+            if plugin is not None:
+                self._found.setdefault(entry, _reason(event, plugin))
+
+    def _helped_by(self, event: ClusterEvent, entry: Entry) -> str | None:
+        rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
+        return self._profiles[entry.pod.scheduler_name].may_help(event, entry.pod, rejectors)
+
+
+def _reason(event: ClusterEvent, plugin: str) -> Reason:
+    return Reason(event.label, event.object_name, plugin)

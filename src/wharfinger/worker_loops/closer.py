@@ -1,0 +1,135 @@
+"""Ends what is left of a pod that is bound, deleted, finished or not ours: its chain and its record.
+
+A parked run is signalled; it looks at the pod, finds nothing to do, and completes. The record is
+removed unless it was rewritten since. Also removes versions that guard nothing any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from temporalio.service import RPCError
+
+from wharfinger.contracts.attempts import Wake
+from wharfinger.errors import StoreError
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.invalid import printable
+from wharfinger.informer.view import View
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.process.backoff import delays
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Store
+from wharfinger.worker_loops.chain_ends import ChainEnds
+from wharfinger.worker_loops.signals import Signaller
+
+log = logging.getLogger(__name__)
+
+AT_A_TIME = 8
+TRIES = 20
+"""With delays up to 10 s, about three minutes; what is left then is found when lists are read."""
+
+Ending = Callable[[], Coroutine[Any, Any, None]]
+Closing = tuple[PodKey, int, bool]
+"""A pod, the revision of its record, and whether that goes too."""
+
+
+class Closer:
+    """A few workers over a list of endings."""
+
+    def __init__(
+        self,
+        store: Store,
+        signaller: Signaller,
+        view: View,
+        *,
+        ends: ChainEnds,
+        workflow_id: Callable[[Pod], str],
+        chance: random.Random,
+    ) -> None:
+        """`workflow_id` of the pod's own chain."""
+        self._store = store
+        self._signaller = signaller
+        self._view = view
+        self._ends = ends
+        self._workflow_id = workflow_id
+        self._chance = chance
+        self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
+        self._closing: set[Closing] = set()
+
+    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
+        """End the chain of a pod that needs it no more, soon; told again meanwhile, it is done once."""
+        closing = (key, refusal.record_revision, remove_record)
+        if closing in self._closing:
+            return
+        self._closing.add(closing)
+
+        async def ending() -> None:
+            if refusal.workflow_id and refusal.parked:
+                await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=printable(str(key))))
+            if remove_record:
+                await self._delete(keys.attempt(*key), refusal.record_revision)
+
+        self._work.put_nowait((ending, closing))
+
+    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
+        """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""
+        workflow_id = refusal.workflow_id if refusal is not None else self._workflow_id(pod)
+        self._ends.add(workflow_id, printable(str(pod.key)))
+
+    def apply(self, changes: Changes) -> None:
+        """After a list: remove the versions of nodes and namespaces that nothing refers to any more."""
+        if not changes.listed:
+            return
+        cache, versions = self._view.cache, self._view.versions
+        for name, revision in versions[keys.BINDINGS].items():
+            if name not in cache.nodes:
+                self._removal(keys.binding(name), revision, unless=keys.node(name))
+        inhabited = {key.namespace for key in cache.pods}
+        for name, revision in versions[keys.BOUND].items():
+            if name not in inhabited:
+                self._removal(keys.bound(name), revision)
+        for name, revision in versions[keys.TERMS].items():
+            # A pod that is still kept away needs it, also before the first of the pods it is kept from comes.
+            if name != keys.EVERY and name not in inhabited and not cache.anti_affinity.concerns_namespace(name):
+                self._removal(keys.terms(name), revision)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_A_TIME):
+                group.create_task(self._loop())
+
+    async def _loop(self) -> None:
+        while True:
+            ending, closing = await self._work.get()
+            pauses = delays(0.2, 10.0, self._chance)
+            for _ in range(TRIES):
+                try:
+                    await ending()
+                    break
+                except (RPCError, StoreError) as error:
+                    log.debug("ending a chain failed, trying again error=%r", str(error))
+                    await asyncio.sleep(next(pauses))
+                except Exception:  # one pod's ending must not end those of all others
+                    log.exception("a chain cannot be ended")
+                    break
+            if closing is not None:
+                self._closing.discard(closing)
+
+    def _removal(self, key: str, revision: int, *, unless: str = "") -> None:
+        async def ending() -> None:
+            await self._delete(key, revision, unless=unless)
+
+        self._work.put_nowait((ending, None))
+
+    async def _delete(self, key: str, revision: int, *, unless: str = "") -> None:
+        """Delete a key if it is still at that revision, and `unless` does not exist."""
+        compares = [Compare(key, "mod", revision)]
+        if unless:
+            compares.append(Compare(unless, "create", 0))
+        await self._store.txn(compares, [Delete(key)])

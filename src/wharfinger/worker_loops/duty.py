@@ -1,0 +1,221 @@
+"""On duty or not: a worker serves while it is synced, holds its lease and reaches Temporal.
+
+::
+
+    starting ──synced, settled, lease, Temporal──► ready ◄──────────────► withdrawn
+                                                     └──drain──► draining
+
+Going on duty: poll, then be registered as ready; the shard follows when etcd's watch shows it. Going
+off: give the shard up first, then stop polling. In any case the others know from etcd alone. While it is
+not ready the registration says what it waits for.
+
+A slot may have two ready incarnations, while a newer one takes over from the older: the shard is the
+newer one's as soon as both see it, though the older keeps polling until it is told to drain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from wharfinger.framework.territory import Territory
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.informer import Informer
+from wharfinger.process.reachability import Reachability
+from wharfinger.worker_loops.membership import Membership
+from wharfinger.worker_loops.shards import Roster, Shards
+
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds until polling that failed is started again, and between two looks at the clock while settling."""
+CEASE = 1.0
+"""Seconds that polling has to end where the worker must stop at once."""
+CONSEQUENCES = ("polling", "serving")
+"""Checks that fail because another one does."""
+
+
+class Pollable(Protocol):
+    """What polls Temporal for this worker; `process.polling.Polling` in a real one."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it polls."""
+
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        """Call `failed` whenever it stops by itself."""
+
+    async def start(self) -> None:
+        """Poll from now on; nothing when it does."""
+
+    async def stop(self) -> None:
+        """Poll no more, once what runs has finished; bounded in time."""
+
+
+class Roll(Protocol):
+    """Who is told about the share-out."""
+
+    def resharded(self) -> None:
+        """The shards changed."""
+
+
+class Duty:
+    """Puts the worker on and off duty; a `Subscriber` that follows the registrations."""
+
+    def __init__(
+        self,
+        *,
+        tenant: str,
+        informer: Informer,
+        membership: Membership,
+        reachability: Reachability,
+        polling: Pollable,
+        shards: Shards,
+        territory: Territory,
+        serve: Callable[[bool], None],
+        roll: Roll,
+        clock: Callable[[], float],
+        settle: Callable[[], float] = lambda: 0.0,
+        configured: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`serve` lets the dispatcher start pods, or stops it; `settle`: seconds to wait once synced, before the first
+        time of duty; `configured`: whether the dynamic configuration that the first list showed is taken in.
+        """
+        self._configured = configured
+        self._clock = clock
+        self._settle = settle
+        self._synced_at: float | None = None
+        self._begun = False
+        self._tenant = tenant
+        self._informer = informer
+        self._membership = membership
+        self._reachability = reachability
+        self._polling = polling
+        self._shards = shards
+        self._territory = territory
+        self._serve = serve
+        self._roll = roll
+        self._roster = Roster(tenant)
+        self._news = asyncio.Event()
+        self._draining = False
+        self.on = False
+        """Whether this worker serves."""
+
+    def checks(self) -> dict[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+        settle = self._settle()
+        waits = f"for {settle:g} s, for the instance before it here crashed"
+        settling = {"settled": waits if self._unsettled() else "ok"} if settle else {}
+        return {
+            "synced": "ok" if self._synced() else "the first list is not done",
+            **settling,
+            "lease": "ok" if self._membership.held else "no lease is held",
+            "temporal": "ok" if self._reachability.reachable else "Temporal does not answer",
+            "polling": "ok" if self._polling.running else "no task is polled for",
+            "serving": "draining" if self._draining else "ok" if self.on else "not on duty",
+        }
+
+    def changed(self) -> None:
+        """Something this depends on may have changed."""
+        self._news.set()
+
+    def polling_failed(self) -> None:
+        """Polling ended by itself; it is started again in a moment."""
+        asyncio.get_running_loop().call_later(AGAIN, self._news.set)
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the registrations of our pool."""
+        relevant = [change for change in changes.instances if change.tenant == self._tenant]
+        for change in relevant:
+            self._roster.set(change.slot, change.incarnation, change.new)
+            if change.new is None:
+                self._membership.vanished(change.slot, change.incarnation)
+        if relevant or changes.listed:
+            self._share_out(anew=changes.listed)
+        if changes.listed and self._synced_at is None:
+            self._synced_at = self._clock()
+            self._news.set()
+
+    async def run(self) -> None:
+        """Go on and off duty as things change, until cancelled."""
+        while True:
+            self._news.clear()
+            unsettled = self._unsettled()  # before it is decided: where it passes meanwhile, one more round is due
+            if self._fit() and not (self.on and self._polling.running):
+                await self._begin()
+            elif self.on and not self._fit():
+                await self._withdraw()
+            if not self.on and not self._draining:
+                self._membership.want("withdrawn" if self._begun else "starting", self._missing())
+            with contextlib.suppress(TimeoutError):  # not wait_for: it can swallow the cancellation that ends us
+                async with asyncio.timeout(min(unsettled, AGAIN) or None):
+                    await self._news.wait()
+
+    async def drain(self) -> None:
+        """Take no more work: the shard is given up at once; polling ends when activities have finished."""
+        self._draining = True
+        self.on = False
+        self._membership.want("draining")
+        self._share_out()
+        await self._polling.stop()
+
+    def _fit(self) -> bool:
+        ready = self._synced() and not self._unsettled()
+        return ready and not self._draining and self._membership.held and self._reachability.reachable
+
+    def _synced(self) -> bool:
+        return self._informer.synced.is_set() and self._configured()
+
+    def _unsettled(self) -> float:
+        """Seconds left until it may go on duty for the first time."""
+        if self._begun:
+            return 0.0
+        now = self._clock()
+        return max(0.0, (self._synced_at if self._synced_at is not None else now) + self._settle() - now)
+
+    def _missing(self) -> str:
+        """What readiness misses, in one line; without the lease, for without it nothing is written."""
+        missing = {name: said for name, said in self.checks().items() if said != "ok" and name != "lease"}
+        causes = {name: said for name, said in missing.items() if name not in CONSEQUENCES} or missing
+        return "; ".join(f"{name}: {said}" for name, said in causes.items())
+
+    async def cease(self) -> None:
+        """Stop at once: nothing is served any more, nothing written, and what runs is left to others."""
+        self._draining = True
+        self.on = False
+        self._share_out()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CEASE):
+                await self._polling.stop()
+
+    async def _begin(self) -> None:
+        try:
+            await self._polling.start()
+        except Exception as error:
+            log.warning("polling cannot start, trying again error=%r", str(error))
+            self.polling_failed()
+            return
+        self.on = self._begun = True
+        self._membership.want("ready")
+        self._share_out()
+        log.info("on duty slot=%s", self._membership.slot)
+
+    async def _withdraw(self) -> None:
+        log.warning("withdrawn checks=%s", {name: said for name, said in self.checks().items() if said != "ok"})
+        self.on = False
+        self._membership.want("withdrawn", self._missing())
+        self._share_out()
+        await self._polling.stop()
+
+    def _share_out(self, *, anew: bool = False) -> None:
+        slot = self._membership.slot
+        mine = self.on and bool(slot) and self._roster.serving(slot) == self._membership.incarnation
+        me = f"{self._tenant}/{slot}" if mine else None
+        if self._shards.update(self._roster.ready(), me) or anew:
+            self._territory.share(self._shards.members, self._shards.me)
+            log.info("share-out members=%d serving=%s", len(self._shards.members), me is not None)
+            self._serve(me is not None)
+            self._roll.resharded()

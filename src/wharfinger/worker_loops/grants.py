@@ -1,0 +1,127 @@
+"""The grant under which this worker lives, where an agent started it: `grants/<tenant>/<slot>/<incarnation>`.
+
+::
+
+    want = run   ──► it registers, and compares the grant whenever it writes its registration
+    want = drain ──► it drains, and its process ends with exit code 0
+    missing      ──► it stops at once, with exit code 3: deleting the grant is the fence
+
+Both are final: an incarnation's number is not given again while its fleet lives, and a grant that was put anew (a fleet
+that was deleted and made again) is another process's. What the watch shows may be older than what was read, never newer
+in effect: it can only tell later what ends this worker. Neighbours: `worker_loops.membership` asks before each write,
+`worker_loops.loops` ends the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from wharfinger.errors import InvalidObject, StoreError
+from wharfinger.informer.changes import Changes, Granted
+from wharfinger.informer.decoding import decode_grant
+from wharfinger.process.stopping import unless_stopped
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+from wharfinger.settings import GrantSettings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOK = 2.0
+"""Seconds between two reads while nobody watches."""
+
+
+class OwnGrant:
+    """What is known of this worker's grant; a `Subscriber`."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        settings: GrantSettings,
+    ) -> None:
+        self.key = keys.grant(tenant, settings.slot, settings.incarnation)
+        self._name = self.key.removeprefix(keys.GRANTS)
+        self._store = store
+        self._revision = settings.revision
+        self._shown: Callable[[], Granted | None] = lambda: None
+        self._create_revision = 0
+        self.host = ""
+        """By its agent's name, once it is known."""
+        self.settle = 0.0
+        """Seconds to stay `starting` once synced, because the incarnation before crashed."""
+        self.draining = False
+        """Whether it wants this worker to drain."""
+        self.gone = asyncio.Event()
+        """Set once it is gone: this worker must not live."""
+        self.ended = asyncio.Event()
+        """Set as soon as one of both is the case."""
+
+    async def read(self) -> Granted | None:
+        """The grant as it is now, taken in; None = it is gone. Raises `StoreError`, `InvalidObject`."""
+        kv = (await self._store.get(self.key)).kv
+        granted = Granted(decode_grant(kv), kv.create_revision, kv.mod_revision) if kv is not None else None
+        self._take(granted)
+        return granted if not self.gone.is_set() else None
+
+    def follow(self, shown: Callable[[], Granted | None]) -> None:
+        """`shown` answers the grant as the watch shows it; None = there is none."""
+        self._shown = shown
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the watch; a list tells that the grant is gone by not showing it."""
+        if changes.grant or changes.listed:
+            self._take(self._shown())
+
+    def _take(self, granted: Granted | None) -> None:
+        if granted is None or not self._ours(granted):
+            if not self.gone.is_set():
+                log.warning("the grant is gone, this worker stops at once grant=%s", self._name)
+            self.gone.set()
+            self.ended.set()
+            return
+        self._create_revision = granted.create_revision
+        if granted.record is None:  # unreadable: it neither allows nor ends anything
+            return
+        self.host, self.settle = granted.record.host, granted.record.settle
+        if granted.record.want == "drain":
+            if not self.draining:
+                log.info("the grant says drain grant=%s", self._name)
+            self.draining = True
+            self.ended.set()
+
+    def _ours(self, granted: Granted) -> bool:
+        """Not one that was given to another process of the same name: of a fleet that was made again.
+
+        An etcd that was restored from a backup counts its revisions, and its incarnations, once more.
+        """
+        if self._create_revision not in (0, granted.create_revision):
+            return False
+        record = granted.record
+        return record is None or (self._revision in (0, record.revision) and self.host in ("", record.host))
+
+
+async def while_granted(grant: OwnGrant | None, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result; None when the grant ends before, and the work is cancelled.
+
+    For what comes before the watch: while other servers are waited for, the grant is read now and then.
+    """
+    if grant is None:
+        return await work
+    looking = asyncio.create_task(_look(grant))
+    try:
+        return await unless_stopped(grant.ended, work)
+    finally:
+        looking.cancel()
+
+
+async def _look(grant: OwnGrant) -> None:
+    while True:
+        with suppress(StoreError, InvalidObject):
+            await grant.read()
+        await asyncio.sleep(LOOK)

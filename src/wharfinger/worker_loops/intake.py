@@ -1,0 +1,162 @@
+"""Which pods are this worker's, told to the queue as facts come in.
+
+In: changes from the informer, and a new share-out of the shards. Out: the queue holds exactly the
+pods that are pending, of our pool (scheduler name and tenant) and of our shard; what ended is handed
+to the `Closer`, which ends their open chains.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from wharfinger.cache.cache import Cache
+from wharfinger.informer.changes import Changes
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.model.refusal import Refusal
+from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.gangs import Gangs
+from wharfinger.worker_loops.shards import Shards
+
+
+class Ending(Protocol):
+    """Who ends what a pod leaves behind."""
+
+    def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
+        """The pod needs its chain no more; its record goes too when nobody else will want it."""
+
+    def leave(self, pod: Pod, refusal: Refusal | None) -> None:
+        """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
+
+
+class Intake:
+    """Derives the queue from the cache, the records and the shards; a `Subscriber`."""
+
+    def __init__(
+        self,
+        *,
+        queue: SchedulingQueue,
+        cache: Cache,
+        records: Mapping[PodKey, Refusal],
+        ownership: Ownership,
+        shards: Shards,
+        ending: Ending,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        kick: Callable[[], None],
+        gangs: Gangs,
+        bound: Callable[[Pod], None] = lambda _: None,
+    ) -> None:
+        """`kick` is called whenever there may be something to start, `bound` when an attempt in flight was."""
+        self._queue = queue
+        self._cache = cache
+        self._records = records
+        self._ownership = ownership
+        self._shards = shards
+        self._ending = ending
+        self._sli_duration = functools.cache(metrics.sli_duration.labels)
+        self._clock = clock
+        self._kick = kick
+        self._gangs = gangs
+        self._bound = bound
+        self._pool: dict[PodKey, None] = {}
+        """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
+
+    def apply(self, changes: Changes) -> None:
+        """Take in one revision's changes."""
+        idle = len(self._queue) == 0
+        looked_at: set[PodKey] = set()
+        regrouped = self._gangs.changed(changes)
+        for change in changes.pods:
+            if change.key not in looked_at:
+                looked_at.add(change.key)
+                fresh = change.old is None and not changes.listed
+                self._consider(change.key, "seen" if fresh else "take-over")
+        for record in changes.records:
+            if record.key not in looked_at:
+                looked_at.add(record.key)
+                self._consider(record.key, "take-over")
+        reclassified = [change.key for change in changes.reclassified if change.new is not None and change.new.pending]
+        self._reconsider([key for key in dict.fromkeys((*reclassified, *regrouped)) if key not in looked_at])
+        if changes.tenants:
+            self._reconsider(self._gangs.reowned())
+            self._reconsider(self._labelled())
+        to_start = self._queue.active or self._queue.waiting.chainless
+        if to_start or (idle and len(self._queue)):  # else it looks for what is due by itself
+            self._kick()
+
+    def resharded(self) -> None:
+        """The share-out changed: take over and give up pods, and end what belongs to pods that are gone."""
+        self._reconsider(list(self._pool))
+        for key, refusal in list(self._records.items()):
+            pod = self._cache.pods.get(key)
+            if (pod is None or pod.bound or pod.finished) and self._shards.owns_key(key):
+                self._ending.close(key, refusal, remove_record=True)
+        self._kick()
+
+    def reconfigured(self) -> None:
+        """Other gates are in force: whoever they hold back, or held back, is queued anew."""
+        self._gangs.forget()
+        self._reconsider(list(self._pool))
+        self._kick()
+
+    def _reconsider(self, keys: list[PodKey]) -> None:
+        for key in keys:
+            self._consider(key, "take-over")
+
+    def _labelled(self) -> list[PodKey]:
+        label = self._ownership.tenant_label
+        return [key for key, pod in self._cache.pods.items() if pod.pending and label in pod.labels]
+
+    def _consider(self, key: PodKey, cause: str) -> None:
+        pod = self._cache.pods.get(key)
+        pooled = pod is not None and pod.pending and self._ownership.owns(pod, self._cache.tenants)
+        if pooled and pod is not None:
+            self._pool[key] = None
+            if self._shards.mine(pod):
+                self._queue_pod(pod, cause)
+            else:
+                self._queue.remove(key)
+            return
+        self._pool.pop(key, None)
+        entry = self._queue.remove(key)
+        if entry is not None:
+            self._ended(entry, pod)
+        elif pod is None:
+            self._orphaned(key)
+
+    def _queue_pod(self, pod: Pod, cause: str) -> None:
+        known = self._queue.get(pod.key)
+        record = self._records.get(pod.key)
+        if known is not None and known.pod.create_revision != pod.create_revision:
+            self._ended(known, None)  # another life of the name
+        elif known is None and record is not None and record.create_revision not in (0, pod.create_revision):
+            self._ending.close(pod.key, record, remove_record=True)  # nobody was on duty when that life ended
+        hold = self._shards.not_before(pod) if known is None else 0.0
+        self._queue.put(pod, record, cause=cause, not_before=hold)
+
+    def _ended(self, entry: Entry, now: Pod | None) -> None:
+        """A pod of ours ended: bound, deleted, finished, or not ours any more."""
+        if now is not None and now.bound:
+            if entry.part is Part.IN_FLIGHT and not entry.cohort:
+                self._bound(entry.pod)
+            attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
+            label = str(attempts) if attempts < 15 else "15+"
+            self._sli_duration(label).observe(self._clock() - entry.since)
+            by_cohort = entry.cohort and entry.part is not Part.WAITING
+            if by_cohort and (entry.chained or entry.own_chain) and entry.key not in self._records:
+                self._ending.leave(entry.pod, entry.refusal if entry.chained else None)
+        record = self._records.get(entry.key)  # a bind of ours deleted it in the same transaction
+        if record is not None:
+            remove = now is None or now.bound or now.finished
+            self._ending.close(entry.key, record, remove_record=remove)
+
+    def _orphaned(self, key: PodKey) -> None:
+        """The pod is gone, and a record of it is left that nobody else will look at."""
+        record = self._records.get(key)
+        if record is not None and self._shards.owns_key(key):
+            self._ending.close(key, record, remove_record=True)

@@ -1,0 +1,310 @@
+"""All loops of one worker, put together; what they need of Temporal is passed in.
+
+The order in which changes are handed on matters: whose a pod is (`Duty`), then the queue (`Intake`),
+then who reads the queue (`Waker`), then who cleans up (`Closer`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+from collections.abc import Callable, Mapping
+
+from wharfinger.cache.cache import Cache
+from wharfinger.dynamic_config.following import DynamicConfig
+from wharfinger.dynamic_config.kinds import CohortKind
+from wharfinger.dynamic_config.last_good import LastGood, LastGoodFiles
+from wharfinger.errors import RevisionWentBack
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
+from wharfinger.informer.changes import Subscriber
+from wharfinger.informer.informer import Informer
+from wharfinger.informer.view import View
+from wharfinger.model.ownership import Ownership
+from wharfinger.process.reachability import Probe, Reachability
+from wharfinger.process.stopping import unless_stopped
+from wharfinger.queue.entry import Entry, Part
+from wharfinger.queue.scheduling_queue import SchedulingQueue
+from wharfinger.registry.store import Store
+from wharfinger.runtime.locks import locked
+from wharfinger.settings import DispatchSettings, GrantSettings, WorkerSettings
+from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.caretakers import Caretakers
+from wharfinger.worker_loops.chain_ends import ChainEnds
+from wharfinger.worker_loops.closer import Closer
+from wharfinger.worker_loops.completing import Completing
+from wharfinger.worker_loops.dispatcher import Dispatcher
+from wharfinger.worker_loops.duty import Duty, Pollable
+from wharfinger.worker_loops.gangs import Gangs
+from wharfinger.worker_loops.gauges import Gauges
+from wharfinger.worker_loops.grants import OwnGrant
+from wharfinger.worker_loops.instances import Instances
+from wharfinger.worker_loops.intake import Intake
+from wharfinger.worker_loops.lost_pods import LostPods
+from wharfinger.worker_loops.membership import Membership, place_of
+from wharfinger.worker_loops.min_ready import min_ready
+from wharfinger.worker_loops.node_evictions import NodeEvictions
+from wharfinger.worker_loops.queueing import alone_by, gate_by, order_by
+from wharfinger.worker_loops.shards import Shards
+from wharfinger.worker_loops.signals import Attempts, NodeStarter
+from wharfinger.worker_loops.unserved import Unserved
+from wharfinger.worker_loops.upkeep import Upkeep
+from wharfinger.worker_loops.wake_signals import WakeSignals
+from wharfinger.worker_loops.waker import Waker
+
+log = logging.getLogger(__name__)
+
+
+class Loops:
+    """Follows etcd, shares pods out, starts and wakes attempts, until told to stop."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        store: Store,
+        cache: Cache,
+        profiles: Mapping[str, Profile],
+        ownership: Ownership,
+        attempts: Attempts,
+        polling: Pollable,
+        probe: Probe,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        chance: random.Random,
+        health_url: str = "",
+        completing: Completing | None = None,
+        territory: Territory | None = None,
+        grant: OwnGrant | None = None,
+        nodes: NodeStarter,
+    ) -> None:
+        """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
+
+        `completing` is told elsewhere when runs end; without it they count until their pod is bound. `territory` is
+        asked elsewhere which nodes are this worker's own; here it is told who shares them. `grant`: under which this
+        worker lives; None = it was started by hand.
+        """
+        dispatching = settings.dispatching
+        self.cache = cache
+        self.metrics = metrics
+        self._incoming = functools.cache(metrics.queue_incoming.labels)
+        self.shards = Shards(hold=dispatching.hold, clock=clock)
+        self.territory = territory if territory is not None else Territory()
+        self._grant = grant
+        self.view = View(cache, metrics, own_grant=grant.key if grant is not None else "")
+        if grant is not None:
+            grant.follow(lambda: self.view.grant)
+        gate = gate_by(profiles)
+        self.gangs = Gangs(cache, ownership, gate=gate)
+        self.queue = SchedulingQueue(
+            clock=clock,
+            gate=gate,
+            gang=self.gangs.placed_with,
+            order=order_by(profiles),
+            alone=alone_by(profiles),
+            confirm_after=dispatching.confirm_after,
+            restart_every=dispatching.restart_every,
+            spread=chance.random,
+            entered=self._entered,
+        )
+        self.dispatcher = Dispatcher(
+            self.queue,
+            attempts,
+            dispatching,
+            metrics,
+            tenant_label=settings.tenant_label,
+            clock=clock,
+            chance=chance,
+            completing=lambda: len(completing) if completing is not None else 0,
+            seen=lambda: cache.progress.revision,
+        )
+        kick = self.dispatcher.kick
+        if completing is not None:
+            completing.on_end(kick)
+        self.signals = WakeSignals(
+            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, chance=chance
+        )
+        self.waker = Waker(
+            queue=self.queue,
+            cache=cache,
+            profiles=profiles,
+            signals=self.signals,
+            metrics=metrics,
+            clock=clock,
+            kick=kick,
+            many=dispatching.cohort_from if dispatching.cohorts else None,
+            most_alone=self.dispatcher.most_alone,
+            sweep_every=dispatching.restart_every,
+        )
+        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)
+        self.closer = Closer(
+            store, attempts, self.view, ends=self.chain_ends, workflow_id=attempts.workflow_id, chance=chance
+        )
+        self.intake = Intake(
+            queue=self.queue,
+            cache=cache,
+            records=self.view.records,
+            ownership=ownership,
+            shards=self.shards,
+            ending=self.closer,
+            metrics=metrics,
+            clock=clock,
+            kick=kick,
+            gangs=self.gangs,
+            bound=lambda pod: completing.bound(attempts.workflow_id(pod)) if completing is not None else None,
+        )
+        subscribers: list[Subscriber] = []
+        self.informer = Informer(store, self.view, subscribers, metrics, chance=chance)
+        self.membership = Membership(
+            store,
+            place_of(settings, health_url, profiles),
+            settings.lease,
+            clock=clock,
+            chance=chance,
+            changed=self._changed,
+            grant=grant,
+        )
+        self.reachability = Reachability(
+            probe, patience=settings.lease.temporal_unreachable, clock=clock, changed=self._changed
+        )
+        self.duty = Duty(
+            tenant=settings.tenant,
+            informer=self.informer,
+            membership=self.membership,
+            reachability=self.reachability,
+            polling=polling,
+            shards=self.shards,
+            territory=self.territory,
+            serve=self.dispatcher.serve,
+            roll=self.intake,
+            clock=clock,
+            settle=lambda: grant.settle if grant is not None else 0.0,
+            configured=lambda: self.dynamic.taken_in,
+        )
+        self.dynamic = DynamicConfig(
+            tenant=settings.tenant,
+            slot=str(settings.grant.slot) if settings.grant is not None else "",
+            metrics=metrics,
+            clock=clock,
+            ready=lambda: self.duty.on,
+            report=self.membership.describe,
+            begun=self._changed,
+            remembered=_remembered(settings.grant),
+            proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
+        )
+        """Whoever makes this worker adds the kinds that it knows."""
+        self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
+        polling.on_failure(self.duty.polling_failed)
+        subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
+        instances = Instances()
+        unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        caretakers = Caretakers(instances, lambda: self.shards.me)
+        lost = LostPods(self.view, caretakers)
+        self.node_evictions = NodeEvictions(
+            settings.node_evictions, view=self.view, lost=lost, caretakers=caretakers, starter=nodes, clock=clock
+        )
+        subscribers += [self.dynamic, instances, unserved, self.node_evictions]
+        self._upkeep = Upkeep(cache, metrics)
+        self._gauges = Gauges(metrics, self.queue, cache, self.shards, unserved=unserved, lost=lost)
+
+    def checks(self) -> Mapping[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+        return self.duty.checks()
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date."""
+        self._gauges.refresh(ready=self.duty.on)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set or the grant says so, then drain; where the grant is gone, stop at once.
+
+        Raises what ends a worker (`RevisionWentBack`, ...).
+        """
+        running = (
+            self.informer,
+            self.membership,
+            self.reachability,
+            self.duty,
+            self.dispatcher,
+            self.waker,
+            self.closer,
+            self.chain_ends,
+            self._upkeep,
+            self.dynamic,
+            self.node_evictions,
+        )
+        loops = {asyncio.create_task(loop.run(), name=type(loop).__name__) for loop in running}
+        ended = self._grant.ended if self._grant is not None else stop
+        told = {asyncio.create_task(event.wait()) for event in (stop, ended)}
+        try:
+            done, _ = await asyncio.wait({*loops, *told}, return_when=asyncio.FIRST_COMPLETED)
+            ended_by_itself = done - told
+            for task in ended_by_itself:
+                log.error("loop ended loop=%s", task.get_name())
+            if all(isinstance(task.exception(), RevisionWentBack) for task in ended_by_itself):
+                await self.dynamic.close()  # as it was told, or for a reason that no value is to blame for
+            for task in ended_by_itself:
+                task.result()
+        finally:
+            for waiting in told:
+                waiting.cancel()
+            await self._end()
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+    async def _end(self) -> None:
+        """Drain, as long as the grant is there."""
+        gone = self._grant.gone if self._grant is not None else asyncio.Event()
+        if not gone.is_set() and await unless_stopped(gone, self._drain()):
+            return
+        await self.duty.cease()
+        self.signals.stop()
+        await self._leave()
+
+    async def _drain(self) -> bool:
+        """Take no more work, finish activities (the informer still runs for them), give the lease back; then True."""
+        log.info("draining in_flight=%d", len(self.queue.in_flight))
+        await self.duty.drain()
+        self.signals.stop()
+        await self._leave()
+        log.info("drained")
+        return True
+
+    async def _leave(self) -> None:
+        try:
+            await self.membership.leave()
+        except Exception as error:  # the lease runs out by itself; the process must end all the same
+            log.warning("the lease was not given back and runs out error=%r", str(error))
+
+    def reconfigured(self, gates: bool) -> None:
+        """Plugins have other arguments: look at every waiting pod again, and at every other one where gates do."""
+        if gates:
+            self.intake.reconfigured()
+        self.waker.reconfigured()
+
+    def _dispatch(self, settings: DispatchSettings) -> None:
+        self.dispatcher.configure(settings)
+        self.waker.gather_from(settings.cohort_from if settings.cohorts else None)
+
+    def _changed(self) -> None:
+        self.duty.changed()
+
+    def _entered(self, entry: Entry, cause: str) -> None:
+        self._incoming(entry.part.value, cause).inc()
+        if entry.part is Part.WAITING:
+            self.waker.arrived(entry)
+
+
+def _remembered(grant: GrantSettings | None) -> LastGood | None:
+    """Where an instance remembers its dynamic configuration: beside its lock, for all lives of its slot."""
+    if grant is None or grant.lock is None:
+        return None
+    lock = grant.lock
+    return LastGoodFiles(
+        lock.parent / "config",
+        grant.incarnation,
+        alive=lambda incarnation: locked(lock.with_name(f"{incarnation}{lock.suffix}")),
+    )

@@ -1,0 +1,312 @@
+"""This worker's registration among the others: a key under a lease.
+
+The lease's thread stops renewing when the event loop hangs, so that others take over from a worker
+that is alive but does nothing. A lease that is lost is granted anew, with a registration of its own.
+
+What is in force of the dynamic configuration lies in a record of its own beside it, under the same lease: the
+registration's mod revision tells since when a worker is ready, and drains compare it, so it is rewritten for nothing
+else than what it says itself.
+
+A worker that an agent started registers under its grant only: each write compares the grant as it was
+read just before, so that one which was cut off never comes back after it was fenced off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from wharfinger.contracts.config_records import ConfigStatusRecord
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.errors import InvalidObject, LeaseLost, StoreError
+from wharfinger.model.fleet import InstanceState
+from wharfinger.process.backoff import delays
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Lease, Operation, Put, Store
+from wharfinger.settings import LeaseSettings, WorkerSettings
+from wharfinger.worker_loops.grants import OwnGrant
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SHARDED = "sharded"
+SOON = 1.0
+"""Seconds within which servers usually answer: nothing is said of a wait that is shorter."""
+TICK = 0.5
+"""Seconds between the event loop's signs of life, at most: ten of them fit into the time it may stall."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who registers: everything but the state."""
+
+    tenant: str
+    slot: str
+    """Empty: `hand-<host>-<lease id>`, another one with each lease."""
+    host: str
+    pid: int
+    health: str = ""
+    dispatches: bool = True
+    incarnation: int = 1
+    """Of a worker started by hand, 1."""
+    revision: str = ""
+    """Of the fleet's template; empty for workers started by hand."""
+    scheduler_names: tuple[str, ...] = ()
+    """The values of `spec.schedulerName` that it serves, sorted."""
+
+
+def place_of(settings: WorkerSettings, health_url: str, scheduler_names: Iterable[str]) -> Place:
+    """This process's place; `scheduler_names`: the names of its profiles."""
+    grant = settings.grant
+    return Place(
+        tenant=settings.tenant,
+        slot=settings.slot if grant is None else str(grant.slot),
+        incarnation=1 if grant is None else grant.incarnation,
+        revision="" if grant is None else str(grant.revision),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        health=health_url,
+        dispatches=settings.dispatch == SHARDED,
+        scheduler_names=tuple(sorted(scheduler_names)),
+    )
+
+
+class Said(NamedTuple):
+    """What the registration says beside who it is."""
+
+    state: InstanceState
+    waiting_for: str = ""
+
+
+class Membership:
+    """Holds the lease and keeps the registration at the wanted state."""
+
+    def __init__(
+        self,
+        store: Store,
+        place: Place,
+        settings: LeaseSettings,
+        *,
+        clock: Callable[[], float],
+        chance: random.Random,
+        changed: Callable[[], None] = lambda: None,
+        grant: OwnGrant | None = None,
+    ) -> None:
+        """`changed` is called on the event loop whenever `held` changes; `grant`: None = started by hand."""
+        self._grant = grant
+        self._store = store
+        self._place = place
+        self._settings = settings
+        self._stall = settings.loop_stall * settings.ttl
+        self._clock = clock
+        self._chance = chance
+        self._changed = changed
+        self._lease: Lease | None = None
+        self._slot = ""
+        self._stale = ""
+        """The slot of an earlier registration: etcd may keep its lost lease for a while (it renews leases when it
+        starts), and a member that is gone would keep its share of the pods."""
+        self._wanted = Said("starting")
+        self._written: Said | None = None
+        self._configured = ConfigStatusRecord()
+        self._told: ConfigStatusRecord | None = None
+        """What etcd was told of the configuration."""
+        self._news = asyncio.Event()
+        self._ticked = clock()
+        self._leaving = False
+
+    @property
+    def held(self) -> bool:
+        """Whether the lease is held."""
+        return self._lease is not None and not self._lease.lost
+
+    @property
+    def slot(self) -> str:
+        """The slot registered under; empty without a lease."""
+        return self._slot if self.held else ""
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the slot this worker is."""
+        return self._place.incarnation
+
+    def want(self, state: InstanceState, waiting_for: str = "") -> None:
+        """Be registered in this state from now on; `waiting_for`: one line, what it misses to be ready."""
+        wanted = Said(state, waiting_for)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._news.set()
+
+    def describe(self, configured: ConfigStatusRecord) -> None:
+        """Say which dynamic configuration is in force, and what is wrong."""
+        if configured != self._configured:
+            self._configured = configured
+            self._news.set()
+
+    def vanished(self, slot: str, incarnation: int) -> None:
+        """This registration is gone from etcd: it is written again where it is ours and the lease is held."""
+        if slot == self.slot and incarnation == self.incarnation:
+            self._written = self._told = None
+            self._news.set()
+
+    async def run(self) -> None:
+        """Register, and register again whenever the lease is lost, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            group.create_task(self._hold())
+
+    async def leave(self) -> None:
+        """Give the lease back for good; the registration vanishes with it."""
+        self._leaving = True
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await lease.revoke()
+
+    async def _tick(self) -> None:
+        while True:
+            self._ticked = self._clock()
+            await asyncio.sleep(min(TICK, self._stall / 10))
+
+    def _alive(self) -> bool:
+        """Asked on the lease's thread."""
+        return self._clock() - self._ticked < self._stall
+
+    async def _hold(self) -> None:
+        while not self._leaving:
+            await self._acquire()
+            self._changed()
+            reason = await self._keep()
+            self._lease = None
+            if not self._leaving:
+                log.warning("lease lost, registering again slot=%s reason=%r", self._slot, reason)
+            self._changed()
+
+    async def _acquire(self) -> None:
+        for delay in delays(0.2, 5.0, self._chance):
+            try:
+                lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
+            except StoreError as error:
+                log.debug("no lease yet error=%r", str(error))
+                await asyncio.sleep(delay)
+                continue
+            self._stale, self._slot = self._slot, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
+            self._lease, self._written, self._told = lease, None, None
+            return
+
+    async def _keep(self) -> str:
+        """Write the wanted state whenever it changes, until the lease is lost; answers why."""
+        assert self._lease is not None
+        lease = self._lease
+        lost = asyncio.ensure_future(lease.wait_lost())
+        try:
+            while not lost.done():
+                retry = await self._write(lease)
+                news = asyncio.ensure_future(self._news.wait())
+                await asyncio.wait({lost, news}, timeout=retry, return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+            return lost.result()
+        finally:
+            lost.cancel()
+
+    async def _write(self, lease: Lease) -> float | None:
+        """Write what is not as wanted; seconds to the next try, None when done."""
+        self._news.clear()
+        wanted, configured = self._wanted, self._configured
+        registers, tells = wanted != self._written, configured != self._told
+        if not (registers or tells) or lease.lost:
+            return None
+        try:
+            compares = await self._permission(wanted)
+        except (StoreError, InvalidObject) as error:
+            log.debug("the grant cannot be read, not registered error=%r", str(error))
+            return 0.5
+        if compares is None:
+            return None  # the worker is about to be ended, or told to drain
+        operations: list[Operation] = []
+        if registers:
+            operations.append(Put(self._keys(self._slot)[0], self._record(wanted).to_bytes(), lease=lease.id))
+            self._written = wanted  # before the answer: what was written may have vanished again when that comes
+        if tells:
+            operations.append(Put(self._keys(self._slot)[1], configured.to_bytes(), lease=lease.id))
+            self._told = configured
+        if self._stale not in ("", self._slot):
+            operations += [Delete(key) for key in self._keys(self._stale)]
+        again = await self._commit(compares, operations)
+        if again is not None:  # only what was in it: the other one stands as it is
+            self._written = None if registers else self._written
+            self._told = None if tells else self._told
+            return again
+        self._stale = ""
+        if registers:
+            log.info("registered slot=%s state=%s waiting_for=%r", self._slot, wanted.state, wanted.waiting_for)
+        return None
+
+    async def _commit(self, compares: list[Compare], operations: list[Operation]) -> float | None:
+        """Seconds until it should be tried again; None when it is done."""
+        try:
+            answer = await self._store.txn(compares, operations)
+        except LeaseLost:
+            return 0.2  # the lease's thread will say so in a moment
+        except StoreError as error:
+            log.debug("not registered yet state=%s error=%r", self._wanted.state, str(error))
+            return 0.5
+        return None if answer.succeeded else 0.0  # the grant moved since it was read
+
+    def _keys(self, slot: str) -> tuple[str, str]:
+        """Of the registration, and of what is said of the configuration."""
+        named = self._place.tenant, slot, self.incarnation
+        return keys.instance(*named), keys.config_status(*named)
+
+    def _record(self, said: Said) -> InstanceRecord:
+        place = self._place
+        return InstanceRecord(
+            state=said.state,
+            host=self._grant.host if self._grant is not None else place.host,
+            pid=place.pid,
+            health=place.health,
+            revision=place.revision,
+            dispatches=place.dispatches,
+            waiting_for=said.waiting_for,
+            scheduler_names=place.scheduler_names,
+        )
+
+    async def _permission(self, wanted: Said) -> list[Compare] | None:
+        """What the write compares: the grant, as it is now; None when it does not allow the write.
+
+        Raises `StoreError`, `InvalidObject`.
+        """
+        if self._grant is None:
+            return []
+        granted = await self._grant.read()
+        if granted is None or (self._grant.draining and wanted.state != "draining"):
+            return None
+        return [Compare(self._grant.key, "mod", granted.mod_revision)]
+
+
+async def registered_while(membership: Membership, waiting_for: str, work: Coroutine[Any, Any, T]) -> T:
+    """The work's result. Where it takes long, the registration says meanwhile what is waited for.
+
+    So that a rollout can tell why a newcomer is not ready before it has come to its loops, which register anew.
+    """
+    membership.want("starting", waiting_for)
+    registering = asyncio.create_task(_later(membership))
+    try:
+        return await work
+    finally:
+        registering.cancel()
+        await asyncio.gather(registering, return_exceptions=True)
+        with suppress(StoreError):
+            await membership.leave()
+
+
+async def _later(membership: Membership) -> None:
+    await asyncio.sleep(SOON)
+    await membership.run()

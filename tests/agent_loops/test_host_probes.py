@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.agent_loops.hosts import COMMAND, FIRST, NOON, exit_of, grant, running, until
+from wharfinger.agent_loops.host_exits import HostExits
+from wharfinger.agent_loops.host_probes import HostProbes
+from wharfinger.contracts.records import InstanceRecord
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.runtime.fake import FakeRuntime
+from wharfinger.telemetry import Metrics
+
+
+class Endpoint:
+    """Answers as told."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, url: str) -> str:
+        self.asked.append(url)
+        return self.problem
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        self.store, self.runtime, self.endpoint = MemoryStore(), FakeRuntime(folder), Endpoint()
+        chance = random.Random(1)
+        self.exits = HostExits(self.store, self.runtime, "here", chance=chance, utc_now=lambda: NOON, metrics=Metrics())
+        self.probes = HostProbes(self.store, self.runtime, self.exits, self.endpoint, every=60.0, most=3, chance=chance)
+
+    async def register(self, state: str = "ready", pid: int = 0) -> None:
+        process = self.runtime.find(FIRST)
+        assert process is not None
+        record = InstanceRecord(state=state, host="here", pid=pid or process.pid, health="http://one:1")  # type: ignore[arg-type]
+        await self.store.put(keys.instance("common", "0", 1), record.to_bytes())
+        self.probes.listed((await anext(aiter(self.store.list(keys.INSTANCES)))).items)
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> Scene:
+    scene = Scene(tmp_path)
+    await grant(scene.store)
+    await scene.runtime.start(FIRST, COMMAND)
+    return scene
+
+
+async def test_three_failures_in_a_row_kill_it_and_say_so(scene: Scene) -> None:
+    await scene.register()
+    scene.endpoint.problem = "no answer"
+    async with running(scene.exits.run()):
+        await scene.probes.probe()
+        await scene.probes.probe()
+        scene.endpoint.problem = ""
+        await scene.probes.probe()
+        scene.endpoint.problem = "no answer"
+        await scene.probes.probe()
+        await scene.probes.probe()
+        assert scene.runtime.find(FIRST) is not None
+
+        await scene.probes.probe()
+
+        assert scene.runtime.find(FIRST) is None
+        await until(lambda: _exited(scene))
+    exited = await exit_of(scene.store)
+    assert exited is not None
+    assert (exited.how, exited.detail) == ("probe", "/livez failed 3 times: no answer")
+
+
+async def _exited(scene: Scene) -> bool:
+    return await exit_of(scene.store) is not None
+
+
+@pytest.mark.parametrize("state", ["starting", "ready", "withdrawn"])
+async def test_it_is_asked_where_it_said(scene: Scene, state: str) -> None:
+    await scene.register(state)
+
+    await scene.probes.probe()
+
+    assert scene.endpoint.asked == ["http://one:1/livez"]
+
+
+async def test_one_that_drains_is_left_alone(scene: Scene) -> None:
+    await scene.register("draining")
+
+    await scene.probes.probe()
+
+    assert scene.endpoint.asked == []
+
+
+async def test_one_that_has_not_said_where_is_left_alone(scene: Scene) -> None:
+    await scene.probes.probe()
+
+    assert scene.endpoint.asked == []
+
+
+async def test_a_record_of_another_process_counts_for_nothing(scene: Scene) -> None:
+    await scene.register(pid=1)
+
+    await scene.probes.probe()
+
+    assert scene.endpoint.asked == []
+
+
+async def test_one_whose_lease_is_lost_is_still_asked(scene: Scene) -> None:
+    await scene.register()
+    scene.probes.listed([])
+
+    await scene.probes.probe()
+
+    assert scene.endpoint.asked == ["http://one:1/livez"]

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, running
+from wharfinger.agent_loops.host_exits import HostExits
+from wharfinger.agent_loops.host_stopping import end_instances
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.runtime.fake import FakeRuntime
+from wharfinger.telemetry import Metrics
+
+
+async def test_instances_that_end_with_their_agent_have_not_crashed(tmp_path: Path) -> None:
+    store, runtime = MemoryStore(), FakeRuntime(tmp_path)
+    exits = HostExits(store, runtime, "here", chance=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
+    for instance in (FIRST, SECOND):
+        await grant(store, instance)
+        await runtime.start(instance, COMMAND)
+    runtime.stubborn.add(SECOND)
+    async with running(exits.run()):
+        await end_instances(runtime, exits, 1.0)
+
+    ends = [await exit_of(store, instance) for instance in (FIRST, SECOND)]
+    assert [(end.how, end.planned) for end in ends if end is not None] == [("drained", True), ("signal", True)]

@@ -1,0 +1,381 @@
+"""Several workers' activities on one store in memory, each with a cache that its own watch feeds; a fleet's keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.conftest import EtcdServer
+from tests.engine.fleets.fleet_stage import FleetStage
+from tests.patience import patient
+from wharfinger.activities.scheduling import SchedulingActivities
+from wharfinger.cache.cache import Cache
+from wharfinger.cache.progress import Progress
+from wharfinger.contracts.cohort_scheduling import (
+    BindManyInput,
+    BoundMany,
+    PlacedMany,
+    PlaceManyInput,
+    RecordedMany,
+    RecordManyInput,
+)
+from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.scheduling import (
+    BindInput,
+    BindOutcome,
+    Gone,
+    Placed,
+    PlaceInput,
+    PlaceOutcome,
+    RefusalInput,
+    RefusalOutcome,
+    Refused,
+)
+from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.errors import InvalidObject
+from wharfinger.framework.profile import Profile
+from wharfinger.framework.territory import Territory
+from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PriorityClass
+from wharfinger.profiles import load_profiles
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Event, KeyValue, Store
+from wharfinger.settings import BindSettings, EtcdSettings
+from wharfinger.telemetry import Metrics
+
+CLUSTER = "test"
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+QUICK = BindSettings(tries=4, catch_up=0.02, behind=0.02)
+PROFILES = load_profiles()
+
+
+def pod_object(name: str, *, cpu: str = "1", namespace: str = "default", **more: Any) -> dict[str, Any]:
+    """A pod as users write it; `spec`, `labels` and `status` are merged in, `uid` replaces the usual one."""
+    metadata = {"name": name, "namespace": namespace, "uid": more.get("uid", f"uid-{name}")}
+    metadata |= {"labels": more.get("labels", {}), "annotations": {"team": "red"} | more.get("annotations", {})}
+    spec = {"containers": [{"name": "main", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec | more.get("spec", {}),
+        "status": more.get("status", {}),
+        "unknown": {"kept": True},
+    }
+
+
+def node_object(name: str, *, cpu: str = "4", heartbeat: str = "1", **more: Any) -> dict[str, Any]:
+    """A node; `heartbeat` changes nothing that scheduling reads."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}"[:60], "labels": more.get("labels", {})},
+        "spec": more.get("spec", {}),
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": more.get("pods", "110")},
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}],
+        },
+    }
+
+
+class FedProgress(Progress):
+    """What the watch has to tell is waited for however long it takes: time-outs are for a watch that stands still."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+        self.feeding: asyncio.Task[None] | None = None
+
+    async def wait_for(self, revision: int, timeout: float) -> bool:
+        while self.revision < revision and self._more_to_come():
+            await asyncio.sleep(0)
+        return await super().wait_for(revision, timeout)
+
+    def _more_to_come(self) -> bool:
+        fed = self.feeding is not None and not self.feeding.done()
+        return fed and not self._store._paused and self.revision < self._store.revision
+
+
+@dataclass
+class Hand:
+    """One worker: a store client of its own, a cache, its activities."""
+
+    name: str
+    store: MemoryStore
+    cache: Cache
+    activities: SchedulingActivities
+    metrics: Metrics
+    clock: list[float]
+    feeding: asyncio.Task[None]
+
+    async def place(self, name: str, **more: Any) -> PlaceOutcome:
+        """Place a pod under its own workflow id."""
+        key = PodKey(more.pop("namespace", "default"), name)
+        uid = more.pop("live_uid", f"uid-{name}")
+        request = {"workflow_id": pod_workflow_id(CLUSTER, *key, uid), "run_id": "run-1"} | more
+        return await self.activities.place(PlaceInput(namespace=key.namespace, name=key.name, **request))
+
+    async def placed(self, name: str, **more: Any) -> Placed:
+        outcome = await self.place(name, **more)
+        assert isinstance(outcome, Placed), outcome
+        return outcome
+
+    async def refused(self, name: str, **more: Any) -> Refused:
+        outcome = await self.place(name, **more)
+        assert isinstance(outcome, Refused), outcome
+        return outcome
+
+    async def gone(self, name: str, **more: Any) -> Gone:
+        outcome = await self.place(name, **more)
+        assert isinstance(outcome, Gone), outcome
+        return outcome
+
+    async def bind(self, name: str, placed: Placed, **more: Any) -> BindOutcome:
+        """Bind a placement of the pod's own attempt."""
+        request = {
+            "workflow_id": pod_workflow_id(CLUSTER, "default", name, placed.uid),
+            "run_id": "run-1",
+        } | more
+        return await self.activities.bind(BindInput(namespace="default", name=name, placed=placed, **request))
+
+    async def record(self, name: str, **more: Any) -> RefusalOutcome:
+        """Record a refusal of the pod."""
+        request = {
+            "attempt": 1,
+            "message": "0/1 nodes are available: 1 Insufficient cpu.",
+            "rejectors": ("NodeResourcesFit",),
+            "revision": 5,
+            "workflow_id": "workflow",
+            "run_id": "run-1",
+        } | more
+        return await self.activities.record_refusal(RefusalInput(namespace="default", name=name, **request))
+
+    async def place_many(self, *names: str, turn: Turn | None = None, **more: Any) -> PlacedMany:
+        """Decide for pods of the namespace default in this order; `more` for all of them."""
+        pods = tuple(CohortPod(**{"namespace": "default", "name": name} | more) for name in names)
+        request = PlaceManyInput(pods=pods, turn=turn, workflow_id="test/cohort/1", run_id="run-1")
+        return await self.activities.cohorts.place_many(request)
+
+    async def place_gang(self, name: str = "team", **more: Any) -> PlacedMany:
+        """Decide for a gang of the namespace default, whoever its members are."""
+        request = {"workflow_id": f"test/cohort/default/{name}", "run_id": "run-1"} | more
+        gang = GangName(namespace="default", name=name)
+        return await self.activities.cohorts.place_many(PlaceManyInput(gang=gang, **request))
+
+    async def bind_many(self, placed: PlacedMany, **more: Any) -> BoundMany:
+        """Commit all seats of the cohort."""
+        return await self.activities.cohorts.bind_many(
+            BindManyInput(
+                seats=tuple(seat.to_commit() for seat in placed.seats),
+                computations=tuple(stretch.computation for stretch in placed.stretches),
+                **{"workflow_id": "test/cohort/1", "run_id": "run-1"} | more,
+            )
+        )
+
+    async def record_many(self, placed: PlacedMany, **more: Any) -> RecordedMany:
+        """Record all that were turned away."""
+        request = {"workflow_id": "test/cohort/1", "run_id": "run-1", "revision": 5} | more
+        return await self.activities.cohorts.record_many(
+            RecordManyInput(turned_away=placed.turned_away, reasons=placed.reasons, **request)
+        )
+
+    async def seen(self) -> None:
+        """Return once the watch has shown everything that is stored now."""
+        assert await self.cache.progress.wait_for(self.store.revision, patient(20))
+
+    def conflicts(self, moved: str) -> float:
+        return self.metrics.bind_conflicts.labels(moved=moved)._value.get()
+
+
+@dataclass
+class World:
+    """The store, and the workers on it."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    hands: list[Hand] = field(default_factory=list)
+
+    async def hand(
+        self,
+        *,
+        settings: BindSettings = QUICK,
+        profiles: Mapping[str, Profile] = PROFILES,
+        tenant: str = "common",
+        cluster: str = CLUSTER,
+        eviction: str = "graceful",
+        territory: Territory | None = None,
+        utc_now: Callable[[], datetime] = lambda: NOW,
+        limits: Limits = STOCK,
+        fleet_revision: str = "",
+    ) -> Hand:
+        """One more worker, synced."""
+        clock = [0.0]
+        store = self.store.client()
+        cache = Cache(clock=lambda: clock[0], assume_expiry=settings.assume_expiry)
+        cache.progress = progress = FedProgress(store)
+        metrics = Metrics()
+        name = f"hand-{len(self.hands) + 1}"
+        activities = SchedulingActivities(
+            store=store,
+            cache=cache,
+            profiles=profiles,
+            ownership=Ownership(frozenset(profiles), tenant),
+            cluster=cluster,
+            identity=name,
+            settings=settings,
+            metrics=metrics,
+            utc_now=utc_now,
+            eviction=eviction,
+            territory=territory,
+            limits=limits,
+            fleet_revision=fleet_revision,
+        )
+        progress.feeding = asyncio.create_task(feed(store, cache))
+        hand = Hand(name, store, cache, activities, metrics, clock, progress.feeding)
+        self.hands.append(hand)
+        await hand.seen()
+        return hand
+
+    async def put_pod(self, name: str, **more: Any) -> int:
+        obj = pod_object(name, **more)
+        return await self.store.put(keys.pod(obj["metadata"]["namespace"], name), json.dumps(obj).encode())
+
+    async def put_node(self, name: str, **more: Any) -> int:
+        return await self.store.put(keys.node(name), json.dumps(node_object(name, **more)).encode())
+
+    async def change_pod(self, name: str, change: Any) -> int:
+        """Let somebody else rewrite a pod."""
+        obj = await self.pod(name)
+        change(obj)
+        return await self.store.put(keys.pod("default", name), json.dumps(obj).encode())
+
+    async def pod(self, name: str) -> Any:
+        kv = (await self.store.get(keys.pod("default", name))).kv
+        return None if kv is None else json.loads(kv.value)
+
+    async def node_of(self, name: str) -> str:
+        return (await self.pod(name))["spec"].get("nodeName", "")
+
+    async def record_of(self, name: str) -> Any:
+        kv = (await self.store.get(keys.attempt("default", name))).kv
+        return None if kv is None else json.loads(kv.value)
+
+    async def seen(self) -> None:
+        for hand in self.hands:
+            await hand.seen()
+
+    async def close(self) -> None:
+        for hand in self.hands:
+            hand.feeding.cancel()
+            with suppress(asyncio.CancelledError):
+                await hand.feeding
+            await hand.activities.close()
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.store.put(keys.INSTALLATION, b"{}")
+    yield world
+    await world.close()
+
+
+async def settled() -> None:
+    """Every task has gone as far as it can, or until its catch-up times out."""
+    await asyncio.sleep(5 * QUICK.catch_up)
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def feed(store: MemoryStore, cache: Cache) -> None:
+    """What an informer does, without its worries."""
+    async with store.watch(keys.ROOT, 1) as batches:
+        async for batch in batches:
+            for event in batch.events:
+                _apply(cache, event)
+            cache.reclassify()
+            cache.progress.advance(batch.revision)
+
+
+def _apply(cache: Cache, event: Event) -> None:
+    parsed = keys.parse(event.kv.key)
+    if parsed is None:
+        return
+    if event.deleted:
+        _removed(cache, parsed.prefix, parsed.parts)
+    else:
+        _stored(cache, parsed.prefix, parsed.parts, event.kv)
+
+
+def _removed(cache: Cache, prefix: str, parts: tuple[str, ...]) -> None:
+    match prefix:
+        case keys.PODS:
+            cache.remove_pod(PodKey(*parts))
+        case keys.NODES:
+            cache.remove_node(parts[0])
+        case keys.BINDINGS:
+            cache.bindings.remove(parts[0])
+        case keys.BOUND:
+            cache.bound.remove(parts[0])
+        case keys.TERMS:
+            cache.terms.remove(parts[0])
+        case keys.PRIORITY_CLASSES:
+            cache.remove_surrounding(PriorityClass, "", parts[0])
+        case keys.TENANTS:
+            cache.tenants.pop(parts[0], None)
+
+
+def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> None:
+    revisions = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
+    match prefix:
+        case keys.PODS:
+            with suppress(InvalidObject):
+                cache.set_pod(decode_pod(kv.value, namespace=parts[0], name=parts[1], **revisions), kv.value)
+        case keys.NODES:
+            cache.set_node(decode_node(kv.value, name=parts[0], **revisions))
+        case keys.BINDINGS:
+            cache.bindings.set(parts[0], kv.mod_revision)
+        case keys.BOUND:
+            cache.bound.set(parts[0], kv.mod_revision)
+        case keys.TERMS:
+            cache.terms.set(parts[0], kv.mod_revision)
+        case keys.TENANTS:
+            cache.tenants[parts[0]] = kv.create_revision
+        case keys.PRIORITY_CLASSES:
+            cache.remove_surrounding(PriorityClass, "", parts[0])
+            with suppress(InvalidObject):
+                found = decode_surrounding(kv.value, "PriorityClass", name=parts[0])
+                assert isinstance(found, PriorityClass)
+                cache.set_surrounding(found)
+
+
+@pytest.fixture(params=["memory", "etcd"])
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[FleetStage]:
+    """A fleet, on a store in memory and on a real etcd."""
+    store: Store = MemoryStore()
+    if request.param == "etcd":
+        server: EtcdServer = request.getfixturevalue("etcd_server")
+        store = await EtcdStore.connect(EtcdSettings(endpoints=(server.url,)))
+    stage = FleetStage(store)
+    await stage.set_up()
+    yield stage
+    await store.close()
+
+
+@pytest.fixture
+async def quick() -> FleetStage:
+    """A fleet, on a store in memory."""
+    stage = FleetStage(MemoryStore())
+    await stage.set_up()
+    return stage

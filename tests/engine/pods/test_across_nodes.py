@@ -1,0 +1,89 @@
+"""What binds compare and rewrite so that rules across nodes hold whoever binds."""
+
+from __future__ import annotations
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.pods.across_nodes import EVERYWHERE, MOST, NONE, AcrossNodes, conditions, rewritten, rules_of
+from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint
+from wharfinger.model.pod import Pod
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+from wharfinger.model.surroundings import NOTHING_AROUND
+from wharfinger.profiles import load_profiles
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Unmoved
+
+WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+DB = LabelSelector((Requirement("app", Operator.IN, ("db",)),))
+PROFILE = load_profiles()["default-scheduler"]
+
+
+def pod(**more: object) -> Pod:
+    return Pod("shop", "web", "uid", labels={"app": "web"}, **more)  # type: ignore[arg-type]
+
+
+def term(selector: LabelSelector = WEB, *names: str, everywhere: bool = False) -> PodAffinityTerm:
+    return PodAffinityTerm("zone", selector, frozenset(names or ("shop",)), LabelSelector() if everywhere else None)
+
+
+def rules(**more: object) -> AcrossNodes:
+    return rules_of(pod(**more), PROFILE, NOTHING_AROUND)
+
+
+def known(**versions: int) -> Cache:
+    cache = Cache(clock=lambda: 0.0)
+    for name, revision in versions.items():
+        cache.terms.set(name, revision)
+        cache.bound.set(name, revision + 1)
+    cache.progress.advance(99)
+    return cache
+
+
+def test_a_plain_bind_compares_the_terms_that_may_concern_it_and_says_that_its_namespace_moved() -> None:
+    assert rules() == NONE
+    assert conditions(pod(), NONE, known(shop=7)) == [
+        Compare(keys.terms("shop"), "mod", 7),
+        Compare(keys.terms("*"), "mod", 0),
+    ]
+    assert rewritten(pod(), NONE) == [keys.bound("shop")]
+
+
+def test_anti_affinity_looks_at_the_namespaces_it_names_and_keeps_their_pods_away() -> None:
+    found = rules(required_anti_affinity=(term(WEB, "shop", "other"),))
+
+    assert found == AcrossNodes(frozenset({"shop", "other"}), frozenset({"shop", "other"}))
+    assert conditions(pod(), found, known(shop=7, other=8))[2:] == [
+        Compare(keys.bound("other"), "mod", 9),
+        Compare(keys.bound("shop"), "mod", 8),
+    ]
+    assert rewritten(pod(), found) == [keys.bound("shop"), keys.terms("other"), keys.terms("shop")]
+
+
+def test_hard_spread_looks_at_its_own_namespace_and_keeps_nobody_away() -> None:
+    assert rules(spread_constraints=(SpreadConstraint(1, "zone", True, WEB),)) == AcrossNodes(
+        frozenset({"shop"}), leans=True
+    )
+    assert rules(spread_constraints=(SpreadConstraint(1, "zone", False, WEB),)) == NONE
+
+
+def test_affinity_matters_to_the_transaction_only_where_the_pod_may_be_the_first_of_its_kind() -> None:
+    assert rules(required_affinity=(term(WEB),)) == AcrossNodes(frozenset({"shop"}), leans=True)
+    assert rules(required_affinity=(term(DB),)) == AcrossNodes(leans=True)
+
+
+def test_preferences_hold_nobody_up() -> None:
+    assert rules(preferred_affinity=(), preferred_anti_affinity=()) == NONE
+
+
+def test_a_namespace_selector_means_every_namespace() -> None:
+    found = rules(required_anti_affinity=(term(WEB, everywhere=True),))
+
+    assert found == AcrossNodes(EVERYWHERE, EVERYWHERE)
+    assert conditions(pod(), found, known())[2:] == [Unmoved(keys.BOUND, 99)]
+    assert rewritten(pod(), found) == [keys.bound("shop"), keys.terms("*")]
+
+
+def test_a_transaction_stays_within_etcds_limit_however_many_namespaces_are_named() -> None:
+    names = [f"space-{number}" for number in range(MOST + 1)]
+
+    assert rules(required_anti_affinity=(term(WEB, *names),)) == AcrossNodes(EVERYWHERE, EVERYWHERE)
+    assert len(rules(required_anti_affinity=(term(WEB, *names[:MOST]),)).looks_at) == MOST

@@ -1,0 +1,76 @@
+"""What activities fail with: one known type, one line, and a size that a history can hold."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from temporalio.api.failure.v1 import Failure
+from temporalio.exceptions import ApplicationError
+
+from wharfinger.contracts.conversion import data_converter
+from wharfinger.engine.failures import MESSAGE_LIMIT, mapped
+from wharfinger.engine.fleets import failures
+from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.framework.calls import call
+
+
+async def encoded(error: ApplicationError) -> Failure:
+    failure = Failure()
+    await data_converter.encode_failure(error, failure)
+    return failure
+
+
+def chatty() -> None:
+    raise ValueError("all I know: " + "x" * 5_000_000)
+
+
+async def test_whatever_a_plugin_raises_its_failure_fits_a_history(caplog: pytest.LogCaptureFixture) -> None:
+    """A message beyond 4 MiB gets the run terminated by Temporal, and so its chain: nobody would be told why."""
+    caplog.set_level(logging.WARNING)
+    with pytest.raises(ApplicationError) as raised, mapped():
+        call("Chatty", "Filter", chatty)
+
+    assert len(raised.value.message) == MESSAGE_LIMIT
+    assert (await encoded(raised.value)).ByteSize() < 8192
+    [record] = caplog.records
+    assert record.exc_info is not None
+    assert "Chatty" in caplog.text
+
+
+async def test_a_store_that_does_not_answer_is_unavailable_and_costs_no_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ApplicationError) as raised, mapped():
+        raise Unavailable("no answer")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
+    assert caplog.records == []
+
+
+async def test_what_fails_an_attempt_unexpectedly_is_not_tried_again() -> None:
+    with pytest.raises(ApplicationError) as raised, mapped():
+        raise KeyError("node")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("SchedulerError", True)
+    assert raised.value.message == "KeyError: 'node'"
+
+
+async def test_what_fails_a_fleet_unexpectedly_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ApplicationError) as raised, failures.mapped():
+        raise KeyError("slot")
+
+    assert (raised.value.type, raised.value.non_retryable) == ("FleetError", False)
+    assert raised.value.message == "KeyError: 'slot'"
+    assert caplog.records[0].exc_info
+
+
+async def test_what_a_fleet_is_told_in_words_costs_no_traceback_with_every_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(ApplicationError) as raised, failures.mapped():
+        raise InvalidObject("the grant is no JSON")
+
+    assert (raised.value.type, raised.value.message) == ("FleetError", "the grant is no JSON")
+    [record] = caplog.records
+    assert not record.exc_info
