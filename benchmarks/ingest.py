@@ -28,7 +28,7 @@ from ingest_stream import Recorded, bound, encoded, line, node, pod, revisions, 
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
-from wharfinger.worker_loops import garbage
+from wharfinger.worker import tune_garbage_collection
 from wharfinger.worker_loops.loops import Loops
 
 PUTS_AT_ONCE = 100
@@ -60,7 +60,7 @@ async def watched(nodes: int, pods: int, binds: int, profiled: str) -> dict[str,
     listed = [KeyValue(keys.node(name), node(name), at + 1, at + 1) for at, name in enumerate(names)]
     store = Recorded(listed, nodes)
     loops = worker(store, time.monotonic)
-    garbage.tune()
+    tune_garbage_collection()
     following = asyncio.create_task(loops.informer.run())
     await loops.informer.synced.wait()
     serve(loops)
@@ -116,7 +116,7 @@ async def listed(nodes: int, pods: int, profiled: str) -> dict[str, float]:
         items.append(KeyValue(keys.pod(namespace, name), encoded(obj), nodes + number + 1, nodes + number + 1))
     items.sort(key=lambda item: item.key)
     loops = worker(Recorded(items, nodes + pods), time.monotonic)
-    garbage.tune()
+    tune_garbage_collection()
     stall = 0.0
     profiler = cProfile.Profile() if profiled == "list" else None
     began = last = time.thread_time()  # what else the machine does must not count
@@ -152,7 +152,7 @@ async def classed(nodes: int, pods: int) -> dict[str, float]:
     items.sort(key=lambda item: item.key)
     store = Recorded(items, revision)
     loops = worker(store, time.monotonic)
-    garbage.tune()
+    tune_garbage_collection()
     began = time.thread_time()
     following = asyncio.create_task(loops.informer.run())
     await loops.informer.synced.wait()

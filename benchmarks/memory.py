@@ -24,7 +24,7 @@ import wharfinger.worker
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
-from wharfinger.worker_loops import garbage
+from wharfinger.worker import tune_garbage_collection
 
 PUTS_AT_ONCE = 100
 PATIENCE = 600.0
@@ -68,7 +68,7 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     names = [f"node-{number:05}" for number in range(nodes)]
     store = Recorded([], nodes)
     loops = worker(store, time.monotonic)
-    garbage.tune()
+    tune_garbage_collection()
     following = asyncio.create_task(loops.informer.run())
     await loops.informer.synced.wait()
     serve(loops)

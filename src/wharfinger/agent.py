@@ -42,8 +42,7 @@ from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
 from wharfinger.observe.health import OK, HealthServer
 from wharfinger.plugins import builtin
-from wharfinger.process.connecting import connect_etcd, connect_temporal, sdk_metrics
-from wharfinger.process.identity import identity, release
+from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability

@@ -35,7 +35,7 @@ from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import KeyValue
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.min_ready import min_ready
+from wharfinger.worker_loops.grants import min_ready
 
 ONE, TWO, BAD = {"n": 1}, {"n": 2}, {"n": -1}
 DEFAULT, TENANT, INSTANCE = "default", "tenant/a", "instance/a/0"

@@ -28,9 +28,8 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.gangs import Gangs
 from wharfinger.worker_loops.intake import Intake
-from wharfinger.worker_loops.queueing import gate_by, order_by
+from wharfinger.worker_loops.queueing import Gangs, gate_by, order_by
 from wharfinger.worker_loops.shards import Shards
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])

@@ -16,7 +16,7 @@ from wharfinger.client.starts import BUILDS_KEY, start_attempt
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.pod import PodKey
-from wharfinger.process.identity import release
+from wharfinger.process.connecting import release
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings

@@ -14,8 +14,7 @@ from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.search import PODS_KEY, pod_digest
 from wharfinger.manifests.decode import decode_pod
 from wharfinger.model.pod import PodKey
-from wharfinger.worker_loops.attempts import TemporalAttempts
-from wharfinger.worker_loops.optional_attributes import RETRY
+from wharfinger.worker_loops.attempts import ATTRIBUTE_RETRY, TemporalAttempts
 
 POD = decode_pod(b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web-1"}}')
 """Any pod."""
@@ -121,7 +120,7 @@ async def test_cohorts_start_without_the_list_where_temporal_rejects_it(caplog: 
     assert caplog.text.count("search_attribute_rejected name=WharfingerPods") == 1
     assert "search-attribute create --namespace default --name WharfingerPods --type KeywordList" in caplog.text
 
-    now[0] += RETRY  # an administrator registered it meanwhile
+    now[0] += ATTRIBUTE_RETRY  # an administrator registered it meanwhile
     await start_cohort(starter, "a")
     await start_cohort(starter, "a")
 

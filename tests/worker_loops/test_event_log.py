@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wharfinger.model.events import Action, ClusterEvent, Resource
-from wharfinger.worker_loops.event_log import EventLog
+from wharfinger.worker_loops.candidacy import EventLog
 
 
 def event(revision: int) -> ClusterEvent:

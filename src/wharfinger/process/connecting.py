@@ -1,13 +1,15 @@
-"""Connections of a worker: kept being tried at start, with one line said, until both servers answer."""
+"""Names this process, and connects it to both servers; connecting is retried until they answer, with one log line."""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import random
 import socket
 from asyncio import sleep
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConnectConfig
@@ -19,6 +21,20 @@ from wharfinger.errors import Unavailable
 from wharfinger.process.backoff import delays
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
+
+
+def identity() -> str:
+    """This process among all: `<pid>@<host>`, as Temporal names workers."""
+    return f"{os.getpid()}@{socket.gethostname()}"
+
+
+def release() -> str:
+    """Our version, by which Temporal tells releases of workers apart."""
+    try:
+        return version("wharfinger")
+    except PackageNotFoundError:
+        return "checkout"
+
 
 log = logging.getLogger(__name__)
 

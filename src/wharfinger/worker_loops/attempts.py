@@ -1,9 +1,10 @@
-"""Starts and wakes attempts through a Temporal client: the real `Starter` and `Signaller`."""
+"""Starts and wakes attempts through a Temporal client: implements `Starter`, `CohortStarter` and `Signaller`."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +23,7 @@ from wharfinger.contracts.attempts import AttemptTimings, Wake, chain_retry
 from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName, Turn, cohort_retry
 from wharfinger.contracts.names import (
     SCHEDULE_COHORT,
+    SEARCH_ATTRIBUTES,
     SEARCH_BUILDS,
     SEARCH_PODS,
     cohort_workflow_id,
@@ -31,7 +33,64 @@ from wharfinger.contracts.names import (
 )
 from wharfinger.contracts.search import PODS_KEY, pod_digests
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.worker_loops.optional_attributes import OptionalAttributes
+
+log = logging.getLogger(__name__)
+
+ATTRIBUTE_RETRY = 300.0
+"""Seconds after which `WharfingerPods` is sent again: the attribute may be registered while the worker runs."""
+
+
+class OptionalAttributes:
+    """Search attributes that a start carries only if Temporal knows them; an older installation may not.
+
+    Temporal refuses a start with an unknown attribute. The start is repeated without it, and later starts omit it.
+    """
+
+    def __init__(self, namespace: str, clock: Callable[[], float]) -> None:
+        """`namespace`: Temporal's, for the log."""
+        self._namespace = namespace
+        self._clock = clock
+        self._rejected: dict[str, float] = {}
+        """When each was rejected last (clock seconds)."""
+
+    def carried(self, name: str) -> bool:
+        """Whether starts carry the attribute now."""
+        rejected = self._rejected.get(name)
+        return rejected is None or (name == SEARCH_PODS and self._clock() - rejected >= ATTRIBUTE_RETRY)
+
+    async def start(self, call: Callable[[], Awaitable[object]], *names: str) -> None:
+        """Call until no attribute is rejected; `call` asks `carried` each time. Raises `RPCError` as it does."""
+        while True:
+            sent = [name for name in names if self.carried(name)]
+            try:
+                await call()
+            except RPCError as error:
+                rejected = next((name for name in sent if _rejects(error, name)), None)
+                if rejected is None:
+                    raise
+                self._reject(rejected)
+            else:
+                return
+
+    def _reject(self, name: str) -> None:
+        if name not in self._rejected:
+            if name == SEARCH_BUILDS:
+                log.warning("build_id_rejected effect=one_more_visibility_write_per_run")
+            else:
+                log.warning(
+                    "search_attribute_rejected name=%s effect=cohorts_are_not_found_by_pod_name register=%r",
+                    name,
+                    f"temporal operator search-attribute create --namespace {self._namespace} "
+                    f"--name {name} --type {SEARCH_ATTRIBUTES[name]}",
+                )
+        self._rejected[name] = self._clock()
+
+
+def _rejects(error: RPCError, name: str) -> bool:
+    """Whether the server refuses the start for this attribute's sake. Other names may begin with this one."""
+    words = error.message.replace(",", " ").replace(".", " ").split()
+    return error.status is RPCStatusCode.INVALID_ARGUMENT and name in words
+
 
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one try; the callers try again by themselves."""

@@ -1,7 +1,8 @@
-"""Which waiting pods are worth a decision, and why: events and hints on one side, candidates on the other."""
+"""Which waiting pods are worth a decision, and why: cluster events and queueing hints select the candidates."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,63 @@ from wharfinger.model.pod import Pod
 from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.worker_loops.event_log import EventLog
+
+CAPACITY = 16_384
+"""Events of some seconds while thousands of pods a second are bound; beyond it, every waiting pod is decided."""
+
+
+class EventLog:
+    """A bounded log of recent cluster events in revision order.
+
+    A pod is refused on a snapshot of revision r, and its record arrives by the watch later. The events between the two
+    concern the pod as well, so they are looked up here. `floor` is the revision up to which events are missing; a pod
+    that was refused before it is decided once instead.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._events: deque[ClusterEvent] = deque()
+        self._appended = 0
+        self.floor = 0
+        """Every event after this revision is in the log."""
+
+    def append(self, event: ClusterEvent) -> None:
+        """Keep an event; the oldest one may fall out."""
+        self._events.append(event)
+        self._appended += 1
+        if len(self._events) > self._capacity:
+            self.floor = max(self.floor, self._events.popleft().revision)
+
+    def begin(self, revision: int) -> None:
+        """What happened up to `revision` was never seen event by event (it was found by a list)."""
+        self.floor = max(self.floor, revision)
+        while self._events and self._events[0].revision <= revision:
+            self._events.popleft()
+
+    @property
+    def position(self) -> int:
+        """How many events were ever appended."""
+        return self._appended
+
+    def after_position(self, position: int) -> Iterator[ClusterEvent]:
+        """The kept events appended since `position`, oldest first."""
+        wanted = min(self._appended - position, len(self._events))
+        return iter([self._events[index] for index in range(-wanted, 0)])
+
+    def missed(self, position: int) -> bool:
+        """Whether events appended since `position` have fallen out already."""
+        return self._appended - position > len(self._events)
+
+    def after_revision(self, revision: int) -> list[ClusterEvent]:
+        """The kept events newer than `revision`, oldest first."""
+        found: list[ClusterEvent] = []
+        for event in reversed(self._events):
+            if event.revision <= revision:
+                break
+            found.append(event)
+        found.reverse()
+        return found
+
 
 WORTH_ASKING = 64
 """Hints, of one class about events in a row; a decision costs about as much."""

@@ -1,7 +1,7 @@
-"""Ends what is left of a pod that is bound, deleted, finished or not ours: its chain and its record.
+"""Ends the chain and removes the record of a pod that is bound, deleted, finished or owned by another worker.
 
-A parked run is signalled; it looks at the pod, finds nothing to do, and completes. The record is
-removed unless it was rewritten since. Also removes versions that guard nothing any more.
+A parked run is signalled; it reads its pod, finds nothing to do, and completes. The record is removed unless it was
+rewritten since. After a list, the closer also removes versions that guard nothing any more.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -24,10 +25,83 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
-from wharfinger.worker_loops.chain_ends import ChainEnds
 from wharfinger.worker_loops.signals import Signaller
 
 log = logging.getLogger(__name__)
+
+CHAINS_AT_A_TIME = 4
+PACE = 0.02
+"""Seconds after each, so that 200 a second end at most."""
+LOOK_AGAIN = 0.25
+"""Seconds between two calls of `busy`."""
+LONGEST_PAUSE = 60.0
+"""Seconds that a chain waits for a busy worker."""
+CHAIN_TRIES = 8
+MOST = 100_000
+"""Chains remembered; beyond it, the oldest is left to its own timer."""
+
+
+class ChainEnds:
+    """Ends the parked chains of pods that a cohort bound, at most 200 a second.
+
+    Such a chain would end by its own timer, hours later. Thousands of signals at once would delay the pods that
+    are being placed, so the signals are paced.
+    """
+
+    def __init__(
+        self,
+        signaller: Signaller,
+        *,
+        busy: Callable[[], bool],
+        clock: Callable[[], float],
+        chance: random.Random,
+    ) -> None:
+        """`busy`: whether pods are waiting to be placed; then chains wait, for `LONGEST_PAUSE` at most."""
+        self._signaller = signaller
+        self._busy = busy
+        self._clock = clock
+        self._chance = chance
+        self._chains: deque[tuple[str, str, float]] = deque(maxlen=MOST)
+        self._more = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def add(self, workflow_id: str, pod: str) -> None:
+        """Signal the chain of this bound pod soon."""
+        self._chains.append((workflow_id, pod, self._clock()))
+        self._more.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CHAINS_AT_A_TIME):
+                group.create_task(self._loop())
+
+    async def _loop(self) -> None:
+        while True:
+            await self._more.wait()
+            if not self._chains:
+                self._more.clear()
+            elif self._busy() and self._clock() - self._chains[0][2] < LONGEST_PAUSE:
+                await asyncio.sleep(LOOK_AGAIN)
+            else:
+                workflow_id, pod, _ = self._chains.popleft()
+                await self._tell(workflow_id, pod)
+                await asyncio.sleep(PACE)
+
+    async def _tell(self, workflow_id: str, pod: str) -> None:
+        pauses = delays(0.2, 10.0, self._chance)
+        for _ in range(CHAIN_TRIES):
+            try:
+                await self._signaller.wake(workflow_id, Wake(event="PodBound", object=pod))
+            except Exception as error:  # one failing signal must not stop the others
+                log.debug("ending a chain failed, trying again pod=%s error=%r", pod, str(error))
+                await asyncio.sleep(next(pauses))
+            else:
+                return
+        log.info("the chain of a bound pod could not be told, and ends by its own timer pod=%s", pod)
+
 
 AT_A_TIME = 8
 TRIES = 20

@@ -1,15 +1,57 @@
-"""Gauges, brought up to date when somebody reads the metrics, so that they cost nothing otherwise."""
+"""Gauges, set when the metrics endpoint is read, so that they cost nothing otherwise."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.serving import served_names
+from wharfinger.informer.changes import Changes
+from wharfinger.model.ownership import Ownership
+from wharfinger.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.lost_pods import LostPods
-from wharfinger.worker_loops.shards import Shards
-from wharfinger.worker_loops.unserved import Unserved
+from wharfinger.worker_loops.node_evictions import LostPods
+from wharfinger.worker_loops.shards import Instances, Shards
+
+
+class Unserved:
+    """Counts the pending pods whose scheduler name no live instance serves; a `Subscriber`.
+
+    Only the owner of a pod's shard counts it, so the sum over all workers is the number of pods. Pods that name one of
+    this worker's own profiles are not kept, so they cost one comparison.
+    """
+
+    def __init__(self, *, cache: Cache, instances: Instances, ownership: Ownership, shards: Shards) -> None:
+        self._cache = cache
+        self._instances = instances
+        self._ownership = ownership
+        self._shards = shards
+        self._foreign: set[PodKey] = set()
+        """Pending pods, of any pool and shard, that name none of this worker's profiles."""
+
+    def apply(self, changes: Changes) -> None:
+        """Follow the pods."""
+        own = self._ownership.scheduler_names
+        for change in changes.pods:
+            pod = change.new
+            if pod is not None and pod.scheduler_name not in own and pod.pending:
+                self._foreign.add(change.key)
+            else:
+                self._foreign.discard(change.key)
+
+    def count(self) -> int:
+        """The unserved pods of this worker's shard; 0 while an instance of an earlier release is registered."""
+        served = served_names(self._instances.pool(self._ownership.tenant).records())
+        if served is None:
+            return 0
+        pods = filter(None, map(self._cache.pods.get, self._foreign))
+        return sum(
+            pod.scheduler_name not in served
+            and self._ownership.tenant_of(pod, self._cache.tenants) == self._ownership.tenant
+            and self._shards.mine(pod)
+            for pod in pods
+        )
 
 
 class Gauges:

@@ -20,9 +20,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from wharfinger.config.fleet_fields import LONGEST_TIME
 from wharfinger.errors import InvalidObject, StoreError
 from wharfinger.informer.changes import Changes, Granted
 from wharfinger.informer.decoding import decode_grant
+from wharfinger.manifests import documents
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -125,3 +127,21 @@ async def _look(grant: OwnGrant) -> None:
         with suppress(StoreError, InvalidObject):
             await grant.read()
         await asyncio.sleep(LOOK)
+
+
+async def min_ready(store: Store, tenant: str, usual: float) -> float:
+    """The seconds that an instance must be ready until it counts as good.
+
+    Returns the fleet's current `minReadySeconds`, or `usual` where the fleet has none or cannot be read.
+    """
+    try:
+        kv = (await store.get(keys.fleet(tenant))).kv
+        written = documents.parse(kv.value) if kv is not None else None
+    except (StoreError, InvalidObject) as error:
+        log.debug("the fleet's minReadySeconds is not known error=%r", str(error))
+        return usual
+    spec = written.get("spec") if isinstance(written, dict) else None
+    said = spec.get("minReadySeconds") if isinstance(spec, dict) else None
+    if not isinstance(said, int | float) or isinstance(said, bool) or not 0 <= said <= LONGEST_TIME:
+        return usual  # the fleet's actor does not take that either
+    return float(said)

@@ -19,7 +19,7 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.gangs import Gangs
+from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
 
 

@@ -31,25 +31,18 @@ from wharfinger.registry.store import Store
 from wharfinger.runtime.locks import locked
 from wharfinger.settings import DispatchSettings, GrantSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.caretakers import Caretakers
-from wharfinger.worker_loops.chain_ends import ChainEnds
-from wharfinger.worker_loops.closer import Closer
+from wharfinger.worker_loops.closer import ChainEnds, Closer
 from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.dispatcher import Dispatcher
 from wharfinger.worker_loops.duty import Duty, Pollable
-from wharfinger.worker_loops.gangs import Gangs
-from wharfinger.worker_loops.gauges import Gauges
-from wharfinger.worker_loops.grants import OwnGrant
-from wharfinger.worker_loops.instances import Instances
+from wharfinger.worker_loops.gauges import Gauges, Unserved
+from wharfinger.worker_loops.grants import OwnGrant, min_ready
 from wharfinger.worker_loops.intake import Intake
-from wharfinger.worker_loops.lost_pods import LostPods
 from wharfinger.worker_loops.membership import Membership, place_of
-from wharfinger.worker_loops.min_ready import min_ready
-from wharfinger.worker_loops.node_evictions import NodeEvictions
-from wharfinger.worker_loops.queueing import alone_by, gate_by, order_by
-from wharfinger.worker_loops.shards import Shards
+from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictions
+from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
+from wharfinger.worker_loops.shards import Instances, Shards
 from wharfinger.worker_loops.signals import Attempts, NodeStarter
-from wharfinger.worker_loops.unserved import Unserved
 from wharfinger.worker_loops.upkeep import Upkeep
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waker import Waker

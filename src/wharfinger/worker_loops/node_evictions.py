@@ -1,18 +1,21 @@
-"""Starts a workflow for each node whose pods cannot stay: absent nodes, tainted nodes, pods that are half made anew.
+"""Starts a workflow for each node whose pods cannot stay: absent nodes, tainted nodes, half-requeued pods.
 
-Level-triggered: a node's caretaker starts its workflow again until etcd shows no need any more; a start joins the run
-that is open. What changes meanwhile is signalled, so that the run looks again. At rest nothing is started or written.
+Level-triggered: a node's caretaker starts the node's workflow again until etcd shows no need any more; a start joins
+the open run. Changes in the meantime are signalled, so that the run reads etcd again. An idle cluster causes no start
+and no write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from wharfinger.cache.cache import Cache
+from wharfinger.contracts.names import COMMON
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
@@ -21,9 +24,66 @@ from wharfinger.model.node_evictions import leaves, no_execute
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.settings import NodeEvictionSettings
-from wharfinger.worker_loops.caretakers import Caretakers
-from wharfinger.worker_loops.lost_pods import LostPods
+from wharfinger.worker_loops.shards import Instances, Ring
 from wharfinger.worker_loops.signals import NodeStarter
+
+
+class Caretakers:
+    """Which worker looks after a node: rendezvous hashing over the ready workers of the common pool.
+
+    While the common pool has no ready worker, the workers of all tenants share the nodes. Two workers that disagree
+    for a moment start the same workflow id, and the second start joins the first.
+    """
+
+    def __init__(self, instances: Instances, me: Callable[[], str | None]) -> None:
+        """`me`: this worker's member name while it serves, else None."""
+        self._instances = instances
+        self._me = me
+        self._ring = Ring()
+
+    def mine(self, node: str) -> bool:
+        """Whether this worker looks after the node, present or absent."""
+        me = self._me()
+        return me is not None and self._current().owner(f"node/{node}") == me
+
+    def serves(self, tenant: str) -> bool:
+        """Whether a worker of the pool is ready."""
+        return bool(self._instances.pool(tenant).ready())
+
+    def _current(self) -> Ring:
+        members = self._instances.pool(COMMON).ready() or self._instances.ready()
+        if members != self._ring.members:
+            self._ring = Ring(members)
+        return self._ring
+
+
+class LostPods:
+    """The pods that are bound to a node that does not exist, read from the rows that the cache keeps of absent nodes.
+
+    A node whose stored object cannot be read exists, so its pods are not lost. Finished pods use nothing and are not
+    lost.
+    """
+
+    def __init__(self, view: View, caretakers: Caretakers) -> None:
+        self._view = view
+        self._cache: Cache = view.cache
+        self._caretakers = caretakers
+
+    def nodes(self) -> Iterator[str]:
+        """The absent nodes that pods are bound to and that this worker looks after."""
+        return (name for name in self._cache.absent_nodes if self._caretakers.mine(name) and any(self.on(name)))
+
+    def on(self, node: str) -> Iterator[Pod]:
+        """The lost pods of the node; none while the node exists."""
+        row = self._cache.absent_nodes.get(node)
+        if row is None or self._view.exists(keys.node(node)):
+            return iter(())
+        return (pod for pod in row.pods.values() if pod.node_name == node)
+
+    def count(self) -> int:
+        """The lost pods of all nodes that this worker looks after: the sum over all workers counts each pod once."""
+        return sum(len(list(self.on(name))) for name in self.nodes())
+
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.informer.changes import Changes
 from wharfinger.model.pod import Pod, PodKey
 
 
@@ -134,3 +135,23 @@ class Shards:
             if me is None or ring.owner(key) != me:
                 return ended + self._hold
         return 0.0
+
+
+class Instances:
+    """The registrations of all pools, one roster a pool; a `Subscriber`."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, Roster] = {}
+
+    def apply(self, changes: Changes) -> None:
+        """Follow every registration."""
+        for change in changes.instances:
+            self.pool(change.tenant).set(change.slot, change.incarnation, change.new)
+
+    def ready(self) -> frozenset[str]:
+        """The members of all pools, `<tenant>/<slot>`."""
+        return frozenset().union(*(roster.ready() for roster in self._pools.values()))
+
+    def pool(self, tenant: str) -> Roster:
+        """The registrations of one tenant, or of the common pool."""
+        return self._pools.setdefault(tenant, Roster(tenant))

@@ -29,8 +29,7 @@ from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.candidacy import Candidacy, Reason, events_of
-from wharfinger.worker_loops.event_log import EventLog
+from wharfinger.worker_loops.candidacy import Candidacy, EventLog, Reason, events_of
 from wharfinger.worker_loops.reservations import Reservations
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waking_gangs import WakingGangs
