@@ -128,7 +128,7 @@ class HostActivities(FleetHost):
     async def _start(self, instance: InstanceId, grant: GrantRecord) -> CreateOutcome:
         revision = await self._revision(instance.tenant, grant.revision)
         if ignored := instance_command.ignored_variables(revision, self._settings.allow_env):
-            log.warning("variables do not pass here (--allow-env) instance=%s names=%s", instance, ",".join(ignored))
+            log.warning("variables_refused option=--allow-env instance=%s names=%s", instance, ",".join(ignored))
         self._ports = {known: port for known, port in self._ports.items() if self._runtime.find(known) is not None}
         command = await asyncio.to_thread(
             instance_command.compose,
@@ -156,10 +156,10 @@ class HostActivities(FleetHost):
         except ServerError as error:
             raise ApplicationError(str(error), type=FleetFailure.CANNOT_START, non_retryable=True) from None
         if isinstance(look, NotGranted) and vanished:
-            log.info("the grant vanished during the fork instance=%s", instance)
+            log.info("instance_ended reason=grant_deleted_during_start instance=%s", instance)
             await self._end(instance, 0.0)
             return look
-        log.info("started instance=%s pid=%d revision=%d", instance, process.pid, grant.revision)
+        log.info("instance_started instance=%s pid=%d revision=%d", instance, process.pid, grant.revision)
         return Created(pid=process.pid, adopted=process.adopted)
 
     async def _look(self, instance: InstanceId) -> GrantRecord | NotGranted | Ended:
@@ -206,7 +206,7 @@ class HostActivities(FleetHost):
         await asyncio.wait({starting})
         if activity.in_activity() and activity.is_worker_shutdown():
             return
-        log.info("the start was given up, the process is ended instance=%s", instance)
+        log.info("instance_ended reason=start_given_up instance=%s", instance)
         await self._end(instance, 0.0)
 
     @asynccontextmanager

@@ -168,7 +168,7 @@ class Steps:
         if is_fenced(error):
             self.fenced = self.fenced or str(error.__cause__ or error)
         else:
-            workflow.logger.warning("a step of a fleet failed: %s", error)
+            workflow.logger.warning("fleet_step_failed error=%s", error)
         return StepResult("moved", incarnation=current.incarnation, why=str(error))
 
     # --- programs -----------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_without_etcd_it_lives_is_not_ready_and_says_why(lost: WorkerProcess) ->
     assert status == 503
     assert "[-] etcd: has not answered yet" in text
     assert "[-] temporal" in text
-    wait_until(lambda: "waiting for etcd" in lost.said, 60, "it says that it waits")
+    wait_until(lambda: "waiting_for_etcd" in lost.said, 60, "it says that it waits")
     assert "Traceback" not in lost.said
     assert lost.stop() == 0
 

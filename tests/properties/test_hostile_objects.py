@@ -129,7 +129,7 @@ async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, cap
                 assert (key in invalid) != _readable(stage, parsed) or _occupies(stage, parsed)
         told = sum(sample.value for metric in stage.metrics.invalid_objects.collect() for sample in metric.samples)
         assert told == len(invalid) > 200
-        lines = Counter(record.getMessage() for record in caplog.records if record.msg.startswith("invalid "))
+        lines = Counter(record.getMessage() for record in caplog.records if record.msg.startswith("object_invalid "))
         assert sum(lines.values()) == len(invalid)
         failed = {record.name for record in caplog.records if record.levelno >= logging.ERROR}
         assert failed <= {

@@ -87,4 +87,4 @@ def test_limits_are_kept_in_an_instances_folder(tmp_path: Path, caplog: pytest.L
     kept.write_text('{"memory": [')
     with caplog.at_level(logging.WARNING):
         assert Bounds.kept(tmp_path) == Bounds()
-    assert "limits cannot be read" in caplog.text
+    assert "instance_limits_unreadable" in caplog.text

@@ -83,7 +83,7 @@ async def test_servers_that_are_not_up_are_waited_for_with_one_line_each(tmp_pat
     options = ("--etcd", f"http://127.0.0.1:{free_port()}", "--health-port", str(port))
     async with process(tmp_path / "log", *options) as worker:
         async with asyncio.timeout(patient(30)):
-            while "waiting for etcd" not in (tmp_path / "log").read_text():
+            while "waiting_for_etcd" not in (tmp_path / "log").read_text():
                 await asyncio.sleep(0.05)
         assert (await checks(port))["etcd"] == "has not answered yet"
         async with (
@@ -95,7 +95,7 @@ async def test_servers_that_are_not_up_are_waited_for_with_one_line_each(tmp_pat
         code = await asyncio.wait_for(worker.wait(), patient(30))
 
     assert code == 0
-    assert (tmp_path / "log").read_text().count("waiting for etcd") == 1
+    assert (tmp_path / "log").read_text().count("waiting_for_etcd") == 1
 
 
 async def test_a_second_signal_exits_at_once(

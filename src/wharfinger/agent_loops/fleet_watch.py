@@ -174,7 +174,7 @@ class FleetWatch:
             except (RPCError, TimeoutError, RuntimeError) as error:
                 if not said:
                     said = True
-                    log.warning("not poked yet, trying again tenant=%s error=%r", tenant, str(error))
+                    log.warning("fleet_signal_failed effect=retried tenant=%s error=%r", tenant, str(error))
                 self._wanted.add(tenant)
                 await asyncio.sleep(next(waits))
             else:

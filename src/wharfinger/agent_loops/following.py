@@ -37,11 +37,11 @@ async def follow(
                     for event in batch.events:
                         changed(event)
         except Compacted as error:
-            log.info("watch compacted, listing again prefix=%s error=%r", prefix, str(error))
+            log.info("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
         except RevisionWentBack as error:
-            log.error("etcd went back, listing again prefix=%s error=%r", prefix, str(error))
+            log.error("etcd_revision_went_back effect=list_again prefix=%s error=%r", prefix, str(error))
         except StoreError as error:
-            log.warning("watch ended, listing again prefix=%s error=%r", prefix, str(error))
+            log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
         await asyncio.sleep(PAUSE * (0.5 + chance.random()))
 
 
@@ -57,7 +57,7 @@ async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]]
         except StoreError as error:
             if not said:
                 said = True
-                log.warning("list failed, trying again prefix=%s error=%r", prefix, str(error))
+                log.warning("list_failed effect=retried prefix=%s error=%r", prefix, str(error))
             await asyncio.sleep(delay)
         else:
             listed(found)

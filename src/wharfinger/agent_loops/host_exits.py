@@ -97,7 +97,7 @@ class HostExits:
                 async with asyncio.timeout(TOLD_WITHIN), self._told:
                     await self._told.wait_for(lambda: instance in self._pending)
             except TimeoutError:
-                log.warning("nobody told how it ended instance=%s", instance)
+                log.warning("exit_unexplained instance=%s", instance)
         await self._record(instance, self._pending.get(instance))
         self._done(instance)
 
@@ -107,7 +107,7 @@ class HostExits:
 
     async def _listen(self) -> None:
         async for ending in self._runtime.endings():
-            log.info("ended instance=%s how=%s number=%d", ending.id, ending.how, ending.number)
+            log.info("instance_ended instance=%s how=%s number=%d", ending.id, ending.how, ending.number)
             self.add([ending])
             async with self._told:
                 self._told.notify_all()
@@ -121,7 +121,7 @@ class HostExits:
                 try:
                     await self._record(instance, ending)
                 except StoreError as error:
-                    log.debug("exit not recorded yet instance=%s error=%r", instance, str(error))
+                    log.debug("exit_not_recorded effect=retried instance=%s error=%r", instance, str(error))
                     self._news.set()
                 else:
                     self._done(instance)
@@ -145,7 +145,7 @@ class HostExits:
             try:
                 grant = GrantRecord.model_validate_json(grant_kv.value)
             except ValidationError:
-                log.error("grant cannot be read key=%s", grant_key)
+                log.error("grant_unreadable key=%s", grant_key)
                 return
             if grant.host != self._host:
                 return
@@ -163,7 +163,7 @@ class HostExits:
             )
             if result.succeeded:
                 self._metrics.host_ended.labels(record.how).inc()
-                log.info("exit recorded instance=%s how=%s planned=%s", instance, record.how, record.planned)
+                log.info("exit_recorded instance=%s how=%s planned=%s", instance, record.how, record.planned)
                 return
         raise Unavailable(f"{grant_key} changed {TRIES} times")
 

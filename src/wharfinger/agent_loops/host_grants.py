@@ -94,14 +94,14 @@ class HostGrants:
         try:
             for process in self._runtime.running():
                 if process.id not in self._ending and await self._is_gone(process.id):
-                    log.warning("its grant is gone, it is ended instance=%s pid=%d", process.id, process.pid)
+                    log.warning("instance_fenced reason=grant_deleted instance=%s pid=%d", process.id, process.pid)
                     task = self._ending[process.id] = asyncio.create_task(self._end(process.id))
                     task.add_done_callback(partial(self._ended, process.id))
             for instance in self._runtime.remains():
                 if await self._is_gone(instance):
                     await self._runtime.forget(instance)
         except StoreError as error:
-            log.debug("grants cannot be read error=%r", str(error))
+            log.debug("grants_unreadable error=%r", str(error))
 
     async def _is_gone(self, instance: InstanceId) -> bool:
         """Whether it has no grant for this host: as the watch shows, and as etcd says now."""

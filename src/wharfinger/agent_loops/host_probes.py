@@ -110,7 +110,7 @@ class HostProbes:
         known.failures = known.failures + 1 if problem else 0
         if not problem:
             return
-        log.warning("probe failed instance=%s failures=%d error=%r", instance, known.failures, problem)
+        log.warning("probe_failed instance=%s failures=%d error=%r", instance, known.failures, problem)
         if known.failures >= self._most and self._runtime.find(instance) is not None:
             self._exits.blame(instance, f"/livez failed {known.failures} times: {problem}")
             await self._runtime.kill(instance)

@@ -92,7 +92,7 @@ class HostRegistration:
                 self._taken = None
         elif self._taken is None:
             self._taken = self._clock()
-            log.warning("the name is taken, waiting host=%s by=%s", self._host, _who(other))
+            log.warning("host_name_taken effect=waiting host=%s by=%s", self._host, _who(other))
         elif self._clock() >= self._taken + self._settings.ttl + SLACK:
             raise UsageError(
                 f"host {self._host} has an agent already ({_who(other)}): choose another --host, or stop it"
@@ -106,7 +106,7 @@ class HostRegistration:
         except LeaseLost:
             self.registered = False
         except StoreError as error:
-            log.debug("host not registered yet error=%r", str(error))
+            log.debug("host_not_registered effect=retried error=%r", str(error))
             self._taken = None  # leases live on while etcd is away: who had the name may be gone, and still seen
             self.registered = self.registered and self._lease is not None and not self._lease.lost
         return None
@@ -114,7 +114,7 @@ class HostRegistration:
     async def _own_lease(self) -> Lease:
         if self._lease is None or self._lease.lost:
             if self._lease is not None:
-                log.warning("lease lost, registering again host=%s", self._host)
+                log.warning("lease_lost effect=register_again host=%s", self._host)
             self._lease, self.registered = None, False
             self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
         return self._lease
@@ -133,7 +133,7 @@ class HostRegistration:
         result = await self._store.txn([Compare(self._key, "mod", seen)], [put, found_again], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:
-            log.info("host registered host=%s", self._host)
+            log.info("host_registered host=%s", self._host)
             return None
         return result.reads[0] if result.reads else None
 

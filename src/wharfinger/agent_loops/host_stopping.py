@@ -22,7 +22,7 @@ async def end_instances(runtime: Runtime, exits: HostExits, timeout: float) -> N
     async def end(instance: InstanceId) -> None:
         await runtime.terminate(instance)
         if not await runtime.wait(instance, timeout):
-            log.warning("does not end, killed instance=%s", instance)
+            log.warning("instance_killed reason=did_not_end_in_time instance=%s", instance)
             await runtime.kill(instance)
             await runtime.wait(instance, RECORDED_WITHIN)
 
@@ -32,4 +32,4 @@ async def end_instances(runtime: Runtime, exits: HostExits, timeout: float) -> N
             while exits.waiting:  # noqa: ASYNC110 - the end is near
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        log.warning("etcd has not taken the ends of %d instances: the next agent tells them", exits.waiting)
+        log.warning("exits_not_recorded effect=left_to_the_next_agent instances=%d", exits.waiting)

@@ -108,7 +108,7 @@ class Instances:
                         if batch.events:
                             self._changed()
             except StoreError as error:
-                log.debug("the fleet cannot be followed error=%r", str(error))
+                log.debug("fleet_unreadable error=%r", str(error))
             await asyncio.sleep(AGAIN)
 
     def _replace(self, prefix: str, found: Mapping[str, bytes]) -> None:

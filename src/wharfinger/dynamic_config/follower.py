@@ -138,7 +138,7 @@ class Follower:
                 self._waiting = True
                 continue
             except Exception as error:  # one kind's mistake must not end the worker
-                log.exception("dynamic configuration failed kind=%s", self.name)
+                log.exception("dynamic_configuration_failed kind=%s", self.name)
                 self._refuse("refused", f"{type(error).__name__}: {error}")
             self._waiting = False
             self.settled.set()
@@ -170,7 +170,7 @@ class Follower:
             async with asyncio.timeout(CLOSE), self._looking:
                 await self._mark(None)
         except (OSError, TimeoutError) as error:
-            log.warning("a trial stays marked kind=%s error=%r", self.name, str(error))
+            log.warning("dynamic_configuration_trial_not_cleared kind=%s error=%r", self.name, str(error))
 
     async def _next(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -247,7 +247,7 @@ class Follower:
         except WharfingerError:
             raise
         except Exception as error:
-            log.exception("dynamic configuration failed kind=%s", self.name)
+            log.exception("dynamic_configuration_failed kind=%s", self.name)
             raise InvalidObject(f"{type(error).__name__}: {error}") from error
 
     async def _mark(self, trial: Trial | None) -> None:
@@ -288,11 +288,11 @@ class Follower:
                 await asyncio.to_thread(self._remembered.keep, self.name, self._runs)
                 self._marked = False
             except OSError as error:  # it is in force and good all the same; the next look tries again
-                log.warning("a good value cannot be kept kind=%s error=%r", self.name, str(error))
+                log.warning("dynamic_configuration_not_kept kind=%s error=%r", self.name, str(error))
                 return
             self._trial = None
             self._count("proven")
-            log.info("dynamic configuration proven kind=%s value=%s", self.name, self.digest[:12])
+            log.info("dynamic_configuration_proven kind=%s value=%s", self.name, self.digest[:12])
 
     def _commit(self, commit: Commit, in_force: str, result: str) -> None:
         commit()
@@ -300,13 +300,13 @@ class Follower:
         self._metrics.config_problems.labels(self.name).set(0)
         if result:
             self._count(result)
-            log.info("dynamic configuration %s kind=%s value=%s", result, self.name, in_force[:12] or "none")
+            log.info("dynamic_configuration result=%s kind=%s value=%s", result, self.name, in_force[:12] or "none")
         self._changed()
 
     def _refuse(self, result: str, why: str) -> None:
         why = " ".join(why.split())[:LINE]
         if result != "waiting" or why != self.problem:
-            log.warning("dynamic configuration %s kind=%s reason=%r", result, self.name, why)
+            log.warning("dynamic_configuration result=%s kind=%s reason=%r", result, self.name, why)
             self._count(result)
         self.problem = why
         self._metrics.config_problems.labels(self.name).set(1)

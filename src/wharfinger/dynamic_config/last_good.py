@@ -181,7 +181,7 @@ def _read(path: Path, kind: str) -> Good | None:
         whole = content.keys() == {"format", "kind", "value"} and checksum == digest(content)
         if whole and content["format"] == FORMAT and content["kind"] == kind:
             return Good(content["value"])
-    log.warning("%s is damaged, or of another release: not used", path)
+    log.warning("last_good_unreadable effect=ignored file=%s", path)
     return None
 
 

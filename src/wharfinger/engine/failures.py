@@ -56,7 +56,7 @@ def mapped(failures: Failures = ATTEMPTS) -> Iterator[None]:
         speaks = isinstance(error, failures.speaking)
         text = one_line(str(error) if speaks else f"{type(error).__name__}: {error}", MESSAGE_LIMIT)
         traced = not (speaks and failures.retried)  # else the same lines again with every try
-        log.warning("activity failed error=%r", text, exc_info=error if traced else None)
+        log.warning("activity_failed error=%r", text, exc_info=error if traced else None)
         raise ApplicationError(text, type=failures.unexpected, non_retryable=not failures.retried) from None
 
 

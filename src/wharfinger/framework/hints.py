@@ -107,7 +107,7 @@ def _helps(plugin: str, hint: EventHint, pod: Pod, event: ClusterEvent) -> bool:
     try:
         return hint.helps(pod, event)
     except Exception:
-        logger.exception("queueing hint of plugin %s failed for %s; taken as yes", plugin, event.label)
+        logger.exception("queueing_hint_failed effect=counts_as_yes plugin=%s event=%s", plugin, event.label)
         return True
 
 

@@ -103,7 +103,7 @@ def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLA
     except InvalidObject as error:
         return Observed(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
-        log.exception("decoder failed key=%r", kv.key)
+        log.exception("decoder_failed key=%r", kv.key)
         return Observed(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
 
 

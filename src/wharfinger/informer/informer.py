@@ -77,7 +77,7 @@ class Informer:
             try:
                 await self._list_once(cause)
             except (Unavailable, AccessDenied, Compacted, RevisionFuture) as error:
-                log.warning("list failed, trying again cause=%s error=%r", cause, str(error))
+                log.warning("list_failed effect=retried cause=%s error=%r", cause, str(error))
                 await asyncio.sleep(delay)
             else:
                 return
@@ -139,10 +139,10 @@ class Informer:
                     self._take(batch)
                     began = await self._breathe(began)
         except Compacted as error:
-            log.warning("watch compacted, listing again error=%r", str(error))
+            log.warning("watch_compacted effect=list_again error=%r", str(error))
             return "compacted"
         except (Unavailable, AccessDenied, RevisionFuture) as error:
-            log.warning("watch ended, listing again error=%r", str(error))
+            log.warning("watch_ended effect=list_again error=%r", str(error))
             cause = "cancelled"
         else:
             cause = "ended"
@@ -183,7 +183,7 @@ class Informer:
                 subscriber.apply(changes)
             except Exception:  # a loop's mistake must not keep the others from the truth
                 log.exception(
-                    "subscriber failed subscriber=%s revision=%d", type(subscriber).__name__, changes.revision
+                    "subscriber_failed subscriber=%s revision=%d", type(subscriber).__name__, changes.revision
                 )
         self._progress.advance(changes.revision)
         self._metrics.watch_revision.set(self._progress.revision)

@@ -62,7 +62,7 @@ class InvalidObjects:
         if before is None:
             self._metrics.invalid_objects.labels(kind_of(key)).inc()
         if before != reason:
-            log.warning("invalid %s key=%s reason=%r", kind_of(key), printable(key), reason)
+            log.warning("object_invalid kind=%s key=%s reason=%r", kind_of(key), printable(key), reason)
 
     def clear(self, key: str) -> None:
         """The key holds a valid object, or none."""

@@ -147,7 +147,7 @@ class View:
         key = PodKey(*observed.parts)
         old = self.cache.pods.get(key)
         if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
-            log.warning("pod=%s is unreadable now; it still counts on node=%s as last seen", key, old.node_name)
+            log.warning("bound_pod_unreadable effect=counts_as_last_seen pod=%s node=%s", key, old.node_name)
             return
         new = observed.value
         if isinstance(new, Pod):

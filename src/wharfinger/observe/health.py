@@ -72,7 +72,7 @@ class HealthServer:
         bound = self._runner.addresses[0][1]
         host = f"[{address}]" if ":" in address else address
         self.url = f"http://{host}:{bound}"
-        log.info("health endpoints url=%s", self.url)
+        log.info("health_endpoints_started url=%s", self.url)
 
     async def stop(self) -> None:
         """Listen no more. Idempotent."""
@@ -112,5 +112,5 @@ class HealthServer:
             async with self._session.get(self._sdk_metrics_url) as answer:
                 return await answer.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            log.debug("the SDK's metrics cannot be read error=%r", str(error))
+            log.debug("sdk_metrics_unreadable error=%r", str(error))
             return b""

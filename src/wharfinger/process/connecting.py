@@ -84,7 +84,7 @@ async def connect_temporal(
         except RuntimeError as error:
             if not said:
                 said = True
-                log.warning("waiting for Temporal address=%s error=%r", configuration.get("target_host"), str(error))
+                log.warning("waiting_for_temporal address=%s error=%r", configuration.get("target_host"), str(error))
         await sleep(delay)
     raise AssertionError("delays are endless")
 
@@ -109,6 +109,6 @@ async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> Etcd
         except Unavailable as error:
             if not said:
                 said = True
-                log.warning("waiting for etcd endpoints=%s error=%r", ",".join(settings.endpoints), str(error))
+                log.warning("waiting_for_etcd endpoints=%s error=%r", ",".join(settings.endpoints), str(error))
         await sleep(delay)
     raise AssertionError("delays are endless")

@@ -82,12 +82,14 @@ async def register_search_attributes(client: Client) -> None:
             await operator.add_search_attributes(
                 AddSearchAttributesRequest(namespace=client.namespace, search_attributes=types)
             )
-            log.info("registered search attributes names=%s", ",".join(missing))
+            log.info("search_attributes_registered names=%s", ",".join(missing))
     except RPCError as error:
         if error.status in _PASSING:
             raise
         if error.status is not RPCStatusCode.ALREADY_EXISTS:
-            log.warning("search attributes cannot be registered; an administrator has to error=%r", str(error))
+            log.warning(
+                "search_attributes_not_registered action=an_administrator_must_register_them error=%r", str(error)
+            )
 
 
 async def prepare(
@@ -105,7 +107,7 @@ async def prepare(
                 raise
             if not said:
                 said = True
-                log.warning("waiting for the servers error=%r", str(error))
+                log.warning("waiting_for_servers error=%r", str(error))
             await sleep(delay)
         else:
             return

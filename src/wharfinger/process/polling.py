@@ -126,13 +126,13 @@ class Polling:
                 await worker.shutdown()
                 await asyncio.wait({task})
         except TimeoutError:
-            log.warning("the Temporal worker did not stop in time and is left behind")
+            log.warning("temporal_worker_stop_timed_out effect=abandoned")
         except Exception as error:
-            log.warning("stopping the Temporal worker failed error=%r", str(error))
+            log.warning("temporal_worker_stop_failed error=%r", str(error))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            log.error("the Temporal worker failed and is started again error=%r", str(task.exception()))
+            log.error("temporal_worker_failed effect=restarted error=%r", str(task.exception()))
         self._failed()
 
 

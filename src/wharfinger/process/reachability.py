@@ -57,7 +57,7 @@ class Reachability:
                 return
             silent = self._clock() - self._answered
             if self.reachable and silent >= self._patience:
-                log.warning("Temporal does not answer silent_s=%.1f error=%r", silent, str(error))
+                log.warning("temporal_unreachable silent_s=%.1f error=%r", silent, str(error))
                 self._set(False)
             return
         self._heard()
@@ -65,7 +65,7 @@ class Reachability:
     def _heard(self) -> None:
         self._answered = self._clock()
         if not self.reachable:
-            log.info("Temporal answers again")
+            log.info("temporal_reachable")
             self._set(True)
 
     def _set(self, reachable: bool) -> None:

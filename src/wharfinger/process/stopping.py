@@ -21,7 +21,9 @@ def stop_on_signals() -> asyncio.Event:
     def told(number: int) -> None:
         if stop.is_set():
             os._exit(128 + number)
-        log.info("%s: draining; once more to leave at once", signal.Signals(number).name)
+        log.info(
+            "signal_received effect=draining signal=%s action=send_again_to_leave_at_once", signal.Signals(number).name
+        )
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):

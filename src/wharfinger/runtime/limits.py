@@ -61,7 +61,7 @@ class Bounds:
         except FileNotFoundError:
             return cls()
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("limits cannot be read, the instance keeps those that it has folder=%s error=%r", folder, error)
+            log.warning("instance_limits_unreadable effect=kept folder=%s error=%r", folder, error)
             return cls()
 
 
@@ -98,7 +98,7 @@ class Limits:
             try:
                 self._enter(self._group / name, pid, memory, cpu)
             except OSError as error:
-                log.warning("cgroup cannot be used instance=%s error=%r", name, str(error))
+                log.warning("cgroup_unusable instance=%s error=%r", name, str(error))
             else:
                 return
         if self._inside(name, pid):
@@ -134,6 +134,8 @@ class Limits:
         if self._said:
             return
         self._said = True
-        bounded = "memory by RLIMIT_DATA, " if memory else ""
-        unbounded = "CPU not at all" if cpu else "nothing else"
-        log.warning("no cgroup was delegated to this agent: instances are bounded %s%s", bounded, unbounded)
+        log.warning(
+            "cgroup_not_delegated memory=%s cpu=%s",
+            "bounded_by_RLIMIT_DATA" if memory else "not_limited",
+            "unbounded" if cpu else "not_limited",
+        )

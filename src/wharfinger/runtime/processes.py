@@ -223,7 +223,7 @@ class Processes:
         try:
             lock.sign(lives.life(child.pid) or lives.Life(child.pid, "ended at once"))
         except OSError as error:  # it lives, and is found by the lock alone
-            log.warning("lock cannot be signed instance=%s error=%r", instance, str(error))
+            log.warning("instance_lock_not_signed instance=%s error=%r", instance, str(error))
         self._limits.apply(_group(instance), child.pid, bounds)
         return child
 
@@ -231,12 +231,12 @@ class Processes:
         life = locks.holder(path)
         handle = Handle.open(life) if life is not None else None
         if life is None or handle is None:
-            log.warning("the process of a locked file cannot be found lock=%s", path)
+            log.warning("instance_lock_without_process lock=%s", path)
             return None
         process = Process(instance, life.pid, self.log(instance), adopted=True)
         self._limits.apply(_group(instance), life.pid, Bounds.kept(path.with_suffix("")))
         self._watch(process, handle, None)
-        log.info("adopted instance=%s pid=%d", instance, life.pid)
+        log.info("instance_adopted instance=%s pid=%d", instance, life.pid)
         return process
 
     def _watch(self, process: Process, handle: Handle, child: subprocess.Popen[bytes] | None) -> None:

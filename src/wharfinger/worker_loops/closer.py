@@ -96,11 +96,11 @@ class ChainEnds:
             try:
                 await self._signaller.wake(workflow_id, Wake(event="PodBound", object=pod))
             except Exception as error:  # one failing signal must not stop the others
-                log.debug("ending a chain failed, trying again pod=%s error=%r", pod, str(error))
+                log.debug("chain_end_signal_failed effect=retried pod=%s error=%r", pod, str(error))
                 await asyncio.sleep(next(pauses))
             else:
                 return
-        log.info("the chain of a bound pod could not be told, and ends by its own timer pod=%s", pod)
+        log.info("chain_end_signal_failed effect=ends_by_its_own_timer pod=%s", pod)
 
 
 AT_A_TIME = 8
@@ -187,10 +187,10 @@ class Closer:
                     await ending()
                     break
                 except (RPCError, StoreError) as error:
-                    log.debug("ending a chain failed, trying again error=%r", str(error))
+                    log.debug("closing_failed effect=retried error=%r", str(error))
                     await asyncio.sleep(next(pauses))
                 except Exception:  # one pod's ending must not end those of all others
-                    log.exception("a chain cannot be ended")
+                    log.exception("closing_failed effect=given_up")
                     break
             if closing is not None:
                 self._closing.discard(closing)

@@ -116,7 +116,7 @@ class Dispatcher:
     def _step(self) -> None:
         late = self._queue.return_overdue()
         if late:
-            log.warning("attempts not confirmed by etcd in time, started again pods=%d", late)
+            log.warning("attempts_unconfirmed effect=started_again pods=%d", late)
         self._start_gangs()
         self._form_cohorts()
         self._start_one_by_one()

@@ -195,13 +195,13 @@ class Duty:
         try:
             await self._polling.start()
         except Exception as error:
-            log.warning("polling cannot start, trying again error=%r", str(error))
+            log.warning("polling_not_started effect=retried error=%r", str(error))
             self.polling_failed()
             return
         self.on = self._begun = True
         self._membership.want("ready")
         self._share_out()
-        log.info("on duty slot=%s", self._membership.slot)
+        log.info("on_duty slot=%s", self._membership.slot)
 
     async def _withdraw(self) -> None:
         log.warning("withdrawn checks=%s", {name: said for name, said in self.checks().items() if said != "ok"})
@@ -216,6 +216,6 @@ class Duty:
         me = f"{self._tenant}/{slot}" if mine else None
         if self._shards.update(self._roster.ready(), me) or anew:
             self._territory.share(self._shards.members, self._shards.me)
-            log.info("share-out members=%d serving=%s", len(self._shards.members), me is not None)
+            log.info("shards_changed members=%d serving=%s", len(self._shards.members), me is not None)
             self._serve(me is not None)
             self._roll.resharded()

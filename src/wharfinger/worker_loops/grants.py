@@ -83,7 +83,7 @@ class OwnGrant:
     def _take(self, granted: Granted | None) -> None:
         if granted is None or not self._ours(granted):
             if not self.gone.is_set():
-                log.warning("the grant is gone, this worker stops at once grant=%s", self._name)
+                log.warning("grant_deleted effect=stops_at_once grant=%s", self._name)
             self.gone.set()
             self.ended.set()
             return
@@ -93,7 +93,7 @@ class OwnGrant:
         self.host, self.settle = granted.record.host, granted.record.settle
         if granted.record.want == "drain":
             if not self.draining:
-                log.info("the grant says drain grant=%s", self._name)
+                log.info("grant_wants_drain effect=draining grant=%s", self._name)
             self.draining = True
             self.ended.set()
 
@@ -138,7 +138,7 @@ async def min_ready(store: Store, tenant: str, usual: float) -> float:
         kv = (await store.get(keys.fleet(tenant))).kv
         written = documents.parse(kv.value) if kv is not None else None
     except (StoreError, InvalidObject) as error:
-        log.debug("the fleet's minReadySeconds is not known error=%r", str(error))
+        log.debug("min_ready_seconds_unknown error=%r", str(error))
         return usual
     spec = written.get("spec") if isinstance(written, dict) else None
     said = spec.get("minReadySeconds") if isinstance(spec, dict) else None

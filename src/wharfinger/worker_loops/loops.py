@@ -235,7 +235,7 @@ class Loops:
             done, _ = await asyncio.wait({*loops, *told}, return_when=asyncio.FIRST_COMPLETED)
             ended_by_itself = done - told
             for task in ended_by_itself:
-                log.error("loop ended loop=%s", task.get_name())
+                log.error("loop_ended loop=%s", task.get_name())
             if all(isinstance(task.exception(), RevisionWentBack) for task in ended_by_itself):
                 await self.dynamic.close()  # as it was told, or for a reason that no value is to blame for
             for task in ended_by_itself:
@@ -270,7 +270,7 @@ class Loops:
         try:
             await self.membership.leave()
         except Exception as error:  # the lease runs out by itself; the process must end all the same
-            log.warning("the lease was not given back and runs out error=%r", str(error))
+            log.warning("lease_not_revoked effect=expires error=%r", str(error))
 
     def reconfigured(self, gates: bool) -> None:
         """Plugins have other arguments: look at every waiting pod again, and at every other one where gates do."""

@@ -186,7 +186,7 @@ class Membership:
             reason = await self._keep()
             self._lease = None
             if not self._leaving:
-                log.warning("lease lost, registering again slot=%s reason=%r", self._slot, reason)
+                log.warning("lease_lost effect=register_again slot=%s reason=%r", self._slot, reason)
             self._changed()
 
     async def _acquire(self) -> None:
@@ -194,7 +194,7 @@ class Membership:
             try:
                 lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
             except StoreError as error:
-                log.debug("no lease yet error=%r", str(error))
+                log.debug("lease_not_granted effect=retried error=%r", str(error))
                 await asyncio.sleep(delay)
                 continue
             self._stale, self._slot = self._slot, self._place.slot or f"hand-{self._place.host}-{lease.id:x}"
@@ -226,7 +226,7 @@ class Membership:
         try:
             compares = await self._permission(wanted)
         except (StoreError, InvalidObject) as error:
-            log.debug("the grant cannot be read, not registered error=%r", str(error))
+            log.debug("not_registered reason=grant_unreadable error=%r", str(error))
             return 0.5
         if compares is None:
             return None  # the worker is about to be ended, or told to drain
@@ -256,7 +256,7 @@ class Membership:
         except LeaseLost:
             return 0.2  # the lease's thread will say so in a moment
         except StoreError as error:
-            log.debug("not registered yet state=%s error=%r", self._wanted.state, str(error))
+            log.debug("not_registered effect=retried state=%s error=%r", self._wanted.state, str(error))
             return 0.5
         return None if answer.succeeded else 0.0  # the grant moved since it was read
 

@@ -28,7 +28,7 @@ def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
         try:
             status = profiles[pod.scheduler_name].gate(pod)
         except PluginError as error:
-            log.warning("pod=%s not gated error=%r", pod.key, str(error))
+            log.warning("pre_enqueue_failed effect=not_gated pod=%s error=%r", pod.key, str(error))
             return ""
         return "" if status.ok else status.plugin or "PreEnqueue"
 
@@ -52,7 +52,7 @@ def order_by(profiles: Mapping[str, Profile]) -> Callable[[Pod, float], Any]:
         try:
             return profiles[pod.scheduler_name].queue_key(pod, arrival)
         except PluginError as error:
-            log.warning("pod=%s ordered by priority error=%r", pod.key, str(error))
+            log.warning("queue_sort_failed effect=ordered_by_priority pod=%s error=%r", pod.key, str(error))
             return by_priority(pod, arrival)
 
     return order

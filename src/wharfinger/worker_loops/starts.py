@@ -241,12 +241,12 @@ class Starts:
         self._metrics.start_failures.inc()
         if not self._failing:
             self._failing = True
-            log.warning("starts fail, trying again what=%s error=%r", what, str(error))
+            log.warning("starts_fail effect=retried what=%s error=%r", what, str(error))
 
     def _succeeded(self, cause: str) -> None:
         if self._failing:
             self._failing = False
-            log.info("starts are accepted again")
+            log.info("starts_accepted_again")
         self._metrics.attempt_starts.labels(cause).inc()
 
     def _may_sit_elsewhere(self, entry: Entry, part: Part) -> bool:

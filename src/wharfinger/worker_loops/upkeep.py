@@ -32,17 +32,17 @@ class Upkeep:
             try:
                 self.look()
             except Exception:
-                log.exception("upkeep failed")
+                log.exception("upkeep_failed")
 
     def look(self) -> None:
         """One look."""
         for assumption in self._cache.expire():
-            log.info("assumption expired unsent pod=%s/%s node=%s", *assumption.identity[:2], assumption.node)
+            log.info("assumption_expired pod=%s/%s node=%s", *assumption.identity[:2], assumption.node)
         if self._cache.progress.revision == self._revision:
             return
         self._revision = self._cache.progress.revision
         over = frozenset(self._cache.over_committed())
         for node in over - self._over:
             self._metrics.foreign_overcommit.inc()
-            log.warning("node=%s holds more than its allocatable: another writer bound or grew pods there", node)
+            log.warning("node_overcommitted reason=other_writer node=%s", node)
         self._over = over

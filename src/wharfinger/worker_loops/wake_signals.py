@@ -76,13 +76,13 @@ class WakeSignals:
                         return
                     open_chain = await self._signaller.wake(self._chain(entry), wake)
             except Exception as error:  # whatever it is, a pod that fits now must not go unwoken
-                log.debug("signal failed, trying again pod=%s error=%r", entry.key, str(error))
+                log.debug("wake_failed effect=retried pod=%s error=%r", entry.key, str(error))
                 await asyncio.sleep(delay)
                 continue
             if not open_chain and self._queue.restart(entry, CHAIN_GONE):
                 self._kick()
             return
-        log.warning("pod=%s could not be woken; the next sweep tries again", entry.key)
+        log.warning("wake_failed effect=left_to_the_next_sweep pod=%s", entry.key)
 
     def _chain(self, entry: Entry) -> str:
         named = entry.refusal.workflow_id if entry.refusal is not None else ""

@@ -146,7 +146,7 @@ class Waker:
             finally:
                 self._signal_beyond()
         except Exception:  # one broken round must not end waking
-            log.exception("waking failed; the sweep will look again")
+            log.exception("waking_failed effect=left_to_the_next_sweep")
 
     def has_work(self) -> bool:
         """Whether a round is due."""
@@ -277,7 +277,7 @@ class Waker:
             evaluation = self._profiles[entry.pod.scheduler_name].evaluate(entry.pod, snapshot)
             node = evaluation.node if evaluation.nominated_node is None else ""
         except PluginError as error:
-            log.warning("waking undecided pod=%s error=%r", entry.key, str(error))
+            log.warning("waking_undecided pod=%s error=%r", entry.key, str(error))
             node = ""
         self._metrics.wake_decisions.labels("no" if node is None else "yes").inc()
         return node

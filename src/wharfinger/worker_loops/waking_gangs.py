@@ -56,7 +56,7 @@ class WakingGangs:
         try:
             placement = gangs.place(self._profiles[wanted.members[0].scheduler_name], wanted, snapshot)
         except PluginError as error:
-            log.warning("waking undecided gang=%s error=%r", gang.key, str(error))
+            log.warning("waking_undecided gang=%s error=%r", gang.key, str(error))
             return Fits({}, snapshot)
         self._metrics.wake_decisions.labels("yes" if placement.placed or placement.nominations else "no").inc()
         if placement.nominations:

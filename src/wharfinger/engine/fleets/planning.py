@@ -136,7 +136,7 @@ class Planning:
         if self._unreadable.get(tenant, ()) != observed.unreadable:
             self._unreadable[tenant] = observed.unreadable
             for line in observed.unreadable:
-                log.warning("unreadable record of a fleet tenant=%s %r", tenant, line)
+                log.warning("fleet_record_unreadable tenant=%s record=%r", tenant, line)
 
     def _gauge(self, tenant: str, decided: Plan) -> None:
         if decided.ended:

@@ -60,10 +60,10 @@ class Recording:
         epoch = actor.record.epoch
         targeted = await self._target(request, actor)
         if targeted is None:
-            log.info("target not taken, the object changed tenant=%s", tenant)
+            log.info("fleet_target_refused reason=object_changed tenant=%s", tenant)
             return RecordedFleet(epoch=epoch, target=actor.record.target)
         if not await self._write(request, epoch):
-            log.info("not revoked, it may serve by now tenant=%s instances=%s", tenant, request.revoke)
+            log.info("fleet_revoke_refused reason=may_serve tenant=%s instances=%s", tenant, request.revoke)
             return RecordedFleet(epoch=epoch, target=targeted.record.target, moved=True)
         ended = request.writes.end and await self._end(tenant, epoch)
         return RecordedFleet(epoch=epoch, target=targeted.record.target, ended=ended)
@@ -95,7 +95,7 @@ class Recording:
         answer = await self._store.txn(conditions, [Put(key, record.to_bytes())])
         if not answer.succeeded:
             raise fenced(tenant, f"it is being taken over from epoch {request.epoch}")
-        log.info("actor took over tenant=%s epoch=%d workflow=%s", tenant, epoch, asker.workflow_id)
+        log.info("fleet_actor_changed tenant=%s epoch=%d workflow=%s", tenant, epoch, asker.workflow_id)
         return Actor(tenant, record, answer.revision)
 
     # --- the target ---------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Recording:
         try:
             return read_fleet(documents.parse(kv.value), self._catalog, name=tenant)
         except (InvalidObject, ConfigurationError) as error:
-            log.warning("target not taken, the object is invalid tenant=%s reason=%r", tenant, str(error)[:500])
+            log.warning("fleet_target_refused reason=object_invalid tenant=%s error=%r", tenant, str(error)[:500])
             return None
 
     # --- the rest -----------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Recording:
             last = Part(tuple(Delete(key) for key in single), (unchanged,))
             # The actor's own record goes last, and in a transaction of its own: until then a later try may go on.
             if await self._send(tenant, epoch, parts) and await self._send(tenant, epoch, [last]):
-                log.info("fleet ended tenant=%s", tenant)
+                log.info("fleet_deleted tenant=%s", tenant)
                 return True
         raise Unavailable(f"the fleet of {tenant} changed during {TRIES} transactions")
 

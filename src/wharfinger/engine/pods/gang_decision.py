@@ -87,7 +87,7 @@ class GangDecision:
         try:
             return self._decided()
         except PluginError as error:
-            log.warning("%s", error)
+            log.warning("plugin_failed error=%r", str(error))
             return self._refused_by(unschedulable(str(error)).by(error.plugin))
 
     def _decided(self) -> PlacedMany:
@@ -206,7 +206,7 @@ class GangDecision:
         for each in leaving:
             if each.overdue:
                 self._in.metrics.evictions_overdue.inc()
-                log.warning("evicted pods are overdue gang=%s victims=%s", self._found.gang.key, list(each.overdue))
+                log.warning("evictions_overdue gang=%s victims=%s", self._found.gang.key, list(each.overdue))
         present = any(each.present for each in leaving)
         room = {} if present else {one.pod.key: one for one in placement.nominations}
         victims = {key: preemption.victims(one.victims) for key, one in room.items()}

@@ -259,7 +259,7 @@ class Placements:
         leaving = preemption.leaving(pod, snapshot, self._utc_now())
         if leaving.overdue:
             self._metrics.evictions_overdue.inc()
-            log.warning("evicted pods are overdue preemptor=%s victims=%s", pod.key, list(map(str, leaving.overdue)))
+            log.warning("evictions_overdue preemptor=%s victims=%s", pod.key, list(map(str, leaving.overdue)))
         return leaving
 
     def _computation(

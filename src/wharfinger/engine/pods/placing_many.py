@@ -219,10 +219,10 @@ class ManyPlacements:
             else:
                 self._evaluate(cohort, stretch, one, snapshot)
         except PluginError as error:
-            log.warning("%s", error)
+            log.warning("plugin_failed error=%r", str(error))
             self._failed(cohort, stretch, one, str(error), (error.plugin,))
         except Exception as error:  # whatever is wrong with one pod, the others must not pay for it
-            log.exception("a pod of a cohort cannot be decided pod=%s", pod.key)
+            log.exception("cohort_pod_not_decided pod=%s", pod.key)
             if pod.identity not in cohort.taken:
                 self._cache.forget_unsent(pod.identity)
             self._failed(cohort, stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())

@@ -28,7 +28,7 @@ def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
     try:
         profile.post_bind(state, pod, node_name)
     except PluginError as error:
-        log.warning("%s", error)
+        log.warning("plugin_failed error=%r", str(error))
 
 
 def tell_given_up(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -36,4 +36,4 @@ def tell_given_up(profile: Profile, state: CycleState, pod: Pod, node_name: str)
     try:
         profile.unreserve(state, pod, node_name)
     except PluginError as error:
-        log.warning("%s", error)
+        log.warning("plugin_failed error=%r", str(error))

@@ -146,7 +146,7 @@ class Refusals:
             if profile is not None:
                 profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
         except PluginError as error:
-            log.warning("%s", error)
+            log.warning("plugin_failed error=%r", str(error))
 
     async def _with_all_victims(self, request: RefusalInput, pod: Pod) -> tuple[RefusalInput, bool]:
         """Who is to leave, when they are too many to travel: the decision made again, if it is the same by now."""

@@ -1,0 +1,34 @@
+"""Log lines are events: a fixed name, then key=value pairs, so that an operator can search for them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+METHODS = {"debug", "info", "warning", "error", "exception"}
+LOGGERS = {"log", "logger"}
+EVENT = re.compile(r"[a-z][a-z0-9_]*( [a-z_]+=\S+)*")
+
+
+def events(folder: str) -> Iterator[tuple[str, str]]:
+    """Where each line is logged, and its format."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name) | ast.Attribute(attr=name), attr=method)) if (
+                    name in LOGGERS and method in METHODS
+                ):
+                    message = ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant) else ""
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", str(message)
+
+
+@pytest.mark.parametrize("folder", ["src/wharfinger", "activities", "workflows"])
+def test_each_log_line_is_an_event_with_pairs(folder: str) -> None:
+    found = list(events(folder))
+    assert found
+    assert [f"{where}: {message!r}" for where, message in found if not EVENT.fullmatch(message)] == []
