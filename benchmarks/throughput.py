@@ -9,6 +9,13 @@ once, and no node overcommitted.
     python benchmarks/throughput.py --nodes 5000 --pods 20000 --mode both --single-pods 2000
     python benchmarks/throughput.py --nodes 5000 --pods 12000 --rate 200     latency of a steady stream
 
+Pods with rules across nodes, each kind as a flood of its own namespace after the plain ones, on one tree; `of_plain` is
+the rate divided by that of the plain pods in the same run. With `--beside`, as many plain pods are put into the same
+namespace at the same time, which also prints the longest time from the first put to a bind:
+
+    python benchmarks/throughput.py --nodes 5000 --pods 3000 --workload spread affinity anti-affinity preferred-spread
+    python benchmarks/throughput.py --nodes 5000 --pods 1500 --workload spread affinity --workers 2 --beside
+
 On a Temporal that runs already, with the CPU of its processes (`python -m tests.integration.temporal_cluster` starts
 one on PostgreSQL and prints these options):
 
@@ -26,11 +33,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import core_workloads
 import processes
 import uvloop
 from attempts import node, pod, say
@@ -54,6 +62,16 @@ WARM = 300
 """Pods placed before the measured ones."""
 
 
+WORKLOADS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "plain": core_workloads.pod,
+    "spread": lambda name: core_workloads.spread(name, "DoNotSchedule"),
+    "preferred-spread": lambda name: core_workloads.spread(name, "ScheduleAnyway"),
+    "affinity": core_workloads.affinity,
+    "anti-affinity": core_workloads.anti_affinity,
+}
+"""By name: a pod of kube-scheduler's own performance workloads."""
+
+
 @dataclass
 class Ends:
     """When binds were seen: every one rewrites the version of its namespace, the lightest thing to watch."""
@@ -68,10 +86,27 @@ class Ends:
                 self.last = time.perf_counter()
 
 
-async def unbound(store: Store, prefix: str) -> int:
+def zoned(name: str) -> bytes:
+    """A node of kube-scheduler's own performance workloads, in one of three zones."""
+    made = core_workloads.node(int(name.rpartition("-")[2]))
+    made["metadata"] |= {"name": name, "labels": made["metadata"]["labels"] | {core_workloads.HOSTNAME: name}}
+    return json.dumps({"apiVersion": "v1"} | made).encode()
+
+
+def of_workload(workload: str, namespace: str, name: str) -> bytes:
+    """A pod of the workload."""
+    made = WORKLOADS[workload](name)
+    made["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
+    for kind in made["spec"].get("affinity", {}).values():
+        for term in kind.get("requiredDuringSchedulingIgnoredDuringExecution", []):
+            term.pop("namespaces", None)  # each workload has one namespace, its own
+    return json.dumps({"apiVersion": "v1"} | made).encode()
+
+
+async def unbound(store: Store, prefix: str, namespace: str = "bench") -> int:
     """How many pods with such names have no node yet."""
     waiting = 0
-    async for page in store.list(keys.pod("bench", prefix)):
+    async for page in store.list(keys.pod(namespace, prefix)):
         waiting += sum(b'"nodeName"' not in kv.value for kv in page.items)
     return waiting
 
@@ -102,6 +137,65 @@ async def _all_bound(store: Store, name: str, ends: Ends, began: float) -> None:
             return
         if silent >= SILENCE:
             raise SystemExit(f"{await unbound(store, f'{name}-')} pods are not bound after {SILENCE:.0f} s of silence")
+
+
+async def ruled(store: Store, namespace: str, pods: Sequence[tuple[str, bytes]]) -> dict[str, float]:
+    """Seconds from the first put to the bind of each of these pods, by name."""
+    puts = [Put(keys.pod(namespace, name), raw) for name, raw in pods]
+    ends: dict[str, float] = {}
+    prefix = keys.pod(namespace, "")
+    first = (await store.get(keys.INSTALLATION)).revision + 1
+
+    async def follow(batches: AsyncIterator[WatchBatch]) -> None:
+        async for batch in batches:
+            now = time.perf_counter()
+            for event in batch.events:
+                if b'"nodeName"' in event.kv.value:
+                    ends.setdefault(event.kv.key.removeprefix(prefix), now)
+            if len(ends) == len(puts):
+                return
+
+    async with store.watch(prefix, first) as batches:
+        following = asyncio.create_task(follow(batches))
+        began = time.perf_counter()
+        for at in range(0, len(puts), PUTS_AT_ONCE):
+            await store.txn((), puts[at : at + PUTS_AT_ONCE])
+        try:
+            await asyncio.wait_for(following, SILENCE * 3)
+        except TimeoutError:
+            raise SystemExit(f"{len(puts) - len(ends)} pods of {namespace} are not bound") from None
+    return {name: end - began for name, end in ends.items()}
+
+
+async def workloads(tree: DevTree, store: Store, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row of figures for the plain pods, then for each workload that was asked for."""
+    rows: list[dict[str, Any]] = []
+    plain_rate = 0.0
+    for workload in ["plain", *(name for name in given.workload if name != "plain")]:
+        namespace = f"bench-{workload}"
+        pods = [(f"ruled-{index}", of_workload(workload, namespace, f"ruled-{index}")) for index in range(given.pods)]
+        if given.beside and workload != "plain":
+            others = [(f"plain-{n}", of_workload("plain", namespace, f"plain-{n}")) for n in range(given.pods)]
+            pods = [one for pair in zip(pods, others, strict=True) for one in pair]
+        before = processes.of_tree(tree, {})
+        revision = (await store.get(keys.INSTALLATION)).revision
+        ends = await ruled(store, namespace, pods)
+        after = processes.of_tree(tree, {})
+        taken = [end for name, end in ends.items() if name.startswith("ruled-")]
+        rate = len(taken) / max(taken)
+        plain_rate = plain_rate or rate
+        rows.append(
+            {
+                "workload": workload,
+                "pods_per_s": round(rate, 1),
+                "of_plain": round(rate / plain_rate, 2),
+                "longest_s": round(max(taken), 2),
+                "revisions": (await store.get(keys.INSTALLATION)).revision - revision,
+                "cpu_ms_per_pod": {part: round((after[part] - before[part]) / len(pods) * 1000, 3) for part in before},
+            }
+        )
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
 
 
 async def steady(store: Store, name: str, count: int, rate: float) -> list[float]:
@@ -143,11 +237,15 @@ async def measure(servers: Servers, mode: str, pods: int, given: argparse.Namesp
             EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
         ):
             first = (await store.get(keys.INSTALLATION)).revision + 1
+            made = zoned if given.workload else node
             names = [f"node-{index:05}" for index in range(nodes)]
             for at in range(0, nodes, PUTS_AT_ONCE):
-                await store.txn((), [Put(keys.node(name), node(name)) for name in names[at : at + PUTS_AT_ONCE]])
+                await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
             await flood(store, "warm", WARM)
-            figures = await _figures(tree, store, mode, pods, given)
+            if given.workload:
+                figures = {"workloads": len(await workloads(tree, store, given))}
+            else:
+                figures = await _figures(tree, store, mode, pods, given)
             judged = await audit(store, first)
             if not judged.sound:
                 raise SystemExit(f"not sound: {judged}")
@@ -202,6 +300,9 @@ def main() -> None:
     parser.add_argument("--mode", choices=("auto", "single", "both"), default="auto", help="see above (auto)")
     parser.add_argument("--single-pods", type=int, default=0, help="pods of `single` when both are measured (--pods)")
     parser.add_argument("--rate", type=float, default=0.0, help="pods a second, steadily; 0: all at once (0)")
+    kinds = ", ".join(WORKLOADS)
+    parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=[], help=f"kinds of pods: {kinds} (none)")
+    parser.add_argument("--beside", action="store_true", help="put as many plain pods beside those of a workload")
     parser.add_argument("--workers", type=int, default=1, help="worker processes (1)")
     parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     parser.add_argument("--part", action="append", default=[], metavar="NAME=PID", help="a process of it; repeat")

@@ -16,7 +16,7 @@ no key under `bound/` may have been written since the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -98,12 +98,26 @@ def rewritten(pod: Pod, rules: AcrossNodes) -> list[str]:
     return [keys.bound(pod.namespace), *(keys.terms(name) for name in sorted(rules.keeps_away))]
 
 
-def advance(pod: Pod, rules: AcrossNodes, cache: Cache, revision: int) -> None:
-    """Our own commit at that revision: what it compared and rewrote is known to be there, and nothing in between."""
-    if pod.namespace in rules.looks_at:
-        cache.bound.set(pod.namespace, revision)
-    for name in rules.keeps_away & {pod.namespace, EVERY}:
-        cache.terms.set(name, revision)
+def advance(binds: Sequence[tuple[Pod, AcrossNodes]], cache: Cache, revision: int) -> None:
+    """A transaction of our own bound these pods at that revision.
+
+    A key that it compared and rewrote is known to be at this revision: no other bind came in between. A key that it
+    only rewrote is not.
+    """
+    looked_at = {name for _, rules in binds for name in rules.looks_at}
+    compared_terms = {name for pod, _ in binds for name in (pod.namespace, EVERY)}
+    for pod, rules in binds:
+        if pod.namespace in looked_at:
+            cache.bound.set(pod.namespace, revision)
+        for name in rules.keeps_away & compared_terms:
+            cache.terms.set(name, revision)
+
+
+def rewritten_unseen(binds: Sequence[tuple[Pod, AcrossNodes]]) -> bool:
+    """Whether such a transaction rewrites keys that it does not compare: only the watch tells what they are then."""
+    looked_at = {name for _, rules in binds for name in rules.looks_at}
+    compared_terms = {name for pod, _ in binds for name in (pod.namespace, EVERY)}
+    return any(pod.namespace not in looked_at or not rules.keeps_away <= compared_terms for pod, rules in binds)
 
 
 def _selected(terms: Iterable[PodAffinityTerm]) -> frozenset[str]:

@@ -3,10 +3,12 @@
 ::
 
     seats by node ── verify, fill up to etcd's limits ──► transaction ── succeeded ──► bound
-          ▲                │ not verified; rules across nodes │ failed: the reads say whose it is
+          ▲                │ not verified                     │ failed: the reads say whose it is
           │                ▼                                  ▼
           │            one by one (`binding`) ◄──── theirs: adopt, catch up, runners-up
           └───────────────── the rest, once more ◄────────────┘
+
+Seats with rules across nodes follow when these are done (`binding_ruled`).
 
 The pods' locks are held throughout, the nodes' while transactions are filled and sent, a few at a time. Seats on one
 node are in one transaction: of two that are out at once, the second would compare a version that the first rewrites.
@@ -17,13 +19,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.engine.pods.binding import Bindings
-from wharfinger.engine.pods.cohort_outcomes import Outcomes, single
+from wharfinger.engine.pods.binding_ruled import RuledBindings
+from wharfinger.engine.pods.cohort_outcomes import Outcomes, Work, by_node, single
 from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
 from wharfinger.engine.pods.seating import Seated, Seating, identity
 from wharfinger.engine.pods.sending import Sending
@@ -36,32 +38,12 @@ from wharfinger.telemetry import Metrics
 SENDERS = 3
 """Transactions of one cohort that are out at a time."""
 SINGLES = 4
-"""Seats that are committed one by one at a time; those with rules across nodes always follow each other."""
+"""Seats that are committed one by one at a time; of those with rules across nodes it is one."""
 PATIENCE = 4.0
 """Seconds after which no seat is committed by itself any more: whose room others took is placed anew, knowing more.
 Where a cluster is nearly full that may be most of a cohort, each with its runners-up, and the activity has 8 s."""
 OWN = frozenset({"pod", "node", "binding"})
 """What moved concerns this seat alone (or its node's); the rest concerns all."""
-
-
-@dataclass(slots=True)
-class Work:
-    """One `bind_many` on its way."""
-
-    request: BindManyInput
-    outcomes: Outcomes
-    limits: Limits
-    began: float
-    groups: deque[list[int]]
-    """Seats still to be sent, by node."""
-    tries: dict[int, int] = field(default_factory=dict)
-    singles: list[int] = field(default_factory=list)
-    error: Exception | None = None
-    """The first failure: no further transaction is sent."""
-
-    def again(self, numbers: Iterable[int]) -> None:
-        """These seats are to be sent (once more), those of a node together."""
-        self.groups.extendleft(by_node(self.request, numbers))
 
 
 class ManyBindings:
@@ -88,6 +70,16 @@ class ManyBindings:
         self._limits = limits
         self._metrics = metrics
         self._clock = clock
+        self._ruled = RuledBindings(
+            bindings=bindings,
+            seating=seating,
+            sending=sending,
+            cache=cache,
+            settings=settings,
+            metrics=metrics,
+            patience=PATIENCE,
+            clock=clock,
+        )
 
     async def bind(self, request: BindManyInput) -> BoundMany:
         """Bind each pod to its node, or to a runner-up. Safe to run again. Raises `StoreError`."""
@@ -99,6 +91,8 @@ class ManyBindings:
         async with locks.hold(map(identity, seats)):
             async with locks.hold(seat.node for seat in seats):
                 await self._together(work)
+            if work.error is None and work.ruled:
+                await self._ruled.bind(work)
             if work.error is None:
                 await self._one_by_one(work)
         if work.error is not None:
@@ -155,7 +149,7 @@ class ManyBindings:
         tries = work.tries.get(number, 0)
         seated = self._seating.find(work.request, number) if tries < self._settings.tries else None
         if seated is None or seated.rules:
-            work.singles.append(number)
+            (work.singles if seated is None else work.ruled).append(number)
             return None
         return seated
 
@@ -223,6 +217,7 @@ class ManyBindings:
 
     def _bound(self, work: Work, batch: Sequence[tuple[Seated, Commit]], revision: int) -> None:
         self._sending.happened([commit for _, commit in batch], revision)
+        work.revision = max(work.revision, revision)
         took = self._clock() - work.began
         for seated, _ in batch:
             seated.tell_bound()
@@ -287,11 +282,3 @@ class ManyBindings:
         self._seating.give_up(seated)
         self._bindings.tally.contended(seated.computation)
         work.outcomes.contended(seated.number, f"the cohort took longer than {PATIENCE:g} s: it is placed anew")
-
-
-def by_node(request: BindManyInput, numbers: Iterable[int]) -> list[list[int]]:
-    """The seats on each node, in the order in which they were taken."""
-    groups: dict[str, list[int]] = {}
-    for number in numbers:
-        groups.setdefault(request.seats[number].node, []).append(number)
-    return list(groups.values())

@@ -1,7 +1,10 @@
-"""What became of each seat of a cohort, as it travels; and a seat as the single path wants it."""
+"""One `bind_many` on its way: what is left to send, and the outcome of each seat as it travels."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, BoundPod, Unbound
@@ -9,6 +12,7 @@ from wharfinger.contracts.computation import NodeScore
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.cohort_payload import OUTCOMES, SHORT, Room, size
+from wharfinger.engine.transactions import Limits
 from wharfinger.model.texts import shortened
 
 Kind = Literal["contended", "rejected", "gone"]
@@ -95,6 +99,31 @@ class Outcomes:
         return told
 
 
+@dataclass(slots=True)
+class Work:
+    """One `bind_many` on its way."""
+
+    request: BindManyInput
+    outcomes: Outcomes
+    limits: Limits
+    began: float
+    groups: deque[list[int]]
+    """Seats still to be sent, by node."""
+    tries: dict[int, int] = field(default_factory=dict)
+    singles: list[int] = field(default_factory=list)
+    """Seats that are committed one by one, at the end."""
+    ruled: list[int] = field(default_factory=list)
+    """Seats with rules across nodes, which are committed after the others."""
+    revision: int = 0
+    """Of the newest of its transactions that succeeded."""
+    error: Exception | None = None
+    """The first failure: no further transaction is sent."""
+
+    def again(self, numbers: Iterable[int]) -> None:
+        """These seats are to be sent (once more), those of a node together."""
+        self.groups.extendleft(by_node(self.request, numbers))
+
+
 def single(request: BindManyInput, number: int) -> BindInput:
     """One seat as the placement of a pod of its own."""
     seat = request.seats[number]
@@ -116,3 +145,11 @@ def single(request: BindManyInput, number: int) -> BindInput:
         run_id=request.run_id,
         attempt=seat.attempt,
     )
+
+
+def by_node(request: BindManyInput, numbers: Iterable[int]) -> list[list[int]]:
+    """The seats on each node, in the order in which they were taken."""
+    groups: dict[str, list[int]] = {}
+    for number in numbers:
+        groups.setdefault(request.seats[number].node, []).append(number)
+    return list(groups.values())

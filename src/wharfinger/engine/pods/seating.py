@@ -17,6 +17,7 @@ from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Shape
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
+from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
@@ -108,6 +109,18 @@ class Seating:
         if not lost:
             self._cache.assume_there(pod, node_name)  # those that are verified next see it
         return lost
+
+    def refusal_after(self, seated: Seated, surely: Snapshot) -> str:
+        """Why the pod must not be bound after what is sure; empty when it may. Raises `PluginError`."""
+        pod, node_name = seated.found.pod, seated.seat.node
+        return self._verification.refusal_after(pod, node_name, seated.computation, surely)
+
+    def leans(self, seated: Seated) -> bool:
+        """Whether the pod may be bound there if all pods are bound that this worker assumes. Raises `PluginError`."""
+        pod, node_name = seated.found.pod, seated.seat.node
+        everybody = frozenset(one.identity for one in self._cache.assumed())
+        lost = self._verification.refusal(pod, node_name, seated.computation, seated.rules, everybody)
+        return not lost
 
     def ask_plugins(self, seated: Seated) -> Status:
         """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""

@@ -63,7 +63,7 @@ class Sending:
             self._cache.assume_sent(pod, node_name)
             self._cache.confirm(pod.identity, revision)
             self._cache.bindings.set(node_name, revision)
-            across_nodes.advance(pod, commit.rules, self._cache, revision)
+        across_nodes.advance([(commit.found.pod, commit.rules) for commit in commits], self._cache, revision)
 
     def _unsend(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

@@ -24,6 +24,7 @@ from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.framework.interface import Bind, Filter, Local, Plugin, PreFilter, QueueSort
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
 
 ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
@@ -63,6 +64,8 @@ class Derived(NamedTuple):
 
     room_only: Profile
     """Without the filters that another configuration need not have."""
+    local_only: Profile
+    """With the filters alone that look at no other node."""
     sees_beyond: bool
     """Whether one of its plugins may look at other nodes, for whatever pod."""
 
@@ -122,10 +125,41 @@ class Verification:
                 return f"{LEANS}: {status.message}"
         return "" if status.ok else f"{status.plugin}: {status.message}"
 
+    def refusal_after(self, pod: Pod, node_name: str, computation: Computation, surely: Snapshot) -> str:
+        """Why a pod with rules across nodes must not be bound there; empty when it may. Raises `PluginError`.
+
+        `surely`: facts, and pods whose bind has happened or precedes this one in its transaction. All filters must
+        allow the pod there; those that look at the node alone must also allow it beside all pods assumed on the node.
+        """
+        node = self._cache.nodes.get(node_name)
+        if node is None or node_name not in surely.index:
+            return "the node is gone"
+        if node.create_revision > computation.revision:
+            return "the node was created anew since the decision"
+        profile = self._profiles[pod.scheduler_name]
+        ours = computation.profile == profile.digest
+        derived = self._derived_of(profile)
+        status = (profile if ours else derived.room_only).verify(pod, surely, node_name)
+        if status.ok and not (ours and self._row_untouched(pod, node_name)):
+            alone = self._cache.snapshot(excluding=pod.identity, only=node_name)
+            status = derived.local_only.verify(pod, alone, node_name)
+        return "" if status.ok else f"{status.plugin}: {status.message}"
+
+    def _row_untouched(self, pod: Pod, node_name: str) -> bool:
+        """Whether nothing but our own decisions happened to the node since this pod was decided."""
+        seen = self._decided.get(pod.identity)
+        return (
+            seen is not None
+            and seen.pod is pod
+            and seen.filling.state != GONE
+            and seen.filling.state == _state(self._cache.node_info(node_name))
+            and seen.nominated == self._cache.nominated_on(node_name)
+        )
+
     def _derived_of(self, profile: Profile) -> Derived:
         derived = self._derived.get(profile)
         if derived is None:
-            derived = Derived(room_only(profile), any(map(sees_beyond, profile.plugins)))
+            derived = Derived(room_only(profile), local_only(profile), any(map(sees_beyond, profile.plugins)))
             self._derived[profile] = derived
         return derived
 
@@ -176,4 +210,10 @@ def sees_beyond(plugin: Plugin) -> bool:
 def room_only(profile: Profile) -> Profile:
     """The same profile, with no other filters than those that guard the node's room."""
     needed = [plugin for plugin in profile.plugins if plugin.name in ROOM or isinstance(plugin, QueueSort | Bind)]
+    return Profile(profile.name, Enabled.everywhere(needed, {}))
+
+
+def local_only(profile: Profile) -> Profile:
+    """The same profile, with no other filters than those that look at the one node."""
+    needed = [plugin for plugin in profile.plugins if isinstance(plugin, Local | QueueSort | Bind)]
     return Profile(profile.name, Enabled.everywhere(needed, {}))

@@ -1,0 +1,323 @@
+"""Committing the seats of a cohort whose pods have rules across nodes: many a transaction, in the order decided.
+
+::
+
+    round:  locks of bound/<x> and nodes ─► fill ─► send ─► succeeded: versions advance, fill the next one
+                                             ▲                 │ failed: the watch catches up, half as many pods
+                                             └─────────────────┘
+    a seat that does not hold:   it relies on pods that are not bound yet ─► next round
+                                 else                                     ─► its next runner-up, in the next round
+
+A seat relies on facts, on binds of this worker that have happened, and on the seats before it in its transaction. The
+transaction compares the version of every namespace that one of its rules looks at, so the rules hold at every revision,
+whichever worker binds. Between reading versions and sending nothing is awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.pods import across_nodes
+from wharfinger.engine.pods.across_nodes import EVERYWHERE
+from wharfinger.engine.pods.binding import TURN, TURNS, Bindings
+from wharfinger.engine.pods.cohort_outcomes import Work
+from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
+from wharfinger.engine.pods.seating import Seated, Seating
+from wharfinger.engine.pods.sending import Sending
+from wharfinger.engine.transactions import Load
+from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
+from wharfinger.framework.gangs import seated as with_seat
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.registry import keys
+from wharfinger.registry.store import TxnResult
+from wharfinger.settings import BindSettings
+from wharfinger.telemetry import Metrics
+
+OWN = frozenset({"pod", "node", "binding"})
+"""What moved concerns this seat alone (or its node's); the rest concerns every seat."""
+
+
+@dataclass(slots=True)
+class Ruled:
+    """A seat that is still to be bound."""
+
+    number: int
+    candidates: tuple[str, ...]
+    """The chosen node, then the runners-up that were not tried yet."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def node(self) -> str:
+        """The node that it is committed to next."""
+        return self.candidates[0]
+
+    def give_up_node(self, why: str) -> None:
+        """Go on with the next runner-up."""
+        self.notes.append(f"{self.node}: {why}")
+        self.candidates = self.candidates[1:]
+
+
+@dataclass(slots=True)
+class Round:
+    """What one round has sent and found."""
+
+    left: list[Ruled]
+    """Seats that no transaction of this round has taken or passed over, in the order decided."""
+    put_off: list[Ruled] = field(default_factory=list)
+    """Seats for the next round."""
+    window: int | None = None
+    """Pods that the next transaction may have; None = as many as etcd takes."""
+    leaning: bool = False
+    """Whether a seat relies on pods that are not bound yet: others that do not hold now are not asked why."""
+    sent: bool = False
+    unseen: bool = False
+    """Whether only the watch tells the versions that the last transaction left."""
+
+
+@dataclass(slots=True)
+class Filled:
+    """One transaction."""
+
+    seats: list[tuple[Ruled, Seated, Commit]] = field(default_factory=list)
+
+    @property
+    def commits(self) -> list[Commit]:
+        """In the order of the seats."""
+        return [commit for _, _, commit in self.seats]
+
+
+class RuledBindings:
+    """Commits the seats with rules across nodes of one worker's cohorts."""
+
+    def __init__(
+        self,
+        *,
+        bindings: Bindings,
+        seating: Seating,
+        sending: Sending,
+        cache: Cache,
+        settings: BindSettings,
+        metrics: Metrics,
+        patience: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """`patience`: seconds of the whole `bind_many` after which what is left is placed anew."""
+        self._bindings = bindings
+        self._seating = seating
+        self._sending = sending
+        self._cache = cache
+        self._settings = settings
+        self._metrics = metrics
+        self._patience = patience
+        self._clock = clock
+
+    async def bind(self, work: Work) -> None:
+        """Bind the ruled seats, each to its node or to a runner-up; a failure of the store is left in `work.error`."""
+        left = [self._ruled(work, number) for number in sorted(work.ruled)]
+        idle = 0
+        while left and idle < TURNS and self._clock() - work.began <= self._patience:
+            try:
+                this = await self._round(work, left)
+            except Exception as error:
+                work.error = error
+                return
+            before, left = left, sorted(this.put_off + this.left, key=lambda one: one.number)
+            if this.sent or [one.candidates for one in left] != [one.candidates for one in before]:
+                idle = 0
+                continue
+            idle += 1
+            if left and idle < TURNS:
+                await self._cache.progress.wait_for(self._cache.progress.revision + 1, TURN)
+        for one in left:
+            self._contended(work, one)
+
+    def _ruled(self, work: Work, number: int) -> Ruled:
+        seat = work.request.seats[number]
+        others = tuple(name for name in seat.others if name != seat.node) if self._settings.runners_up else ()
+        return Ruled(number, (seat.node, *others))
+
+    async def _round(self, work: Work, seats: Sequence[Ruled]) -> Round:
+        """Transactions under one holding of the locks, until none of the seats that are left can go."""
+        this = Round([])
+        looked_at: set[str] = set()
+        for one in seats:
+            seated = self._find(work, one)
+            if seated is None or not seated.rules:  # only etcd tells, or a rule went meanwhile
+                work.singles.append(one.number)
+                continue
+            looked_at |= seated.rules.looks_at
+            this.left.append(one)
+        locks = self._bindings.locks
+        async with locks.hold(map(keys.bound, looked_at)), locks.hold(one.node for one in this.left):
+            this.unseen = bool(work.revision)  # binds without rules rewrite versions without comparing them
+            while this.left:
+                if this.unseen or looked_at >= EVERYWHERE:
+                    await self._cache.progress.wait_for(work.revision, self._settings.catch_up)
+                    this.unseen = False
+                filled = self._fill(work, this)
+                if not filled.seats:
+                    break
+                await self._send(work, this, filled)
+        return this
+
+    # --- one transaction ----------------------------------------------------------------------
+
+    def _fill(self, work: Work, this: Round) -> Filled:
+        """The next transaction of the seats that hold, in their order; the others are put off."""
+        load, filled, surely = Load(work.limits), Filled(), self._cache.snapshot(confirmed=True)
+        now = self._seating.now
+        later: list[Ruled] = []
+        for position, one in enumerate(this.left):
+            if this.window is not None and len(filled.seats) >= this.window:
+                later = this.left[position:]
+                break
+            seated = self._find(work, one)
+            if seated is None:
+                work.singles.append(one.number)
+                continue
+            after = self._after(work, this, one, seated, surely)
+            if after is None:
+                continue
+            if not load.takes([seated.shape]):
+                if filled.seats:
+                    later = this.left[position:]
+                    break
+                work.singles.append(one.number)  # too large by itself: it says so for itself
+                continue
+            surely = after
+            node = self._cache.nodes[one.node]
+            filled.seats.append((one, seated, self._seating.commit(work.request, seated, node, now)))
+        this.left = later
+        return filled
+
+    def _after(self, work: Work, this: Round, one: Ruled, seated: Seated, surely: Snapshot) -> Snapshot | None:
+        """What is sure once the seat is bound; None when it is not bound now, and where it goes is settled."""
+        try:
+            lost = self._seating.refusal_after(seated, surely)
+            if lost:
+                if this.leaning or (seated.rules.leans and self._seating.leans(seated)):
+                    this.leaning = True
+                else:
+                    one.give_up_node(lost)
+                self._put_off(work, this, one)
+                return None
+            status = self._seating.ask_plugins(seated)
+        except PluginError as error:
+            self._reject(work, seated, error.plugin, str(error))
+            return None
+        if not status.ok:
+            self._reject(work, seated, status.plugin, status.message)
+            return None
+        self._cache.assume_there(seated.found.pod, one.node)
+        return with_seat(surely, seated.found.pod, one.node)
+
+    def _put_off(self, work: Work, this: Round, one: Ruled) -> None:
+        if one.candidates:
+            this.put_off.append(one)
+        else:
+            self._contended(work, one)
+
+    async def _send(self, work: Work, this: Round, filled: Filled) -> None:
+        commits = filled.commits
+        try:
+            transaction = together(commits)
+            work.outcomes.transactions += 1
+            answer = await self._sending.send(commits, transaction)
+        except InvalidObject:
+            self._without_unwritable(work, this, filled)
+            return
+        except RequestTooLarge:  # the server takes less than it said
+            if len(filled.seats) == 1:
+                work.singles.append(filled.seats[0][0].number)
+                return
+            work.limits = work.limits.halved()
+            this.left = [one for one, _, _ in filled.seats] + this.left
+            return
+        this.sent = True
+        if answer.succeeded:
+            self._bound(work, this, filled, answer.revision)
+        else:
+            failures = [read_failure(commit, transaction.answer_for(commit, answer)) for commit in commits]
+            await self._sort_out(work, this, filled, failures, answer)
+
+    def _bound(self, work: Work, this: Round, filled: Filled, revision: int) -> None:
+        commits = filled.commits
+        self._sending.happened(commits, revision)
+        work.revision = max(work.revision, revision)
+        this.unseen = across_nodes.rewritten_unseen([(commit.found.pod, commit.rules) for commit in commits])
+        if this.window is not None:
+            this.window *= 2
+        took = self._clock() - work.began
+        for one, seated, _ in filled.seats:
+            seated.tell_bound()
+            chosen = work.request.seats[one.number].node
+            notes = (*one.notes, f"bound to the runner-up {one.node}") if one.node != chosen else tuple(one.notes)
+            work.outcomes.bound(one.number, revision, one.node, notes)
+            self._bindings.tally.bound(seated.profile.name, seated.computation, took)
+
+    async def _sort_out(
+        self, work: Work, this: Round, filled: Filled, failures: Sequence[Moved], answer: TxnResult
+    ) -> None:
+        """Whose fault the failure is: those go alone; the rest is verified anew, after the watch showed what moved."""
+        kinds: set[str] = set()
+        seen = 0
+        again: list[Ruled] = []
+        for (one, _, _), moved in zip(filled.seats, failures, strict=True):
+            own, shared = OWN.intersection(moved.what), set(moved.what) - OWN
+            for what in own:
+                self._metrics.bind_conflicts.labels(moved=what).inc()
+            kinds |= shared
+            seen = max(seen, moved.revision) if shared else seen
+            if own:
+                work.singles.append(one.number)
+            else:
+                again.append(one)
+        for what in kinds:
+            self._metrics.bind_conflicts.labels(moved=what).inc()
+        if kinds or len(again) == len(filled.seats):  # binds of others came in between: fewer pods, a shorter window
+            this.window = max(1, len(filled.seats) // 2)
+        if len(again) == len(filled.seats) and not kinds:
+            seen = answer.revision  # nothing that was read moved: another namespace's bind did
+        this.left = again + this.left
+        if seen and not await self._cache.progress.wait_for(seen, self._settings.catch_up):
+            this.put_off += this.left  # this worker's watch is behind
+            this.left = []
+
+    def _without_unwritable(self, work: Work, this: Round, filled: Filled) -> None:
+        """The pods that cannot be written bound go alone, and say so; the others are sent without them."""
+        again: list[Ruled] = []
+        for one, _, commit in filled.seats:
+            try:
+                together([commit])
+            except InvalidObject:
+                work.singles.append(one.number)
+            else:
+                again.append(one)
+        this.left = again + this.left
+
+    # --- one seat -----------------------------------------------------------------------------
+
+    def _find(self, work: Work, one: Ruled) -> Seated | None:
+        """The seat on the node that is tried now; None when etcd has to be asked about its pod."""
+        seated = self._seating.find(work.request, one.number)
+        if seated is not None and seated.seat.node != one.node:
+            seated.seat = seated.seat.model_copy(update={"node": one.node})
+        return seated
+
+    def _reject(self, work: Work, seated: Seated, plugin: str, message: str) -> None:
+        self._seating.give_up(seated)
+        work.outcomes.rejected(seated.number, plugin, message)
+
+    def _contended(self, work: Work, one: Ruled) -> None:
+        """No node was left, or no time: it is placed anew. No transaction of the seat is out."""
+        seated = self._seating.find(work.request, one.number)
+        if seated is None:
+            work.singles.append(one.number)
+            return
+        self._seating.give_up(seated)
+        self._bindings.tally.contended(seated.computation)
+        late = self._clock() - work.began > self._patience
+        why = f"the cohort took longer than {self._patience:g} s: it is placed anew" if late else "; ".join(one.notes)
+        work.outcomes.contended(one.number, f"no node was left for {seated.found.pod.key}: {why}" if not late else why)
