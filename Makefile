@@ -1,7 +1,9 @@
 # Everything a newcomer or CI runs. `make demo` and `make test` do the set-up themselves.
 #
 #   make demo    what wharfinger does, on a real cluster's pods
-#   make test    all tests, with real servers
+#   make check   lint, import contracts, types, and the tests that need no server: two minutes, for every change
+#   make test    all tests, with real servers; prints the slowest
+#   make test-servers   only the tests that `make check` leaves out
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see README, Figures
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
@@ -13,20 +15,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: kubernetes-fields setup linked servers cluster-server demo test soak lint types bench clean
+.PHONY: kubernetes-fields setup linked servers cluster-server demo check test test-servers soak lint types bench clean
 
 setup: servers
 
 demo: setup
 	@$(BIN)/wharfinger demo
 
-# Three processes, for two cores too: most of the time a test waits for servers. A file stays in one: its tests share
-# servers and order.
-# Files are handed out in the order of tests/conftest.py, the long ones first.
+# No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
+# simulated fleets a tenth is played.
+check: linked lint types
+	@$(BIN)/pytest -m "not servers and not long" -n 2 --durations=10 -q
+
+# Three processes, for two cores too: most of the time a test waits for servers. The tests of a file stay in one
+# process, because they share servers and order. Files are handed out in the order of tests/conftest.py, the long
+# ones first.
 # Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
-test: setup
+test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
 # Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.
@@ -36,12 +43,12 @@ soak: setup
 	$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)); \
 	servers=$$?; wait $$fleets && exit $$servers
 
-lint: setup
+lint: linked
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
 
-types: setup
+types: linked
 	@$(BIN)/mypy
 
 bench: setup

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import server_marker
 from tests.patience import PROCESSES, patient
 from wharfinger.dev import binaries, etcd, ports, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
@@ -53,14 +54,20 @@ _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
 
 
-def pytest_configure() -> None:
-    """What a shell starts in the background is deaf to Ctrl-C, and so would be the commands that tests interrupt."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch over the marker `servers`, and let Ctrl-C reach the commands that tests interrupt.
+
+    A shell starts what runs in the background deaf to Ctrl-C, and the commands would inherit that.
+    """
+    config.pluginmanager.register(server_marker.ServerGuard(), "server guard")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order files as they are handed out, within one the order stays; and give each test its share's time."""
+    """Mark tests with servers; order files as they are handed out; give each test its share's time."""
+    server_marker.mark(items)
     sizes = Counter(item.path for item in items)
     folder = Path(__file__).parent
 

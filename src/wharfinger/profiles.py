@@ -13,7 +13,7 @@ from typing import Any
 
 from wharfinger.config import overlay
 from wharfinger.config.completion import CompletedProfile
-from wharfinger.config.drafts import Draft, drafted
+from wharfinger.config.drafts import ProfileDraft, drafted
 from wharfinger.config.dynamic import ProfileValue
 from wharfinger.config.errors import Problem, refuse
 from wharfinger.config.load import Configuration, read
@@ -122,7 +122,7 @@ def _kept(completed: CompletedProfile, running: Configured | None) -> dict[str, 
 
 def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
     """One profile with its plugins made. Raises InvalidConfiguration."""
-    draft = Draft(completed, catalog)
+    draft = ProfileDraft(completed, catalog)
     if draft.problems:
         raise refuse(draft.problems)
     return draft.profile()

@@ -243,6 +243,7 @@ def test_wait_tells_scripts_by_its_exit_code_why_it_ended(shell: Shell, url: str
     assert shell("fleet", "wait", fleet.tenant, "--timeout", "soon").code == 2
 
 
+@pytest.mark.servers
 def test_wait_tries_on_while_etcd_cannot_be_reached_and_says_so_once(tmp_path: Path) -> None:
     port = free_port()
     with waiting_for(Records("nobody"), "--for", "deleted", "--etcd", f"http://127.0.0.1:{port}") as wait:

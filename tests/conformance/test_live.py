@@ -23,6 +23,8 @@ from wharfinger.model.pod import Pod
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
+pytestmark = pytest.mark.servers
+
 DECIDED = tuple(family for family in families() if family != REQUEUE)
 
 Expected = dict[str, Any]

@@ -14,7 +14,7 @@ from wharfinger.demo.audit import Audit
 from wharfinger.demo.story import Flood, summary
 from wharfinger.manifests.documents import objects
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.patience import patient
 from wharfinger.dev.folder import DataFolder, write_atomically
-from wharfinger.dev.processes import Life, end_survivors, life
+from wharfinger.dev.processes import ProcessLife, end_survivors, life
 from wharfinger.errors import ServerError
 from wharfinger.runtime import logs
 
@@ -79,7 +79,7 @@ def test_json_is_written_whole_and_leaves_nothing_beside(tmp_path: Path) -> None
 def test_a_survivor_is_ended_but_never_another_process_with_its_number(tmp_path: Path) -> None:
     survivor, other = (subprocess.Popen(["/bin/sleep", "60"], start_new_session=True) for _ in range(2))
     try:
-        known, earlier = life(survivor.pid), Life(other.pid, "an earlier life of the number")
+        known, earlier = life(survivor.pid), ProcessLife(other.pid, "an earlier life of the number")
         assert known is not None
 
         ended = end_survivors([known, earlier])

@@ -360,7 +360,7 @@ def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> 
                 cache.set_surrounding(found)
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.servers)])
 async def stage(request: pytest.FixtureRequest) -> AsyncIterator[FleetStage]:
     """A fleet, on a store in memory and on a real etcd."""
     store: Store = MemoryStore()

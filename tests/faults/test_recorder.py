@@ -41,6 +41,7 @@ def test_a_revision_that_comes_again_is_one_as_well() -> None:
         continuity.take({"events": [event(2)]}, 1.0)
 
 
+@pytest.mark.servers
 def test_the_record_of_a_real_etcd_is_whole(tmp_path: Path) -> None:
     port = free_port()
     file = tmp_path / "history.jsonl"
@@ -62,6 +63,7 @@ def test_the_record_of_a_real_etcd_is_whole(tmp_path: Path) -> None:
     assert recorder.revisions == read_back(file)
 
 
+@pytest.mark.servers
 def test_a_record_that_is_not_what_etcd_has_is_found_out(tmp_path: Path) -> None:
     with start_etcd(tmp_path) as server:
         recorder = Recorder(server.url, tmp_path / "history.jsonl")
@@ -75,6 +77,7 @@ def test_a_record_that_is_not_what_etcd_has_is_found_out(tmp_path: Path) -> None
         recorder.stop()
 
 
+@pytest.mark.servers
 def test_what_was_compacted_before_it_was_read_is_a_failure(tmp_path: Path) -> None:
     with start_etcd(tmp_path) as server:
         gateway = Gateway(server.url)

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.round import Plan, play
 from tests.faults.schedule import Fault, Kind
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 STORMS = [Plan(seed=11, seconds=12, every=1.2, longest=5), Plan(seed=12, seconds=12, every=1.2, longest=5)]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.faults import stopped
 from tests.faults.stopped import Company
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(180)]
 
 
 @pytest.mark.parametrize(

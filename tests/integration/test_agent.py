@@ -31,7 +31,7 @@ from wharfinger.runtime.limits import Limits
 from wharfinger.runtime.processes import Processes
 from wharfinger.settings import AgentSettings, EtcdSettings, LeaseSettings, TemporalSettings
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 SECRET = "well-kept-secret"
 

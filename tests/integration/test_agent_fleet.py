@@ -24,7 +24,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 TENANT = "common"
 

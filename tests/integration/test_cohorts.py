@@ -13,7 +13,7 @@ from temporalio.client import Client
 from tests.integration.dev_tree import DevTree, running_tree, wait_until
 from tests.integration.gateway import NODES, PODS, Gateway, audit, bound_pods, condition, node, pod
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 ATTEMPT = "wharfinger.dev/attempt"
 RECORDS = "/registry/wharfinger.dev/attempts/"

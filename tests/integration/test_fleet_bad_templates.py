@@ -15,7 +15,7 @@ import pytest
 from tests.integration.dev_tree import USUAL_TTL, DevTree, running_tree, wait_until
 from tests.integration.fleet_handle import FLEETS, FleetHandle
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 SECONDS = 120.0
 QUICK = {"drainTimeoutSeconds": 5.0, "killTimeoutSeconds": 2.0}

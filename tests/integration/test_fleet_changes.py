@@ -18,7 +18,7 @@ from tests.integration.fleet_handle import FleetHandle
 from tests.integration.gateway import NODES, PODS, bound_pods, node, pod
 from wharfinger.contracts.names import DEFAULT_CLUSTER
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 SECONDS = 120.0
 """For whatever a few instances may take, on a busy machine too."""

@@ -20,7 +20,7 @@ from tests.integration.fleet_handle import FleetHandle
 from tests.integration.fleet_judge import FleetVerdict, Life
 from tests.integration.gateway import NODES, PODS, Gateway, audit, node, pod
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 REPLICAS, SURGE = 5, 2
 AWAY = 15.0

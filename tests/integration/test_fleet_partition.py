@@ -18,7 +18,7 @@ from tests.integration.fleet_handle import FleetHandle
 from tests.integration.fleet_judge import EXITS, GRANTS
 from wharfinger.dev import processes
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 SECONDS = 120.0
 NUMBERS = itertools.count()

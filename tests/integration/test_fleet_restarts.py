@@ -16,7 +16,7 @@ from tests.integration.fleet_handle import FleetHandle
 from tests.integration.gateway import NODES, PODS, audit, bound_pods, node, pod
 from wharfinger.dev import binaries
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 SECONDS = 120.0
 """Beyond a lease and the ten seconds for which an actor only looks after a gap."""

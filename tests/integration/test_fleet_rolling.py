@@ -16,7 +16,7 @@ from tests.integration.fleet_handle import FleetHandle
 from tests.integration.gateway import NODES, audit, node
 from tests.integration.steady_pods import SteadyPods
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 REPLICAS, SURGE, PODS = 12, 3, 1000
 RATE = 15.0

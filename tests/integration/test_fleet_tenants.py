@@ -15,7 +15,7 @@ from tests.integration.steady_pods import SteadyPods
 from tests.integration.worker_process import total
 from tests.patience import patient
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(900)]
 
 SECONDS = 120.0
 LONGEST_DELAY = 5.0

@@ -35,7 +35,7 @@ from tests.patience import patient
 from tests.properties import hostile
 from wharfinger.registry import keys
 
-pytestmark = pytest.mark.timeout(360)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(360)]
 
 HOSTILE = 3000
 GOOD = 300

@@ -29,7 +29,7 @@ from wharfinger.contracts.conversion import data_converter
 from wharfinger.runtime import locks
 from wharfinger.settings import TemporalSettings
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 OWN = "own-secret/of the fleet+7d41"
 AGENTS = f"agents-environment-{uuid.uuid4().hex}"

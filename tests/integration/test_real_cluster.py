@@ -27,7 +27,7 @@ from tests.patience import patient
 from tests.registry.certificates import Authority
 from wharfinger.contracts.names import SEARCH_ATTRIBUTES
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(300)]
 
 MONTH = timedelta(hours=720)
 

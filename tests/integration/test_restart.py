@@ -16,7 +16,7 @@ from tests.integration.gateway import ATTEMPTS, NODES, PODS, bound_pods, node, p
 from tests.integration.worker_process import total
 from wharfinger.dev import processes
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(400)]
 
 
 def lives(tree: DevTree) -> list[processes.Life]:

@@ -26,7 +26,7 @@ from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.dev import binaries
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(240)]
 
 BUMPED = ("--bump-revision", "1000000000", "--mark-compacted")
 

@@ -24,7 +24,7 @@ from tests.patience import patient
 from tests.registry.certificates import Authority, Signed
 from tests.registry.etcd_process import EtcdProcess
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(120)]
 
 PASSWORD = "correct-horse-battery-staple"
 CLUSTER = "secured"

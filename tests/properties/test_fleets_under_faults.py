@@ -17,6 +17,8 @@ from tests.properties.fleet_world.run import play, told
 
 CASES = 20_000
 SHARDS = 40
+QUICK = 4
+"""Shards that `make check` plays; `make test` plays all."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +33,16 @@ def _few_collections() -> Iterator[None]:
     gc.unfreeze()
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
+@pytest.mark.parametrize(
+    "shard", [pytest.param(shard, marks=[] if shard < QUICK else pytest.mark.long) for shard in range(SHARDS)]
+)
 def test_no_rule_is_broken_and_every_fleet_comes_to_rest(shard: int) -> None:
     size = CASES // SHARDS
     for seed in range(shard * size, (shard + 1) * size):
         case = play(seed)
         if case.violations:
             pytest.fail(told(case), pytrace=False)
+
+
+QUICK = 4
+"""Shards that `make check` plays; `make test` plays all."""

@@ -22,6 +22,8 @@ from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
 
+pytestmark = pytest.mark.servers
+
 PASSWORD = "open sesame / \u00e9"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from wharfinger.errors import ServerError
 from wharfinger.runtime import locks
-from wharfinger.runtime.lives import Life, life
+from wharfinger.runtime.lives import ProcessLife, life
 
 HOLDER = textwrap.dedent(
     """
@@ -123,7 +123,7 @@ def test_the_name_of_another_boot_is_nobody_now(tmp_path: Path) -> None:
     own = life(os.getpid())
     assert lock is not None
     assert own is not None
-    lock.sign(Life(own.pid, "another-boot:" + own.started.partition(":")[2]))
+    lock.sign(ProcessLife(own.pid, "another-boot:" + own.started.partition(":")[2]))
     lock.close()
 
     signed = locks.signer(path)

@@ -16,7 +16,7 @@ from tests.patience import patient
 from tests.runtime.conftest import SCRIPT, instance_command, runtime_on
 from wharfinger.errors import ServerError
 from wharfinger.runtime import locks
-from wharfinger.runtime.lives import Life, life, started
+from wharfinger.runtime.lives import ProcessLife, life, started
 from wharfinger.runtime.processes import LOGS_KEPT, Processes
 from wharfinger.runtime.runtime import Ending, InstanceId
 
@@ -188,7 +188,7 @@ async def test_one_that_dies_while_it_is_looked_for_has_ended(data: Path) -> Non
     async with runtime_on(data) as runtime:
         lock = locks.take(runtime.lock(FIRST))
         assert lock is not None
-        lock.sign(Life(os.getpid(), "an earlier process"))
+        lock.sign(ProcessLife(os.getpid(), "an earlier process"))
 
         class Dies(logging.Handler):
             def emit(self, _: logging.LogRecord) -> None:
@@ -224,7 +224,7 @@ async def test_a_pid_that_is_used_again_is_never_hit(data: Path) -> None:
             known = life(bystander.pid)
             assert lock is not None
             assert known is not None
-            lock.sign(Life(known.pid, "another-boot:" + known.started.partition(":")[2]))
+            lock.sign(ProcessLife(known.pid, "another-boot:" + known.started.partition(":")[2]))
             lock.close()
 
             ended = await runtime.adopt()

@@ -24,7 +24,7 @@ _WIDTH = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredValue:
     """A value as it lies in etcd."""
 
     kind: str
@@ -53,7 +53,7 @@ class Effective:
     """What counts for an instance, and what it says itself."""
 
     kind: str
-    counts: Stored | None
+    counts: StoredValue | None
     said: ConfigStatusRecord | None
     """None = no instance, or one that says nothing of it."""
 
@@ -85,12 +85,12 @@ class Effective:
         return self.kind, target, shown, self.in_force, value
 
 
-async def read(store: Store) -> list[Stored]:
+async def read(store: Store) -> list[StoredValue]:
     """Every value, in the order of keys."""
     return [_stored(kv) async for page in store.list(keys.CONFIG) for kv in page.items]
 
 
-async def effective(store: Store, values: Sequence[Stored], kind: str, whose: str) -> list[Effective]:
+async def effective(store: Store, values: Sequence[StoredValue], kind: str, whose: str) -> list[Effective]:
     """What counts for `TENANT/SLOT`. Raises `UsageError`."""
     if not is_target(instance_target(whose)):
         raise UsageError(f"{whose!r} is no TENANT/SLOT, such as common/0")
@@ -100,7 +100,7 @@ async def effective(store: Store, values: Sequence[Stored], kind: str, whose: st
     own = said.own if said is not None else ()
     stored = {(value.kind, value.target): value for value in values}
 
-    def counts(each: str) -> Stored | None:
+    def counts(each: str) -> StoredValue | None:
         order = (*targets(tenant, slot), *(() if each in own else (DEFAULT,)))
         return next((stored[each, target] for target in order if (each, target) in stored), None)
 
@@ -147,12 +147,12 @@ def history_row(number: int, record: ConfigChangeRecord) -> Sequence[str]:
     return str(number), record.time, record.who, record.digest[:_SHOWN] or "unset", record.why
 
 
-def _stored(kv: KeyValue) -> Stored:
+def _stored(kv: KeyValue) -> StoredValue:
     kind, _, target = kv.key.removeprefix(keys.CONFIG).partition("/")
     try:
-        return Stored(kind, target, json.loads(kv.value), kv.mod_revision)
+        return StoredValue(kind, target, json.loads(kv.value), kv.mod_revision)
     except (ValueError, RecursionError):
-        return Stored(kind, target, None, kv.mod_revision, readable=False)
+        return StoredValue(kind, target, None, kv.mod_revision, readable=False)
 
 
 def _short(value: Any) -> str:

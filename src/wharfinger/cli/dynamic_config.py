@@ -18,7 +18,7 @@ from wharfinger.manifests.times import rfc3339
 
 if TYPE_CHECKING:
     from wharfinger.cli.config_changes import Change
-    from wharfinger.cli.config_rows import Stored
+    from wharfinger.cli.config_rows import StoredValue
     from wharfinger.registry.store import Store
 
 DYNAMIC = "While workers run"
@@ -189,7 +189,7 @@ async def _get(connection: Connection, kind: str, target: str, effective: str, o
         typer.echo(Columns(*rows.HEADINGS).render([one.row() for one in values]))
 
 
-async def _show_effective(store: Store, values: list[Stored], kind: str, whose: str, output: Output) -> None:
+async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
     from wharfinger.cli import config_rows as rows
 
     found = await rows.effective(store, values, kind, whose)

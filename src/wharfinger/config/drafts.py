@@ -23,18 +23,18 @@ def drafted(
     configuration: Configuration,
     catalog: Catalog,
     kept: Callable[[CompletedProfile], Mapping[str, Plugin]] = lambda _: {},
-) -> tuple[list[Draft], list[Problem]]:
+) -> tuple[list[ProfileDraft], list[Problem]]:
     """Every profile of a configuration, and what is wrong with making them, alone and together.
 
     `kept`: plugins of a profile that need not be made anew.
     """
-    drafts = [Draft(completed, catalog, kept(completed)) for completed in configuration.profiles]
+    drafts = [ProfileDraft(completed, catalog, kept(completed)) for completed in configuration.profiles]
     problems = [problem for draft in drafts for problem in draft.problems]
     problems += sorted_otherwise([(draft.completed, draft.at) for draft in drafts])
     return drafts, problems
 
 
-class Draft:
+class ProfileDraft:
     """A completed profile with its plugins made, as far as they can be, and what is wrong with them."""
 
     def __init__(self, completed: CompletedProfile, catalog: Catalog, kept: Mapping[str, Plugin] | None = None) -> None:

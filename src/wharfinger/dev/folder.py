@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from wharfinger.dev.processes import Life
+from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
 from wharfinger.runtime import locks, logs
 
@@ -74,16 +74,16 @@ class DataFolder:
         """Keep the ports for the next life."""
         write_atomically(self.root / "ports.json", {**self.ports(), **ports})
 
-    def processes(self) -> list[Life]:
+    def processes(self) -> list[ProcessLife]:
         """Processes that were recorded, running or not."""
         recorded = _read(self.root / "processes.json")
-        return [Life(int(pid), str(started)) for pid, started in recorded.items()]
+        return [ProcessLife(int(pid), str(started)) for pid, started in recorded.items()]
 
-    def remember_processes(self, lives: Iterable[Life]) -> None:
+    def remember_processes(self, lives: Iterable[ProcessLife]) -> None:
         """Replace the record of processes."""
         write_atomically(self.root / "processes.json", {str(known.pid): known.started for known in lives})
 
-    def instances(self) -> list[Life]:
+    def instances(self) -> list[ProcessLife]:
         """Workers of an earlier life that still run: whoever holds the lock of an instance."""
         files = sorted((self.agent / "instances").glob("*/*/*.lock"))
         holders = (locks.holder(file) for file in files if locks.locked(file))

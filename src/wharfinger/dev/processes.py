@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.runtime.lives import Life, life, started, stat_fields
+from wharfinger.runtime.lives import ProcessLife, life, started, stat_fields
 
 __all__ = [
-    "Life",
+    "ProcessLife",
     "become_subreaper",
     "children",
     "die_with_parent",
@@ -121,7 +121,7 @@ def reap(known: Iterable[int]) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def end_survivors(lives: Iterable[Life], *, within: float = 5.0) -> list[Life]:
+def end_survivors(lives: Iterable[ProcessLife], *, within: float = 5.0) -> list[ProcessLife]:
     """Kill processes of an earlier supervisor and wait until they are gone; answers which were still there."""
     survivors = [known for known in lives if known.alive]
     for survivor in survivors:

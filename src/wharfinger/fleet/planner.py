@@ -15,7 +15,7 @@ from wharfinger.fleet.filling import fill
 from wharfinger.fleet.history import forgotten
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.lives import EPSILON, Asked, View
-from wharfinger.fleet.progress import Progress, abort, answer, expires_at, judge, measure
+from wharfinger.fleet.progress import RolloutProgress, abort, answer, expires_at, judge, measure
 from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
 from wharfinger.fleet.status import report
@@ -186,7 +186,7 @@ def _as_assigned(view: View, target: Target, slot: int) -> bool:
 
 
 def _close(
-    draft: Draft, target: Target, progress: Progress, *, rollout: int = 0, done: OutcomeName | None = None
+    draft: Draft, target: Target, progress: RolloutProgress, *, rollout: int = 0, done: OutcomeName | None = None
 ) -> Plan:
     """Put the plan together: steps, writes, memory, and when to look again.
 
@@ -271,7 +271,7 @@ def _leaving(view: View, memory: Memory) -> tuple[Waiting, ...]:
     return tuple(known.get(key) or Waiting(*key, memory.clock) for key in keys)
 
 
-def _wait(draft: Draft, target: Target, progress: Progress, memory: Memory) -> float:
+def _wait(draft: Draft, target: Target, progress: RolloutProgress, memory: Memory) -> float:
     """Seconds until something is due by the clock; the long pause only when nothing is under way."""
     view = draft.view
     if target.deleting and draft.clears:

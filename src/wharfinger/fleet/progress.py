@@ -12,7 +12,7 @@ from wharfinger.model.rollout import Memory, Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RolloutProgress:
     """Where the target is, among the slots below the replicas."""
 
     updated: frozenset[int]
@@ -37,7 +37,7 @@ class Progress:
         return not self.left and bool(self.kept) and not self.changing
 
 
-def measure(view: View, target: Target) -> Progress:
+def measure(view: View, target: Target) -> RolloutProgress:
     """Count."""
     number, replicas = target.number, view.spec.replicas
 
@@ -59,7 +59,7 @@ def measure(view: View, target: Target) -> Progress:
 
     left = tuple(slot for slot in missing if target.may_update(slot) or (target.rolling and own(slot)))
     living = [life for life in view.lives if life.living]
-    return Progress(
+    return RolloutProgress(
         updated=updated,
         outdated=sum(not target.alike(life.revision, number) for life in living if life.slot < replicas),
         left=left,
@@ -109,7 +109,7 @@ def abort(target: Target, why: str) -> Target:
     )
 
 
-def judge(target: Target, view: View, progress: Progress, proof: Proof, before: Memory) -> Target:
+def judge(target: Target, view: View, progress: RolloutProgress, proof: Proof, before: Memory) -> Target:
     """Stop a rollout whose slots fail, or that gets no further: it pauses, or is reverted.
 
     The deadline's clock stands still while nothing can be expected, also as `expires_at` says. While a slot is under

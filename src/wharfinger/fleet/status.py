@@ -7,7 +7,7 @@ from typing import Literal
 
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, View
-from wharfinger.fleet.progress import Progress
+from wharfinger.fleet.progress import RolloutProgress
 from wharfinger.fleet.proving import named
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import OutcomeName
@@ -21,7 +21,7 @@ Rollout = Literal["none", "running", "paused", "failed", "completed", "aborted"]
 def report(
     draft: Draft,
     target: Target,
-    progress: Progress,
+    progress: RolloutProgress,
     steps: Sequence[Up | Retire | Drop],
     *,
     rollout: int = 0,
@@ -77,7 +77,7 @@ def _state(draft: Draft, target: Target, rollout: int, done: OutcomeName | None)
     return "completed" if target.outcome == "completed" else "none"
 
 
-def _conditions(draft: Draft, target: Target, progress: Progress, state: Rollout) -> tuple[Condition, ...]:
+def _conditions(draft: Draft, target: Target, progress: RolloutProgress, state: Rollout) -> tuple[Condition, ...]:
     view, desired = draft.view, draft.view.observed.desired
     ready = _ready(draft)
     enough = ready >= draft.budget.floor
@@ -113,7 +113,7 @@ def _conditions(draft: Draft, target: Target, progress: Progress, state: Rollout
     return tuple(conditions)
 
 
-def _phase(draft: Draft, target: Target, progress: Progress, running: Sequence[Running], state: Rollout) -> str:
+def _phase(draft: Draft, target: Target, progress: RolloutProgress, running: Sequence[Running], state: Rollout) -> str:
     view, desired = draft.view, draft.view.observed.desired
     ready = _ready(draft)
     if target.deleting:

@@ -83,7 +83,7 @@ class MostAllocated(_Truncating):
         return (min(use, capacity) * 100 // capacity, True) if capacity else (0, False)
 
 
-class RequestedToCapacityRatio:
+class RequestedToCapacityRatioStrategy:
     """A broken line from use (percent) to score; resources that score 0 are left out of the mean."""
 
     def __init__(self, shape: tuple[ShapePoint, ...]) -> None:
@@ -143,7 +143,7 @@ def strategy(args: ScoringStrategy) -> Strategy:
             return MostAllocated()
         case StrategyType.REQUESTED_TO_CAPACITY_RATIO:
             assert args.requested_to_capacity_ratio is not None
-            return RequestedToCapacityRatio(args.requested_to_capacity_ratio.shape)
+            return RequestedToCapacityRatioStrategy(args.requested_to_capacity_ratio.shape)
 
 
 def _present(capacity: IntColumn) -> BoolColumn | None:

@@ -12,7 +12,7 @@ import os
 import signal
 from contextlib import suppress
 
-from wharfinger.runtime.lives import Life, life
+from wharfinger.runtime.lives import ProcessLife, life
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at a process where the system has no pidfd."""
@@ -23,13 +23,13 @@ _TO_GROUP = 4
 class Handle:
     """A process that was found by its life; `close` it at the end."""
 
-    def __init__(self, life: Life, descriptor: int) -> None:
+    def __init__(self, life: ProcessLife, descriptor: int) -> None:
         self.life = life
         self._descriptor = descriptor
         """A pidfd; -1 where there is none."""
 
     @classmethod
-    def open(cls, known: Life) -> Handle | None:
+    def open(cls, known: ProcessLife) -> Handle | None:
         """A handle of a process that runs; None when it is gone."""
         descriptor = -1
         if hasattr(os, "pidfd_open"):
@@ -46,7 +46,7 @@ class Handle:
     @classmethod
     def of_child(cls, pid: int) -> Handle:
         """A handle of our own child that nobody has waited for: its number is its own, dead or alive."""
-        known = life(pid) or Life(pid, "ended at once")
+        known = life(pid) or ProcessLife(pid, "ended at once")
         return cls(known, os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1)
 
     def signal(self, number: signal.Signals) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ProcessLife:
     """One life of a pid."""
 
     pid: int
@@ -46,10 +46,10 @@ def started(pid: int) -> str | None:
     return f"{boot_id()}:{fields[19]}"
 
 
-def life(pid: int) -> Life | None:
+def life(pid: int) -> ProcessLife | None:
     """The life that a pid stands for now; None when there is no such running process."""
     moment = started(pid)
-    return Life(pid, moment) if moment else None
+    return ProcessLife(pid, moment) if moment else None
 
 
 def stat_fields(pid: int) -> list[str] | None:

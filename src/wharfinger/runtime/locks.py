@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import ServerError
-from wharfinger.runtime.lives import Life, life
+from wharfinger.runtime.lives import ProcessLife, life
 
 MODE = 0o600
 LOOKS = 25
@@ -35,7 +35,7 @@ class Lock:
     path: Path
     descriptor: int
 
-    def sign(self, holder: Life) -> None:
+    def sign(self, holder: ProcessLife) -> None:
         """Write who lives."""
         content = json.dumps({"pid": holder.pid, "started": holder.started}).encode() + b"\n"
         os.pwrite(self.descriptor, content, 0)
@@ -109,16 +109,16 @@ def locked(path: Path) -> bool:
     return False
 
 
-def signer(path: Path) -> Life | None:
+def signer(path: Path) -> ProcessLife | None:
     """Who stands in the file; None when nobody does (its process died before it could write), or it is damaged."""
     try:
         content = json.loads(path.read_bytes())
-        return Life(int(content["pid"]), str(content["started"]))
+        return ProcessLife(int(content["pid"]), str(content["started"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def holder(path: Path) -> Life | None:
+def holder(path: Path) -> ProcessLife | None:
     """The living process that has the lock: the signer, or, where nobody has signed yet, whom the system says."""
     signed = signer(path)
     if signed is not None and signed.alive:

@@ -221,7 +221,7 @@ class Processes:
                 pass_fds=(lock.descriptor,),
             )
         try:
-            lock.sign(lives.life(child.pid) or lives.Life(child.pid, "ended at once"))
+            lock.sign(lives.life(child.pid) or lives.ProcessLife(child.pid, "ended at once"))
         except OSError as error:  # it lives, and is found by the lock alone
             log.warning("instance_lock_not_signed instance=%s error=%r", instance, str(error))
         self._limits.apply(_group(instance), child.pid, bounds)

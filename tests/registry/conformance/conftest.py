@@ -57,7 +57,7 @@ class World:
         ]
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.servers)])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """Either store, with a prefix that no other test uses."""
     prefix = f"/test-{next(_numbers)}/"

@@ -1,0 +1,99 @@
+"""ARCHITECTURE.md, the layers of import-linter and the packages agree; names of classes are unique in a layer."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import wharfinger
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {"": ROOT / "src" / "wharfinger", "workflows": ROOT / "workflows", "activities": ROOT / "activities"}
+"""Where rooms lie: all in one folder but these two, see `package-dir` in pyproject.toml."""
+
+Doubles = dict[str, list[tuple[str, str]]]
+"""Name of a class -> room and file of each of its definitions."""
+
+
+def layers() -> list[list[str]]:
+    """The rooms of each layer, top to bottom, as import-linter reads them."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layered,) = [contract for contract in contracts if contract["type"] == "layers"]
+    return [[name.strip(" ()") for name in re.split(r"[|:]", layer)] for layer in layered["layers"]]
+
+
+def room_table() -> list[list[str]]:
+    """The rooms of each row of the table in ARCHITECTURE.md."""
+    lines = (ROOT / "ARCHITECTURE.md").read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("| room |"))
+    rows = []
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        first_cell = re.split(r"(?<!\\)\|", line)[1]
+        rows.append(re.findall(r"`([a-z_]+)`", first_cell))
+    return rows
+
+
+def packages() -> set[str]:
+    """The modules and packages of wharfinger, without the door of `python -m`."""
+    return {module.name for module in pkgutil.iter_modules(wharfinger.__path__)} - {"__main__"}
+
+
+def public_classes() -> Doubles:
+    """Every public class that stands at the top level of a module."""
+    found: Doubles = defaultdict(list)
+    for package, folder in FOLDERS.items():
+        for path in sorted(folder.rglob("*.py")):
+            within = path.relative_to(folder)
+            room = package or (within.parts[0] if len(within.parts) > 1 else within.stem)
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append((room, path.relative_to(ROOT).as_posix()))
+    return found
+
+
+def described(doubles: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> list[str]:
+    return [f"{name}: {', '.join(file for _, file in places)}" for name, places in doubles]
+
+
+def test_the_room_table_lists_every_package_once() -> None:
+    listed = [room for row in room_table() for room in row]
+
+    assert sorted(listed) == sorted(packages())
+
+
+def test_the_layers_list_every_package_once() -> None:
+    listed = [room for layer in layers() for room in layer if room != "__main__"]
+
+    assert sorted(listed) == sorted(packages())
+
+
+def test_the_room_table_has_the_order_of_the_layers() -> None:
+    depth = {room: number for number, layer in enumerate(layers()) for room in layer}
+    rows = [[depth[room] for room in row] for row in room_table()]
+
+    assert [number for row in rows for number in row] == sorted(number for row in rows for number in row)
+
+
+def test_no_two_public_classes_of_a_layer_have_one_name() -> None:
+    """Double names of rooms in different layers are printed: they cost a reader time, too (`pytest -rP`)."""
+    layer_of = {room: number for number, layer in enumerate(layers()) for room in layer}
+    doubles = {name: places for name, places in public_classes().items() if len(places) > 1}
+    print("double names over all rooms:", *described(sorted(doubles.items())), sep="\n  ")
+
+    in_one_layer = {}
+    for name, places in doubles.items():
+        by_layer = defaultdict(list)
+        for room, file in places:
+            by_layer[layer_of[room]].append((room, file))
+        same = [one for places_of in by_layer.values() if len(places_of) > 1 for one in places_of]
+        if same:
+            in_one_layer[name] = same
+
+    assert described(sorted(in_one_layer.items())) == []
