@@ -4,8 +4,9 @@
 #   make check   lint, import contracts, types, and the tests that need no server: two minutes, for every change
 #   make test    all tests, with real servers; prints the slowest
 #   make test-servers   only the tests that `make check` leaves out
+#   make docs    the pages of docs/, with reference pages made from the code, in build/site
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
-#   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see README, Figures
+#   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: kubernetes-fields setup linked servers cluster-server demo check test test-servers soak lint types bench clean
+.PHONY: kubernetes-fields setup linked servers cluster-server demo check test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -43,10 +44,14 @@ soak: setup
 	$(BIN)/python -m tests.faults.soak --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)); \
 	servers=$$?; wait $$fleets && exit $$servers
 
-lint: linked
+lint: linked docs
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/lint-imports --no-logo
+
+# Strict: a broken link, a missing anchor or a page in no menu fails.
+docs: linked
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --quiet
 
 types: linked
 	@$(BIN)/mypy

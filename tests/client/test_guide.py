@@ -18,7 +18,6 @@ __all__ = ["site"]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.S)
-README = Path(__file__).parents[2] / "README.md"
 
 
 async def run(code: str, names: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ async def decide_again(store: Store, key: PodKey, outcome: Placed | Refused, loa
 
 
 def to_plain(attempt: Attempt, found: Recomputation) -> dict[str, Any]:
-    """As plain values, for JSON; the shape is kept stable and told in the README."""
+    """As plain values, for JSON; the shape is kept stable and documented in docs/json-outputs.md."""
     computation = found.computation
     return {
         "pod": str(found.pod),

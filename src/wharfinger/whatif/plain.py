@@ -1,4 +1,4 @@
-"""Answers as plain values, for JSON and YAML; the shapes are kept stable and told in the README.
+"""Answers as plain values, for JSON and YAML; the shapes are kept stable and documented in docs/json-outputs.md.
 
 Amounts are integers: cpu in milli-units, everything else in bytes or pieces.
 """

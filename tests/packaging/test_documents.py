@@ -1,0 +1,43 @@
+"""The documents name what exists: commands of the CLI, files of the repository; and the README stays short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from wharfinger.cli.main import app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PATH = re.compile(r"`((?:src/wharfinger|tests|workflows|activities|benchmarks|examples|deploy|docs)/[\w./-]+)`")
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+COMMAND = re.compile(r"(?:^\$ |`)wharfinger ([a-z][a-z-]*)(?: ([a-z][a-z-]+))?", flags=re.M)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_named_files_exist(document: Path) -> None:
+    text = document.read_text()
+    linked = [document.parent / target for target in LINK.findall(text)]
+    named = [ROOT / name for name in PATH.findall(text)]
+
+    assert [str(path) for path in linked + named if not path.exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_named_commands_exist(document: Path) -> None:
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    unknown = []
+    for name, sub in COMMAND.findall(document.read_text()):
+        below = getattr(commands.get(name), "commands", None)
+        if name not in commands or (below is not None and sub and sub not in below):
+            unknown.append(f"{name} {sub}".strip())
+
+    assert unknown == []
+
+
+def test_readme_is_at_most_9_kb() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= 9_000

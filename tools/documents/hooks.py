@@ -1,0 +1,143 @@
+"""What the build of the documents adds to `docs/`: pages made from the code, and the texts of the top folder.
+
+MkDocs calls these functions (`hooks` in mkdocs.yml). The reference pages are made from typer's commands and pydantic's
+models at each build, so they cannot differ from the code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pydantic import BaseModel
+
+ROOT = Path(__file__).parents[2]
+COPIED = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Texts of the top folder -> their pages."""
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the copied texts and the pages made from the code."""
+    for source, page in COPIED.items():
+        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+    files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
+    files.append(File.generated(config, "reference/configuration.md", content=configuration_reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Point links at pages; what is a file of the repository and no page becomes its name."""
+    copied = page.file.src_path in COPIED.values()
+
+    def target(found: re.Match[str]) -> str:
+        text, path, anchor = found.group(1), found.group(2), found.group(3) or ""
+        if "://" in path:
+            return found.group(0)
+        if copied:
+            path = path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
+        name = path.removeprefix("../").removeprefix("../")
+        if not path.startswith("../") or (name.endswith(".md") and (ROOT / "docs" / name).exists()):
+            return f"[{text}]({path}{anchor})" if not path.endswith("decisions") else f"[{text}]({path}/README.md)"
+        if name in COPIED:
+            up = "../" * page.file.src_path.count("/")
+            return f"[{text}]({up}{COPIED[name]}{anchor})"
+        if not (ROOT / name).exists():
+            raise SystemExit(f"{page.file.src_path} names {path}, which does not exist")
+        return f"`{name}`" if text.strip("`") == name else f"{text} (`{name}`)"
+
+    return LINK.sub(target, markdown)
+
+
+def cli_reference() -> str:
+    """Every command with its options, from typer."""
+    from wharfinger.cli.main import app
+
+    group = typer.main.get_command(app)
+    lines = ["# Command line", "", "Made from the commands themselves; `--help` of each says the same.", ""]
+    with click.Context(group, info_name="wharfinger") as context:  # type: ignore[arg-type]
+        lines += _commands(group, context)
+    return "\n".join(lines)
+
+
+def _commands(command: Any, context: Any) -> Iterator[str]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield from _command(command, context)
+        return
+    for name, child in children.items():
+        if not child.hidden:
+            yield from _commands(child, type(context)(child, info_name=name, parent=context))
+
+
+def _command(command: Any, context: Any) -> Iterator[str]:
+    yield f"## {context.command_path}"
+    yield ""
+    yield f"`{' '.join([context.command_path, *command.collect_usage_pieces(context)])}`"
+    yield ""
+    yield _plain(command.help or "")
+    yield ""
+    records = [record for parameter in command.params if (record := parameter.get_help_record(context))]
+    if records:
+        yield "| option | what |"
+        yield "| --- | --- |"
+        for option, text in records:
+            yield f"| `{_cell(option)}` | {_cell(_plain(text))} |"
+        yield ""
+
+
+def configuration_reference() -> str:
+    """Every field of the configuration files, from pydantic."""
+    from wharfinger.config.file_fields import SchedulerConfiguration
+    from wharfinger.config.fleet_fields import FleetFields
+
+    lines = ["# Configuration files", "", "Made from the models that read the files.", ""]
+    for title, model in (("KubeSchedulerConfiguration", SchedulerConfiguration), ("SchedulerFleet", FleetFields)):
+        lines += [f"## {title}", "", "| field | type | default |", "| --- | --- | --- |", *_fields(model, ""), ""]
+    return "\n".join(lines)
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    schema = model.model_json_schema(by_alias=True)
+    yield from _properties(schema, schema.get("$defs", {}), prefix, ())
+
+
+def _properties(schema: dict[str, Any], named: dict[str, Any], prefix: str, inside: tuple[str, ...]) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        default = field.get("default")
+        told = f"`{default}`" if isinstance(default, str | int | float) and default != "" else ""
+        kind, part = _kind(field)
+        yield f"| `{prefix}{name}` | {_cell(kind)} | {told} |"
+        if part and part not in inside and part in named:
+            yield from _properties(named[part], named, f"{prefix}{name}.", (*inside, part))
+
+
+def _kind(field: dict[str, Any]) -> tuple[str, str]:
+    """A field's type for readers, and the model that it holds."""
+    if "$ref" in field:
+        return "object", field["$ref"].rpartition("/")[2]
+    if "anyOf" in field:
+        kinds = [_kind(one) for one in field["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kind for kind, _ in kinds)), next((part for _, part in kinds if part), "")
+    if field.get("type") == "array":
+        kind, part = _kind(field.get("items", {}))
+        return f"list of {kind}", part
+    if "enum" in field:
+        return ", ".join(map(str, field["enum"])), ""
+    return str(field.get("type", "any")), ""
+
+
+def _plain(text: str) -> str:
+    """Help without the marks of the terminal."""
+    return re.sub(r"\[/?[a-z ]+\](?!\()", "", text).replace("\b", "").strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
