@@ -26,6 +26,7 @@ from wharfinger.engine.pods.cohort_outcomes import Work
 from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
 from wharfinger.engine.pods.seating import Seated, Seating
 from wharfinger.engine.pods.sending import Sending
+from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Load
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.framework.gangs import seated as with_seat
@@ -117,7 +118,7 @@ class RuledBindings:
         """Bind the ruled seats, each to its node or to a runner-up; a failure of the store is left in `work.error`."""
         left = [self._ruled(work, number) for number in sorted(work.ruled)]
         idle = 0
-        while left and idle < TURNS and self._clock() - work.began <= self._patience:
+        while left and idle < TURNS and not self._late(work):
             try:
                 this = await self._round(work, left)
             except Exception as error:
@@ -152,7 +153,7 @@ class RuledBindings:
         locks = self._bindings.locks
         async with locks.hold(map(keys.bound, looked_at)), locks.hold(one.node for one in this.left):
             this.unseen = bool(work.revision)  # binds without rules rewrite versions without comparing them
-            while this.left:
+            while this.left and not self._late(work):
                 if this.unseen or looked_at >= EVERYWHERE:
                     await self._cache.progress.wait_for(work.revision, self._settings.catch_up)
                     this.unseen = False
@@ -318,6 +319,12 @@ class RuledBindings:
             return
         self._seating.give_up(seated)
         self._bindings.tally.contended(seated.computation)
-        late = self._clock() - work.began > self._patience
-        why = f"the cohort took longer than {self._patience:g} s: it is placed anew" if late else "; ".join(one.notes)
-        work.outcomes.contended(one.number, f"no node was left for {seated.found.pod.key}: {why}" if not late else why)
+        if self._late(work):
+            why = f"the cohort took longer than {self._patience:g} s: it is placed anew"
+        else:
+            why = f"no node was left for {seated.found.pod.key}: {'; '.join(one.notes) or LEANS}"
+        work.outcomes.contended(one.number, why)
+
+    def _late(self, work: Work) -> bool:
+        """Whether others were in the way for too long."""
+        return self._clock() - work.began > self._patience
