@@ -21,6 +21,8 @@ from wharfinger.engine.failures import mapped
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_many import ManyBindings
 from wharfinger.engine.pods.binding_whole import WholeBindings
+from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.gang_decision import Deciding
 from wharfinger.engine.pods.gang_members import GangMembers
 from wharfinger.engine.pods.placing_gangs import GangPlacements
@@ -28,14 +30,12 @@ from wharfinger.engine.pods.placing_many import ManyPlacements
 from wharfinger.engine.pods.recording_many import ManyRefusals
 from wharfinger.engine.pods.refusal import Refusals
 from wharfinger.engine.pods.seating import Seating
-from wharfinger.engine.pods.sending import Sending
-from wharfinger.engine.pods.standing import Standings
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
-from wharfinger.framework.territory import Territory
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
@@ -50,17 +50,17 @@ class CohortActivities(CohortScheduling):
         store: Store,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         members: GangMembers,
         verification: Verification,
-        sending: Sending,
+        committer: Committer,
         bindings: Bindings,
         refusals: Refusals,
         cluster: str,
         identity: str,
         settings: BindSettings,
         limits: Limits,
-        territory: Territory,
+        preferred_nodes: PreferredNodes,
         start: Start,
         metrics: Metrics,
         tally: Tally,
@@ -68,17 +68,17 @@ class CohortActivities(CohortScheduling):
     ) -> None:
         """`bindings`, `refusals`: those of single pods, which share the other parts; `limits`: etcd's."""
         seating = Seating(
-            cache=cache, profiles=profiles, standings=standings, verification=verification, utc_now=utc_now
+            cache=cache, profiles=profiles, eligibility=eligibility, verification=verification, utc_now=utc_now
         )
         self._placements = ManyPlacements(
             cache=cache,
             profiles=profiles,
-            standings=standings,
+            eligibility=eligibility,
             members=members,
             verification=verification,
             identity=identity,
             behind_limit=settings.behind,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             start=start,
             metrics=metrics,
             tally=tally,
@@ -86,14 +86,14 @@ class CohortActivities(CohortScheduling):
         self._gangs = GangPlacements(
             cache=cache,
             members=members,
-            standings=standings,
+            eligibility=eligibility,
             deciding=Deciding(
                 cache=cache,
                 profiles=profiles,
                 verification=verification,
                 identity=identity,
                 limits=limits,
-                territory=territory,
+                preferred_nodes=preferred_nodes,
                 start=start,
                 metrics=metrics,
                 tally=tally,
@@ -105,7 +105,7 @@ class CohortActivities(CohortScheduling):
         self._many = ManyBindings(
             bindings=bindings,
             seating=seating,
-            sending=sending,
+            committer=committer,
             cache=cache,
             settings=settings,
             limits=limits,
@@ -115,15 +115,15 @@ class CohortActivities(CohortScheduling):
             store=store,
             bindings=bindings,
             seating=seating,
-            sending=sending,
-            standings=standings,
+            committer=committer,
+            eligibility=eligibility,
             cache=cache,
             settings=settings,
             limits=limits,
             metrics=metrics,
         )
         self._refusals = ManyRefusals(
-            store=store, cache=cache, standings=standings, refusals=refusals, limits=limits, cluster=cluster
+            store=store, cache=cache, eligibility=eligibility, refusals=refusals, limits=limits, cluster=cluster
         )
 
     @property

@@ -26,19 +26,19 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.engine.failures import mapped
 from wharfinger.engine.pods.binding import Bindings
+from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
 from wharfinger.engine.pods.gang_members import GangMembers
+from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.engine.pods.placement import Placements
 from wharfinger.engine.pods.refusal import Refusals
-from wharfinger.engine.pods.sending import Sending
-from wharfinger.engine.pods.settling import Settling
-from wharfinger.engine.pods.standing import Standings
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK, Limits
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
-from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
@@ -61,33 +61,33 @@ class SchedulingActivities(Scheduling):
         metrics: Metrics,
         utc_now: Callable[[], datetime],
         eviction: str = GRACEFUL,
-        territory: Territory | None = None,
+        preferred_nodes: PreferredNodes | None = None,
         limits: Limits = STOCK,
         fleet_revision: str = "",
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
 
-        `territory`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
+        `preferred_nodes`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
         `fleet_revision`: of the template that this worker was made from; empty when it was started by hand.
         """
         tally = Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision)
-        territory = territory if territory is not None else Territory()
+        preferred_nodes = preferred_nodes if preferred_nodes is not None else PreferredNodes()
         start = Start()
-        standings = Standings(store=store, cache=cache, ownership=ownership)
-        members = GangMembers(cache=cache, profiles=profiles, standings=standings)
+        eligibility = Eligibility(store=store, cache=cache, ownership=ownership)
+        members = GangMembers(cache=cache, profiles=profiles, eligibility=eligibility)
         verification = Verification(cache=cache, profiles=profiles)
-        self._settling = Settling(store=store, cache=cache)
-        sending = Sending(store=store, cache=cache, settling=self._settling)
+        self._in_doubt = InDoubtResolver(store=store, cache=cache)
+        committer = Committer(store=store, cache=cache, in_doubt=self._in_doubt)
         self._placements = Placements(
             cache=cache,
             profiles=profiles,
-            standings=standings,
+            eligibility=eligibility,
             members=members,
             verification=verification,
             cluster=cluster,
             identity=identity,
             behind_limit=settings.behind,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             start=start,
             metrics=metrics,
             tally=tally,
@@ -97,9 +97,9 @@ class SchedulingActivities(Scheduling):
             store=store,
             cache=cache,
             profiles=profiles,
-            standings=standings,
+            eligibility=eligibility,
             verification=verification,
-            sending=sending,
+            committer=committer,
             settings=settings,
             metrics=metrics,
             tally=tally,
@@ -109,26 +109,26 @@ class SchedulingActivities(Scheduling):
             store=store,
             cache=cache,
             profiles=profiles,
-            standings=standings,
+            eligibility=eligibility,
             catch_up=settings.catch_up,
             utc_now=utc_now,
         )
-        self._evictions = Evictions(store=store, cache=cache, standings=standings, mode=eviction, utc_now=utc_now)
+        self._evictions = Evictions(store=store, cache=cache, eligibility=eligibility, mode=eviction, utc_now=utc_now)
         self.cohorts = CohortActivities(
             store=store,
             cache=cache,
             profiles=profiles,
-            standings=standings,
+            eligibility=eligibility,
             members=members,
             verification=verification,
-            sending=sending,
+            committer=committer,
             bindings=self._bindings,
             refusals=self._refusals,
             cluster=cluster,
             identity=identity,
             settings=settings,
             limits=limits,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             start=start,
             metrics=metrics,
             tally=tally,
@@ -167,4 +167,4 @@ class SchedulingActivities(Scheduling):
 
     async def close(self) -> None:
         """End what runs in the background."""
-        await self._settling.close()
+        await self._in_doubt.close()

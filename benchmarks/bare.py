@@ -110,7 +110,7 @@ async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
         temporal_configuration(TemporalSettings(address=address, namespace="default")),
         identity=f"{os.getpid()}@bare",
         runtime=sdk_metrics().runtime,
-        chance=random.Random(),
+        rng=random.Random(),
     )
     make = worker_factory(
         client,

@@ -29,7 +29,7 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
-from wharfinger.framework.territory import Territory
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
@@ -56,9 +56,9 @@ class Hand:
     def __init__(self, store: Store, name: str, members: list[str], margin: int) -> None:
         self.metrics = Metrics()
         self._cache = Cache(clock=time.monotonic)
-        self._informer = Informer(store, View(self._cache, self.metrics), [], self.metrics, chance=random.Random(name))
-        territory = Territory(margin)
-        territory.share(members, name)
+        self._informer = Informer(store, View(self._cache, self.metrics), [], self.metrics, rng=random.Random(name))
+        preferred_nodes = PreferredNodes(margin)
+        preferred_nodes.share(members, name)
         profiles = load_profiles()
         self._activities = SchedulingActivities(
             store=store,
@@ -70,7 +70,7 @@ class Hand:
             settings=BindSettings(),
             metrics=self.metrics,
             utc_now=lambda: datetime.now(UTC),
-            territory=territory,
+            preferred_nodes=preferred_nodes,
         )
         self.tries: Counter[int] = Counter()
         self.contended = 0

@@ -208,11 +208,11 @@ def worker(store: Any, clock: Any) -> Loops:
         probe=temporal.probe,
         metrics=Metrics(),
         clock=clock,
-        chance=random.Random(1),
+        rng=random.Random(1),
         nodes=temporal,
     )
     # Registrations decide whose the pods are, and here there are none: nobody may share out anew.
-    loops.duty._share_out = lambda **_: None  # type: ignore[method-assign]
+    loops.lifecycle._share_out = lambda **_: None  # type: ignore[method-assign]
     return loops
 
 
@@ -220,7 +220,7 @@ def serve(loops: Loops) -> None:
     """Every pod is this worker's from now on."""
     me = f"{COMMON_POOL}/0"
     loops.shards.update(frozenset((me,)), me)
-    loops.intake.resharded()
+    loops.pod_events.resharded()
 
 
 def revisions(per_revision: int, count: int) -> Iterator[range]:

@@ -46,7 +46,7 @@ class Original:
     def __init__(
         self,
         timeline: Timeline,
-        chance: Random,
+        rng: Random,
         replicas: int,
         *,
         start: Callable[[], float],
@@ -54,7 +54,7 @@ class Original:
     ) -> None:
         """`start`, `leave`: seconds that an instance takes to be ready, and to end."""
         self._timeline = timeline
-        self._chance = chance
+        self._rng = rng
         self._start = start
         self._leave = leave
         self.version = "v1"
@@ -132,7 +132,7 @@ class Original:
         elif not self._terminal:
             self._bring_to_count(update)
         else:
-            name = self._chance.choice(sorted(self._terminal))
+            name = self._rng.choice(sorted(self._terminal))
             self._terminal.discard(name)
 
             def created(fine: bool) -> None:
@@ -144,7 +144,7 @@ class Original:
     def _bring_to_count(self, update: Update | None, pause: float = 0.0) -> None:
         missing = self.count - len(self._cache)
         if missing < 0:
-            for name in self._chance.sample(sorted(self._cache), -missing):
+            for name in self._rng.sample(sorted(self._cache), -missing):
                 self._kill(name)
             return
         again = sorted(self._known - set(self._cache))[:missing]
@@ -176,7 +176,7 @@ class Original:
         fine = instance.version not in self.broken
         if fine:
             instance.status = "running"
-            self._later(self._chance.uniform(0.02, 0.3), self._put, name, instance)
+            self._later(self._rng.uniform(0.02, 0.3), self._put, name, instance)
         else:
             del self.live[name]
         if life == self._life:
@@ -196,7 +196,7 @@ class Original:
         def gone() -> None:
             if self.live.get(name) is instance:
                 del self.live[name]
-                self._later(self._chance.uniform(0.02, 0.5), self._deleted, name, instance)
+                self._later(self._rng.uniform(0.02, 0.5), self._deleted, name, instance)
             if life == self._life:
                 then(True)
 
@@ -240,13 +240,13 @@ class Original:
             if instance.version == version:
                 self._cache[name] = instance
             else:
-                self._later(self._chance.uniform(0.02, 0.5), self._put, name, instance)
+                self._later(self._rng.uniform(0.02, 0.5), self._put, name, instance)
         self._update = Update()
         self._bring_to_count(self._update, SLEEP)
 
     def sicken(self, seconds: float) -> None:
         """One instance is below health for a while."""
-        name = self._chance.choice(sorted(self.live))
+        name = self._rng.choice(sorted(self.live))
         instance = self.live[name]
         instance.status = "sub-health"
 
@@ -258,7 +258,7 @@ class Original:
 
     def lose(self) -> None:
         """One instance crashes; the kernel tells."""
-        name = self._chance.choice(sorted(self.live))
+        name = self._rng.choice(sorted(self.live))
         instance = self.live.pop(name)
         instance.status = "exiting"
-        self._later(self._chance.uniform(0.02, 0.5), self._deleted, name, instance)
+        self._later(self._rng.uniform(0.02, 0.5), self._deleted, name, instance)

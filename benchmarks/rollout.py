@@ -71,10 +71,10 @@ def _change(*acts: Act, replicas: int = 3, bad: tuple[str, ...] = (), sick: bool
     return Scenario(replicas, acts, bad, sick)
 
 
-def scenario(kind: str, chance: Random) -> Scenario:
+def scenario(kind: str, rng: Random) -> Scenario:
     """One of a kind."""
-    n = chance.choice((2, 3, 3, 4, 5))
-    soon = chance.uniform(3.0, 25.0)
+    n = rng.choice((2, 3, 3, 4, 5))
+    soon = rng.uniform(3.0, 25.0)
     match kind:
         case "template, rolling":
             return _change(Act(0, "change", "v2"), replicas=n)
@@ -137,13 +137,13 @@ def measure(timeline: Timeline, serving: Callable[[], int], what: Scenario, seco
 
 def play_original(what: Scenario, seed: int) -> tuple[float, float]:
     """One run of the original."""
-    chance, timeline = Random(seed), Timeline()
+    rng, timeline = Random(seed), Timeline()
     original = Original(
         timeline,
-        chance,
+        rng,
         what.replicas,
-        start=lambda: chance.uniform(4.0, 6.0),
-        leave=lambda: chance.uniform(0.5, 1.5),
+        start=lambda: rng.uniform(4.0, 6.0),
+        leave=lambda: rng.uniform(0.5, 1.5),
     )
     original.broken = set(what.bad)
 
@@ -190,10 +190,10 @@ def play_ours(what: Scenario, seed: int) -> tuple[float, float]:
                 if one.version:
                     world.timeline.after(BACK, world.apply, FLEET, fleet.spec, one.version)
             case "sicken":
-                sick = world.chance.choice(running)
+                sick = world.rng.choice(running)
                 sick.withdraw(SICK)
             case "lose":
-                world.chance.choice(running).die("crashed", "signal")
+                world.rng.choice(running).die("crashed", "signal")
 
     def serving() -> int:
         return len(

@@ -70,13 +70,13 @@ class Bench:
         self.metrics = Metrics()
         self.cache = Cache(clock=self.clock)
         self.profiles = load_profiles()
-        chance = random.Random(1)
+        rng = random.Random(1)
         self.queue = SchedulingQueue(
             clock=self.clock,
             gate=gate_by(self.profiles),
             order=order_by(self.profiles),
             alone=alone_by(self.profiles),
-            spread=chance.random,
+            spread=rng.random,
             entered=self._entered,
         )
         signals = WakeSignals(
@@ -85,7 +85,7 @@ class Bench:
             workflow_id=lambda pod: pod.uid,
             kick=lambda: None,
             clock=self.clock,
-            chance=chance,
+            rng=rng,
         )
         self.waker = Waker(
             queue=self.queue,

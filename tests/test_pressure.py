@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from wharfinger.pressure import Slots, Window
+from wharfinger.pressure import ConcurrencyLimiter, Slots
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def busy(window: Window, rounds: int, *, seconds: float, now: float = 0.0) -> float:
+def busy(window: ConcurrencyLimiter, rounds: int, *, seconds: float, now: float = 0.0) -> float:
     """So many rounds in which every call takes that long, all at a time; when they end."""
     for _ in range(rounds):
         began, now = now, now + seconds
@@ -29,7 +29,7 @@ def busy(window: Window, rounds: int, *, seconds: float, now: float = 0.0) -> fl
 
 
 def test_it_begins_at_the_least_and_doubles_with_each_round_of_quick_answers() -> None:
-    window = Window(32, least=2, slow=1.0)
+    window = ConcurrencyLimiter(32, least=2, slow=1.0)
     sizes = [window.size]
     now = 0.0
     for _ in range(5):
@@ -40,7 +40,7 @@ def test_it_begins_at_the_least_and_doubles_with_each_round_of_quick_answers() -
 
 
 def test_late_answers_narrow_it_once_a_round_and_never_below_the_least() -> None:
-    window = Window(32, least=2, slow=1.0)
+    window = ConcurrencyLimiter(32, least=2, slow=1.0)
     now = busy(window, 5, seconds=0.01)
     now = busy(window, 1, seconds=2.0, now=now)
     assert window.size == 22
@@ -50,7 +50,7 @@ def test_late_answers_narrow_it_once_a_round_and_never_below_the_least() -> None
 
 
 def test_where_it_was_too_wide_it_grows_slowly_afterwards() -> None:
-    window = Window(32, least=2, slow=1.0)
+    window = ConcurrencyLimiter(32, least=2, slow=1.0)
     now = busy(window, 5, seconds=0.01)
     now = busy(window, 1, seconds=2.0, now=now)
     now = busy(window, 1, seconds=0.01, now=now)
@@ -61,7 +61,7 @@ def test_where_it_was_too_wide_it_grows_slowly_afterwards() -> None:
 
 
 def test_after_an_outage_the_herd_does_not_come_back_at_once() -> None:
-    window = Window(32, least=2, slow=1.0)
+    window = ConcurrencyLimiter(32, least=2, slow=1.0)
     now = busy(window, 5, seconds=0.01)
     for _ in range(32):
         window.failed(now, now + 5)
@@ -76,7 +76,7 @@ def test_after_an_outage_the_herd_does_not_come_back_at_once() -> None:
 
 
 def test_what_is_not_used_does_not_grow() -> None:
-    window = Window(32, least=8, slow=1.0)
+    window = ConcurrencyLimiter(32, least=8, slow=1.0)
     for _ in range(100):
         window.answered(0.0, 0.01, used=1)
 
@@ -84,7 +84,7 @@ def test_what_is_not_used_does_not_grow() -> None:
 
 
 async def test_no_more_than_the_window_are_let_through_and_the_first_come_first() -> None:
-    slots = Slots(Window(2, least=2, slow=1.0), Clock())
+    slots = Slots(ConcurrencyLimiter(2, least=2, slow=1.0), Clock())
     running: list[int] = []
     gates = [asyncio.Event() for _ in range(4)]
 
@@ -109,7 +109,7 @@ async def test_no_more_than_the_window_are_let_through_and_the_first_come_first(
 
 
 async def test_one_that_gives_up_waiting_takes_no_slot_with_it() -> None:
-    slots = Slots(Window(1, least=1, slow=1.0), Clock())
+    slots = Slots(ConcurrencyLimiter(1, least=1, slow=1.0), Clock())
     gate = asyncio.Event()
 
     async def call() -> None:
@@ -134,7 +134,7 @@ async def test_one_that_gives_up_waiting_takes_no_slot_with_it() -> None:
 
 async def test_failures_narrow_it_but_not_those_the_server_is_not_to_blame_for() -> None:
     clock = Clock()
-    slots = Slots(Window(4, least=1, slow=1.0), clock)
+    slots = Slots(ConcurrencyLimiter(4, least=1, slow=1.0), clock)
 
     async def fail(*, blameless: bool) -> None:
         async with slots.slot() as call:

@@ -87,20 +87,20 @@ class Agent:
         metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
         utc_now: Callable[[], datetime] = utc_now,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `chance` spreads retries."""
+        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `rng` spreads retries."""
         self._settings = settings
         self._store = store
         self._client = client
         self._runtime = runtime
         self._clock = clock
-        self._chance = chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
+        self._rng = rng = rng if rng is not None else random.Random()  # noqa: S311 - no secret
         self.metrics = metrics if metrics is not None else Metrics()
         host = settings.host
-        self._exits = HostExits(store, runtime, host, chance=chance, utc_now=utc_now, metrics=self.metrics)
-        self._grants = HostGrants(store, runtime, host, chance=chance)
+        self._exits = HostExits(store, runtime, host, rng=rng, utc_now=utc_now, metrics=self.metrics)
+        self._grants = HostGrants(store, runtime, host, rng=rng)
         self._probes = HostProbes(
             store,
             runtime,
@@ -108,7 +108,7 @@ class Agent:
             ask,
             every=settings.probe_every,
             most=settings.probe_failures,
-            chance=chance,
+            rng=rng,
         )
         record = HostRecord(
             boot_id=lives.boot_id(),
@@ -120,7 +120,7 @@ class Agent:
             control=settings.control,
             time=utc_now().isoformat(timespec="seconds"),
         )
-        self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, chance=chance)
+        self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, rng=rng)
         self._reachability = Reachability(
             client.service_client.check_health,
             patience=settings.lease.temporal_unreachable,
@@ -128,7 +128,7 @@ class Agent:
             changed=lambda: None,
         )
         hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
-        self._watch = FleetWatch(store, poking(client, settings.cluster), chance=chance)
+        self._watch = FleetWatch(store, poking(client, settings.cluster), rng=rng)
         self._pollings = [self._polling(host_queue(settings.cluster, host), [], hosting.all)]
         self._controlling: ControlActivities | None = None
         if settings.control:
@@ -173,7 +173,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when the host has an agent."""
         self._exits.add(await self._runtime.adopt())
-        preparing = prepare(self._store, self._client, (), cluster=self._settings.cluster, chance=self._chance)
+        preparing = prepare(self._store, self._client, (), cluster=self._settings.cluster, rng=self._rng)
         await unless_stopped(stop, preparing)
         await unless_stopped(stop, self._registration.claim())
         if stop.is_set():
@@ -206,7 +206,7 @@ class Agent:
                 group.create_task(self._watch.run())
             await self._grants.synced.wait()
             for polling in self._pollings:
-                group.create_task(keep_polling(polling, self._chance))
+                group.create_task(keep_polling(polling, self._rng))
 
     def _polling(self, queue: str, workflows: list[type], activities: list[Callable[..., object]]) -> Polling:
         timeout = self._settings.drain_timeout if self._settings.stop_instances is None else BEFORE_INSTANCES
@@ -238,7 +238,7 @@ async def run_agent(settings: AgentSettings) -> int:
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
     folder = _hold(settings)
     stop = stop_on_signals()
-    metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
+    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics()
     connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
     health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
@@ -247,12 +247,12 @@ async def run_agent(settings: AgentSettings) -> int:
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(folder.close)
         stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, chance=chance))
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng))
         if store is None:
             return 0
         stack.push_async_callback(store.close)
         connected["etcd"] = OK
-        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, chance=chance)
+        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
         client = await unless_stopped(stop, connecting)
         if client is None:
             return 0
@@ -268,7 +268,7 @@ async def run_agent(settings: AgentSettings) -> int:
             runtime=runtime,
             ask=asking(session, min(3.0, settings.probe_every)),
             metrics=metrics,
-            chance=chance,
+            rng=rng,
         )
         health.checks, health.refresh = agent.checks, agent.refresh_metrics
         await agent.run(stop)

@@ -1,8 +1,9 @@
 """How many calls at a time a server gets from us: fewer when it is slow or away, more again when it answers quickly.
 
 A server that is late with its answers is not helped by more questions, and one that comes back from an outage not by
-all at once that has waited. `Window` is the number, `Slots` lets so many through; both rooms that call servers use them
-(`worker_loops.starts` for Temporal, `registry.etcd_connection`).
+all at once that has waited. `ConcurrencyLimiter` is the number (additive increase, multiplicative decrease), `Slots`
+lets so many calls through. Both rooms that call servers use them (`worker_loops.starts` for Temporal,
+`registry.etcd_connection`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SHRUNK = 0.7
 """Of the window, after an answer that took long."""
 
 
-class Window:
+class ConcurrencyLimiter:
     """How many calls may be under way: between `least` and `most`.
 
     As TCP does: each quick answer makes it one wider up to where it was last too wide, and beyond that a window of
@@ -74,7 +75,7 @@ class Call:
 class Slots:
     """Lets as many calls through as its window says, first come, first served. Lives on one event loop."""
 
-    def __init__(self, window: Window, clock: Callable[[], float]) -> None:
+    def __init__(self, window: ConcurrencyLimiter, clock: Callable[[], float]) -> None:
         self._window = window
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()

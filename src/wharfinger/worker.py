@@ -29,7 +29,7 @@ from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.in_force import InForce
-from wharfinger.framework.territory import Territory
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.observe.health import HealthServer
@@ -77,23 +77,23 @@ class Worker:
         health_url: str = "",
         clock: Callable[[], float] = time.monotonic,
         utc_now: Callable[[], datetime] = utc_now,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         grant: OwnGrant | None = None,
     ) -> None:
-        """`configured`: what `settings.config` comes to, when it was read already; `chance` spreads retries; `grant`:
+        """`configured`: what `settings.config` comes to, when it was read already; `rng` spreads retries; `grant`:
         the one that the settings name.
         """
         self.grant = grant if grant is not None else own_grant(settings, store)
         self._cluster = check_cluster(settings.cluster)
         self._store = store
         self._client = client
-        self._chance = chance if chance is not None else random.Random()  # noqa: S311 - no secret
+        self._rng = rng if rng is not None else random.Random()  # noqa: S311 - no secret
         configured = configured if configured is not None else _configured(settings)
         self._started = configured
         self._profiles = InForce(configured.profiles)
         self.metrics = metrics if metrics is not None else Metrics()
         self.cache = Cache(clock=clock, assume_expiry=settings.binding.assume_expiry)
-        territory = Territory(settings.binding.own_node_margin)
+        preferred_nodes = PreferredNodes(settings.binding.own_node_margin)
         ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), settings.tenant_label)
         self._activities = SchedulingActivities(
             store=store,
@@ -106,7 +106,7 @@ class Worker:
             metrics=self.metrics,
             utc_now=utc_now,
             eviction=settings.eviction,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
             fleet_revision=str(settings.grant.revision) if settings.grant is not None else "",
         )
@@ -145,10 +145,10 @@ class Worker:
             probe=client.service_client.check_health,
             metrics=self.metrics,
             clock=clock,
-            chance=self._chance,
+            rng=self._rng,
             health_url=health_url,
             completing=completing,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             grant=self.grant,
             nodes=TemporalNodes(client, cluster=self._cluster, tenant=settings.tenant),
         )
@@ -197,9 +197,7 @@ class Worker:
 
         Raises `InstallationMismatch`, and what ends a worker while it serves (`RevisionWentBack`).
         """
-        preparing = prepare(
-            self._store, self._client, self._profiles.values(), cluster=self._cluster, chance=self._chance
-        )
+        preparing = prepare(self._store, self._client, self._profiles.values(), cluster=self._cluster, rng=self._rng)
         await unless_stopped(stop, while_granted(self.grant, preparing))
         try:
             if not stop.is_set():
@@ -218,7 +216,7 @@ async def run_worker(settings: WorkerSettings) -> int:
     _log_not_enabled(configured)
     tune_garbage_collection()
     stop = stop_on_signals()
-    metrics, chance = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
+    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     configuration = temporal_configuration(settings.temporal)
     sdk = sdk_metrics()
     connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
@@ -227,17 +225,17 @@ async def run_worker(settings: WorkerSettings) -> int:
         await health.start(settings.bind_address, settings.health_port)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, chance=chance))
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng))
         if store is None:
             return 0
         stack.push_async_callback(store.close)
         connected["etcd"] = "ok"
         grant = own_grant(settings, store)
-        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, chance=chance)
+        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
         if grant is not None:
             waiting = f"temporal: {connected['temporal']}"
             place = place_of(settings, health.url, configured.profiles)
-            early = Membership(store, place, settings.lease, clock=time.monotonic, chance=chance, grant=grant)
+            early = Membership(store, place, settings.lease, clock=time.monotonic, rng=rng, grant=grant)
             connecting = registered_while(early, waiting, connecting)
         client = await unless_stopped(stop, while_granted(grant, connecting))
         if client is None:
@@ -249,7 +247,7 @@ async def run_worker(settings: WorkerSettings) -> int:
             configured=configured,
             metrics=metrics,
             health_url=health.url,
-            chance=chance,
+            rng=rng,
             grant=grant,
         )
         health.checks, health.refresh = worker.checks, worker.refresh_metrics

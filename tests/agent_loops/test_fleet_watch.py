@@ -33,7 +33,7 @@ def temporal() -> Temporal:
 
 
 def watch(store: MemoryStore, temporal: Temporal, apart: float = 0.001, anyway: float = 300.0) -> FleetWatch:
-    return FleetWatch(store, temporal.poke, chance=random.Random(1), apart=apart, anyway=anyway)
+    return FleetWatch(store, temporal.poke, rng=random.Random(1), apart=apart, anyway=anyway)
 
 
 async def calm(following: FleetWatch, temporal: Temporal) -> Counter[str]:

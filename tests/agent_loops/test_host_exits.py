@@ -43,7 +43,7 @@ def runtime(tmp_path: Path) -> FakeRuntime:
 
 @pytest.fixture
 def exits(store: MemoryStore, runtime: FakeRuntime) -> HostExits:
-    return HostExits(store, runtime, "here", chance=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
+    return HostExits(store, runtime, "here", rng=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
 
 
 async def test_an_end_is_recorded_while_its_grant_is_there(

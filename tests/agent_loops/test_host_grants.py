@@ -19,7 +19,7 @@ def runtime(tmp_path: Path) -> FakeRuntime:
 
 
 def grants(store: MemoryStore, runtime: FakeRuntime) -> HostGrants:
-    return HostGrants(store, runtime, "here", chance=random.Random(1))
+    return HostGrants(store, runtime, "here", rng=random.Random(1))
 
 
 async def test_an_instance_whose_grant_goes_is_ended_and_forgotten(runtime: FakeRuntime) -> None:

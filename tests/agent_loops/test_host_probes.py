@@ -31,9 +31,9 @@ class Endpoint:
 class Scene:
     def __init__(self, folder: Path) -> None:
         self.store, self.runtime, self.endpoint = MemoryStore(), FakeRuntime(folder), Endpoint()
-        chance = random.Random(1)
-        self.exits = HostExits(self.store, self.runtime, "here", chance=chance, utc_now=lambda: NOON, metrics=Metrics())
-        self.probes = HostProbes(self.store, self.runtime, self.exits, self.endpoint, every=60.0, most=3, chance=chance)
+        rng = random.Random(1)
+        self.exits = HostExits(self.store, self.runtime, "here", rng=rng, utc_now=lambda: NOON, metrics=Metrics())
+        self.probes = HostProbes(self.store, self.runtime, self.exits, self.endpoint, every=60.0, most=3, rng=rng)
 
     async def register(self, state: str = "ready", pid: int = 0) -> None:
         process = self.runtime.find(FIRST)

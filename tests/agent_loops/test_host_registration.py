@@ -41,9 +41,7 @@ async def register(store: EtcdStore) -> AsyncIterator[Register]:
 
     def make(pid: int = 1, *, clock: Callable[[], float] = time.monotonic) -> HostRegistration:
         record = HostRecord(boot_id="boot", pid=pid, time="now")
-        registration = HostRegistration(
-            store, host, record, LeaseSettings(ttl=TTL), clock=clock, chance=random.Random(1)
-        )
+        registration = HostRegistration(store, host, record, LeaseSettings(ttl=TTL), clock=clock, rng=random.Random(1))
         made.append(registration)
         return registration
 

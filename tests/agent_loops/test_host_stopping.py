@@ -13,7 +13,7 @@ from wharfinger.telemetry import Metrics
 
 async def test_instances_that_end_with_their_agent_have_not_crashed(tmp_path: Path) -> None:
     store, runtime = MemoryStore(), FakeRuntime(tmp_path)
-    exits = HostExits(store, runtime, "here", chance=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
+    exits = HostExits(store, runtime, "here", rng=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
     for instance in (FIRST, SECOND):
         await grant(store, instance)
         await runtime.start(instance, COMMAND)

@@ -175,7 +175,7 @@ async def live(store: EtcdStore, scenario: Mapping[str, Any]) -> AsyncIterator[L
     await clear(store)
     profiles = load_profiles(configuration(scenario.get("profile", {})))
     cache, metrics = Cache(clock=time.monotonic), Metrics()
-    informer = Informer(store, View(cache, metrics), [], metrics, chance=random.Random(1))
+    informer = Informer(store, View(cache, metrics), [], metrics, rng=random.Random(1))
     activities = SchedulingActivities(
         store=store,
         cache=cache,

@@ -41,8 +41,8 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import InvalidObject
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.territory import Territory
 from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
@@ -214,7 +214,7 @@ class World:
         tenant: str = "common",
         cluster: str = CLUSTER,
         eviction: str = "graceful",
-        territory: Territory | None = None,
+        preferred_nodes: PreferredNodes | None = None,
         utc_now: Callable[[], datetime] = lambda: NOW,
         limits: Limits = STOCK,
         fleet_revision: str = "",
@@ -237,7 +237,7 @@ class World:
             metrics=metrics,
             utc_now=utc_now,
             eviction=eviction,
-            territory=territory,
+            preferred_nodes=preferred_nodes,
             limits=limits,
             fleet_revision=fleet_revision,
         )

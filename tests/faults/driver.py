@@ -33,8 +33,8 @@ class Driver:
         self, url: str, recorder: Recorder, seed: int, *, per_second: float = 15.0, losing: bool = False
     ) -> None:
         """`losing`: many nodes are deleted, and as many come."""
-        self._chance = Random(f"driver {seed}")
-        self._population = Population(self._chance)
+        self._rng = Random(f"driver {seed}")
+        self._population = Population(self._rng)
         self._recorder = recorder
         self._writer = Writer(url)
         self._pause = 1 / per_second
@@ -84,7 +84,7 @@ class Driver:
     def _run(self) -> None:
         try:
             while not self._stop.wait(self._pause):
-                action = self._chance.choices(list(self._actions), list(self._actions.values()))[0]
+                action = self._rng.choices(list(self._actions), list(self._actions.values()))[0]
                 try:
                     action()
                     self.acted += 1
@@ -109,13 +109,13 @@ class Driver:
 
     def _gangs(self) -> None:
         """Several at once that compete for room."""
-        for _ in range(self._chance.randint(3, 8)):
+        for _ in range(self._rng.randint(3, 8)):
             self._writer.create(*self._population.gang())
 
     def _delete_pod(self) -> None:
         """One of any kind; when there are many, a gang and many of the plain ones."""
         there = self._recorder.latest(PODS)
-        if self._chance.random() < 0.03:
+        if self._rng.random() < 0.03:
             self._clear(there)
         if len(there) > MOST_PODS:
             for change in self._some([change for change in there if BULK in change.key], len(there) - MOST_PODS + 20):
@@ -126,7 +126,7 @@ class Driver:
 
     def _clear(self, there: list[Change]) -> None:
         """Room for new ones where a rule is scarce: all of a namespace leave at once, as when it is torn down."""
-        namespace = self._chance.choice(("apart", "spread", "together", "hosts", "guests", "far", "ports"))
+        namespace = self._rng.choice(("apart", "spread", "together", "hosts", "guests", "far", "ports"))
         for change in there:
             if change.key.startswith(f"{PODS}{namespace}/"):
                 self._writer.delete(change)
@@ -136,7 +136,7 @@ class Driver:
             namespace = change.key.split("/")[3]
             if namespace == "gangs":
                 self._delete_gang(change, there)
-            elif namespace not in CALM or self._chance.random() < 0.15:
+            elif namespace not in CALM or self._rng.random() < 0.15:
                 self._writer.delete(change)
 
     def _delete_gang(self, member: Change, there: list[Change]) -> None:
@@ -156,7 +156,7 @@ class Driver:
         """A label that nobody reads."""
         for change in self._some(self._recorder.latest(PODS), 1):
             pod = _object(change)
-            pod["metadata"].setdefault("labels", {})["touched"] = str(self._chance.randrange(1000))
+            pod["metadata"].setdefault("labels", {})["touched"] = str(self._rng.randrange(1000))
             self._writer.replace(change, pod)
 
     def _relabel(self) -> None:
@@ -164,7 +164,7 @@ class Driver:
         there = [change for change in self._recorder.latest(PODS) if "/guests/" in change.key]
         for change in self._some(there, 1):
             pod = _object(change)
-            pod["metadata"]["labels"]["noisy"] = self._chance.choice(("yes", "no"))
+            pod["metadata"]["labels"]["noisy"] = self._rng.choice(("yes", "no"))
             self._writer.replace(change, pod)
 
     def _open_gate(self) -> None:
@@ -191,7 +191,7 @@ class Driver:
     def _delete_node(self) -> None:
         there = self._recorder.latest(NODES)
         if len(there) > FEWEST_NODES:
-            self._writer.delete(self._chance.choice(there))
+            self._writer.delete(self._rng.choice(there))
 
     def _node_again(self) -> None:
         """The same name, another machine."""
@@ -209,13 +209,13 @@ class Driver:
     def _resize(self, by: tuple[int, ...]) -> None:
         def change(node: Object) -> None:
             allocatable = node["status"]["allocatable"]
-            allocatable["cpu"] = str(min(24, max(1, int(allocatable["cpu"]) + self._chance.choice(by))))
+            allocatable["cpu"] = str(min(24, max(1, int(allocatable["cpu"]) + self._rng.choice(by))))
 
         self._change_node(change)
 
     def _cordon(self) -> None:
         def change(node: Object) -> None:
-            if not node["spec"].pop("unschedulable", False) and self._chance.random() < 0.5:
+            if not node["spec"].pop("unschedulable", False) and self._rng.random() < 0.5:
                 node["spec"]["unschedulable"] = True
 
         self._change_node(change)
@@ -231,7 +231,7 @@ class Driver:
         """To another zone, with all that is on it."""
 
         def change(node: Object) -> None:
-            node["metadata"]["labels"][ZONE] = self._chance.choice(ZONES)
+            node["metadata"]["labels"][ZONE] = self._rng.choice(ZONES)
 
         self._change_node(change)
 
@@ -242,7 +242,7 @@ class Driver:
             self._writer.replace(change, node)
 
     def _some(self, changes: list[Change], count: int) -> list[Change]:
-        return self._chance.sample(changes, min(count, len(changes)))
+        return self._rng.sample(changes, min(count, len(changes)))
 
 
 def _object(change: Change) -> Any:

@@ -25,7 +25,7 @@ class Kubelet:
     def __init__(self, url: str, recorder: Recorder, seed: int, *, collects: bool = True) -> None:
         """`collects`: whether pods of nodes that are gone are deleted, as Kubernetes' garbage collector does."""
         self._collects = collects
-        self._chance = Random(f"kubelet {seed}")
+        self._rng = Random(f"kubelet {seed}")
         self._recorder = recorder
         self._writer = Writer(url)
         self._stop = threading.Event()
@@ -77,7 +77,7 @@ class Kubelet:
             self._looked.clear()
         self._nodes = nodes
         for change in there:
-            if self._looked.get(change.key) == change.mod_revision and self._chance.random() > 0.02:
+            if self._looked.get(change.key) == change.mod_revision and self._rng.random() > 0.02:
                 continue
             pod = _object(change)
             if not self._tend(change, pod, nodes):
@@ -97,7 +97,7 @@ class Kubelet:
             status |= {"phase": "Running", "startTime": _now(), "podIP": "10.0.0.1"}
             status.setdefault("conditions", []).append({"type": "Ready", "status": "True"})
             return self._writer.replace(change, pod)
-        if self.jobs_end and "/bulk/" in change.key and self._chance.random() < 0.1:
+        if self.jobs_end and "/bulk/" in change.key and self._rng.random() < 0.1:
             pod["status"]["phase"] = "Succeeded"
             return self._writer.replace(change, pod)
         return False

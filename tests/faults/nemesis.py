@@ -30,7 +30,7 @@ class Nemesis:
         self._site = site
         self._recorder = recorder
         self._gateway = Gateway(site.etcd_url)
-        self._chance = Random(f"compactions {seed}")
+        self._rng = Random(f"compactions {seed}")
         self._clock = clock
         self._down: set[Process] = set()
         """Ended by us; a process that ended and is not here ended by itself."""
@@ -125,7 +125,7 @@ class Nemesis:
 
     def _compact(self) -> None:
         """As far as the record goes, or nearly: what etcd forgets is written down."""
-        revision = self._recorder.read - self._chance.choice((0, 0, 10, 100))
+        revision = self._recorder.read - self._rng.choice((0, 0, 10, 100))
         if revision < 2:
             return
         try:

@@ -23,20 +23,20 @@ Object = dict[str, Any]
 class Population:
     """Makes objects; names are never used for two things, but a name lives on when a pod is made again."""
 
-    def __init__(self, chance: Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
         self._numbers = itertools.count()
 
     def node(self, name: str | None = None) -> Object:
         """A node of any size in any zone."""
-        chance = self._chance
+        rng = self._rng
         number = next(self._numbers)
         name = name or f"n{number:04}"
-        zone = ZONES[number % len(ZONES)] if chance.random() < 0.8 else chance.choice(ZONES)
+        zone = ZONES[number % len(ZONES)] if rng.random() < 0.8 else rng.choice(ZONES)
         resources = {
-            "cpu": str(chance.choice((4, 8, 8, 16))),
+            "cpu": str(rng.choice((4, 8, 8, 16))),
             "memory": "32Gi",
-            "pods": str(chance.choice((12, 40, 60))),
+            "pods": str(rng.choice((12, 40, 60))),
         }
         return {
             "apiVersion": "v1",
@@ -44,9 +44,9 @@ class Population:
             "metadata": {
                 "name": name,
                 "uid": f"uid-{name}-{number}",
-                "labels": {HOSTNAME: name, ZONE: zone, "disk": chance.choice(("ssd", "hdd"))},
+                "labels": {HOSTNAME: name, ZONE: zone, "disk": rng.choice(("ssd", "hdd"))},
             },
-            "spec": {"taints": [TAINT]} if chance.random() < 0.15 else {},
+            "spec": {"taints": [TAINT]} if rng.random() < 0.15 else {},
             "status": {
                 "capacity": resources,
                 "allocatable": resources,
@@ -56,34 +56,34 @@ class Population:
 
     def pod(self, namespace: str | None = None) -> Object:
         """A pod of any namespace, or of this one."""
-        chance = self._chance
-        namespace = namespace or chance.choices(list(NAMESPACES), list(NAMESPACES.values()))[0]
+        rng = self._rng
+        namespace = namespace or rng.choices(list(NAMESPACES), list(NAMESPACES.values()))[0]
         labels, spec = getattr(self, f"_{namespace}")()
-        if chance.random() < 0.25:
+        if rng.random() < 0.25:
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
-        if chance.random() < 0.03:
+        if rng.random() < 0.03:
             spec["schedulingGates"] = [{"name": "example.com/not-yet"}]
-        if chance.random() < 0.02:
+        if rng.random() < 0.02:
             spec["schedulerName"] = "somebody-else"
         return self._pod(namespace, labels, spec)
 
     def burst(self) -> list[Object]:
         """Many pods at once, as a big Deployment or a queue of jobs brings them."""
-        size = self._chance.randint(100, 300)
-        return [self.pod("bulk" if self._chance.random() < 0.9 else None) for _ in range(size)]
+        size = self._rng.randint(100, 300)
+        return [self.pod("bulk" if self._rng.random() < 0.9 else None) for _ in range(size)]
 
     def rule_burst(self) -> list[Object]:
         """Some at once that have to mind each other, and those they share a rule with."""
-        namespaces = self._chance.choice(
+        namespaces = self._rng.choice(
             (("apart",), ("spread",), ("together",), ("guests", "hosts"), ("far",), ("ports",))
         )
-        return [self.pod(self._chance.choice(namespaces)) for _ in range(self._chance.randint(5, 25))]
+        return [self.pod(self._rng.choice(namespaces)) for _ in range(self._rng.randint(5, 25))]
 
     def gang(self) -> list[Object]:
         """A group that is worth nothing by halves."""
-        size = self._chance.randint(2, 8)
+        size = self._rng.randint(2, 8)
         labels = {GROUP: f"g{next(self._numbers)}", MIN_AVAILABLE: str(size), "app": "gang"}
-        cpu = self._chance.choice(("500m", "1", "2"))
+        cpu = self._rng.choice(("500m", "1", "2"))
         return [self._pod("gangs", labels, self._asking(cpu)) for _ in range(size)]
 
     def again(self, pod: Object) -> Object:
@@ -109,28 +109,28 @@ class Population:
         return {"containers": [{"name": "main", "image": "example/app:1", "resources": {"requests": requests}}], **more}
 
     def _bulk(self) -> tuple[dict[str, str], Object]:
-        spec = self._asking(self._chance.choice(("100m", "200m", "500m")))
-        if self._chance.random() < 0.1:
+        spec = self._asking(self._rng.choice(("100m", "200m", "500m")))
+        if self._rng.random() < 0.1:
             spec["nodeSelector"] = {"disk": "ssd"}
         return {"app": "bulk"}, spec
 
     def _big(self) -> tuple[dict[str, str], Object]:
-        spec = self._asking(self._chance.choice(("1", "2", "3")), "4Gi")
-        spec["priority"] = self._chance.choice((0, 0, 100))
+        spec = self._asking(self._rng.choice(("1", "2", "3")), "4Gi")
+        spec["priority"] = self._rng.choice((0, 0, 100))
         return {"app": "big"}, spec
 
     def _ports(self) -> tuple[dict[str, str], Object]:
         spec = self._asking("50m")
-        port = 8000 + self._chance.randrange(4)
+        port = 8000 + self._rng.randrange(4)
         spec["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
         return {"app": "ports"}, spec
 
     def _apart(self) -> tuple[dict[str, str], Object]:
-        app, key = self._chance.choice((("zoned", ZONE), ("hosted", HOSTNAME)))
+        app, key = self._rng.choice((("zoned", ZONE), ("hosted", HOSTNAME)))
         return {"app": app}, self._asking("50m", **_required("podAntiAffinity", _term(key, app)))
 
     def _spread(self) -> tuple[dict[str, str], Object]:
-        app, key = self._chance.choice((("by-zone", ZONE), ("by-host", HOSTNAME)))
+        app, key = self._rng.choice((("by-zone", ZONE), ("by-host", HOSTNAME)))
         constraint = {
             "maxSkew": 1,
             "topologyKey": key,
@@ -140,16 +140,16 @@ class Population:
         return {"app": app}, self._asking("50m", topologySpreadConstraints=[constraint])
 
     def _together(self) -> tuple[dict[str, str], Object]:
-        app = self._chance.choice(("one", "two"))
+        app = self._rng.choice(("one", "two"))
         return {"app": app}, self._asking("50m", **_required("podAffinity", _term(ZONE, app)))
 
     def _guests(self) -> tuple[dict[str, str], Object]:
         """They have no rule; those of `hosts` keep the noisy ones off their nodes or zones."""
-        return {"app": "guest", "noisy": self._chance.choice(("yes", "no"))}, self._asking("50m")
+        return {"app": "guest", "noisy": self._rng.choice(("yes", "no"))}, self._asking("50m")
 
     def _hosts(self) -> tuple[dict[str, str], Object]:
         term = {
-            "topologyKey": self._chance.choice((HOSTNAME, ZONE)),
+            "topologyKey": self._rng.choice((HOSTNAME, ZONE)),
             "labelSelector": {"matchLabels": {"noisy": "yes"}},
             "namespaces": ["guests"],
         }

@@ -67,12 +67,12 @@ def plan_for_soak(seed: int) -> Plan:
     One in four has an attempt for every single pod, and in another one in four the pods of lost nodes are requeued.
     """
     requeue = Random(f"requeue {seed}").random() < 0.25
-    chance = Random(f"plan {seed}")
-    cohorts = chance.random() > 0.25
-    workers = chance.choice((2, 2, 3))
-    if chance.random() < 0.15:
+    rng = Random(f"plan {seed}")
+    cohorts = rng.random() > 0.25
+    workers = rng.choice((2, 2, 3))
+    if rng.random() < 0.15:
         return Plan(seed, 100, workers, every=8, stretch=4, cohorts=cohorts, requeue=requeue)
-    return Plan(seed, chance.uniform(30, 75), workers, chance.uniform(1.2, 4.0), cohorts=cohorts, requeue=requeue)
+    return Plan(seed, rng.uniform(30, 75), workers, rng.uniform(1.2, 4.0), cohorts=cohorts, requeue=requeue)
 
 
 @dataclass(slots=True)

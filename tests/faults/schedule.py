@@ -91,19 +91,19 @@ def draw(
 
     `longest`: no fault lasts longer; `stretch`: they last so many times as long as usual.
     """
-    chance = Random(f"faults {seed}")
+    rng = Random(f"faults {seed}")
     kinds, weights = list(_KINDS), [weight for weight, _, _ in _KINDS.values()]
     busy: dict[str, float] = {}
     found: list[Fault] = []
     now = 0.0
-    while (now := now + chance.expovariate(1 / every)) < seconds - 0.5:
-        kind = chance.choices(kinds, weights)[0]
+    while (now := now + rng.expovariate(1 / every)) < seconds - 0.5:
+        kind = rng.choices(kinds, weights)[0]
         _, shortest, most = _KINDS[kind]
         fault = Fault(
             round(now, 1),
-            round(min(chance.uniform(shortest, most) * stretch, longest, seconds - now), 1),
+            round(min(rng.uniform(shortest, most) * stretch, longest, seconds - now), 1),
             kind,
-            chance.randrange(workers),
+            rng.randrange(workers),
         )
         if busy.get(fault.what, 0.0) < fault.at:
             busy[fault.what] = fault.end + 0.5

@@ -62,7 +62,7 @@ def test_r01_one_change_reaches_all_of_twenty_tenants(seed: int) -> None:
     for name in names:
         world.put_settled(name, replace(SPEC, replicas=1), "t1")
     world.timeline.run(world.timeline.now + 30.0)
-    for name in world.chance.sample(names, len(names)):
+    for name in world.rng.sample(names, len(names)):
         world.apply(name, replace(SPEC, replicas=1), "t2")
     world.timeline.run(world.timeline.now + 60.0)
     assert [unrest(world, name) for name in names] == [""] * 20
@@ -182,7 +182,7 @@ def test_r11_while_the_target_changes_nobody_else_ends_an_old_instance(seed: int
     world.odds.doubled = 0.5
     world.apply("common", SPEC, "t2")
     for _ in range(8):
-        process = world.process("common", (world.chance.randrange(3), 1))
+        process = world.process("common", (world.rng.randrange(3), 1))
         if process is not None:
             process.write_again()  # an event of its own
         assert fewest_ready(world, 1.0) == 3
@@ -195,9 +195,9 @@ def test_r12_a_controller_that_restarts_a_hundred_times_in_a_rollout_keeps_the_f
     world = world_of(3, seed=seed)
     world.apply("common", SPEC, "t2")
     for _ in range(100):
-        machine = world.chance.choice(list(world.machines.values()))
+        machine = world.rng.choice(list(world.machines.values()))
         machine.stop_agent()
-        world.timeline.after(world.chance.uniform(0.1, 2.0), machine.start_agent)
+        world.timeline.after(world.rng.uniform(0.1, 2.0), machine.start_agent)
         assert fewest_ready(world, 1.0) == 3
     settle(world)
 
@@ -305,7 +305,7 @@ def test_r24_all_workflows_are_lost_in_the_middle_of_a_rollout(seed: int) -> Non
     """The recover handler read what was only loaded after it."""
     world = world_of(3, seed=seed)
     world.apply("common", SPEC, "t2")
-    world.timeline.run(world.timeline.now + world.chance.uniform(1.0, 30.0))
+    world.timeline.run(world.timeline.now + world.rng.uniform(1.0, 30.0))
     workflows = world.tenant("common")
     for run in (workflows.rollout, workflows.fleet):
         if run is not None:

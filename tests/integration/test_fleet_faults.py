@@ -70,11 +70,11 @@ def begun(fleet: FleetHandle, revision: int, slots: int) -> Callable[[], bool]:
     return lambda: len({life[0] for life, one in fleet.grants.items() if one["revision"] == revision}) >= slots
 
 
-def strike(fleet: FleetHandle, chance: random.Random) -> Life:
+def strike(fleet: FleetHandle, rng: random.Random) -> Life:
     """SIGKILL any instance that is registered; which one it was."""
     while True:
         with suppress(IndexError, ProcessLookupError):  # it has just left by itself
-            life, record = chance.choice(sorted(fleet.instances.items()))
+            life, record = rng.choice(sorted(fleet.instances.items()))
             os.kill(record["pid"], signal.SIGKILL)
             return life
 
@@ -119,15 +119,15 @@ def judge_unharmed(fleet: FleetHandle, first: int, revision: int, pods: Pods) ->
 
 @pytest.mark.parametrize("seed", [1])
 def test_instances_and_the_agent_are_killed_and_temporal_does_not_answer(fleet: FleetHandle, seed: int) -> None:
-    chance, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
+    rng, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
     first, revision, struck = tree.etcd.revision(), fleet.revisions + 1, []
 
     fleet.restart()
     for slots in (1, 3):
         wait_until(begun(fleet, revision, slots), SECONDS, f"{slots} slots have begun")
         pods.come()
-        time.sleep(chance.uniform(0, 2))
-        struck.append(strike(fleet, chance))
+        time.sleep(rng.uniform(0, 2))
+        struck.append(strike(fleet, rng))
     tree.kill("agent")
     pods.come()
     stop_for_a_while(tree.ready["pids"]["temporal"])
@@ -141,18 +141,18 @@ def test_instances_and_the_agent_are_killed_and_temporal_does_not_answer(fleet: 
 @pytest.mark.parametrize("seed", [2])
 def test_etcd_does_not_answer_and_then_dies(fleet: FleetHandle, seed: int) -> None:
     """Its leases are over when it answers again: everybody is unseen at once, and nobody is replaced for that."""
-    chance, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
+    rng, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
     first, revision = tree.etcd.revision(), fleet.revisions + 1
 
     fleet.restart()
     wait_until(begun(fleet, revision, 1), SECONDS, "it has begun")
     pods.come()
-    time.sleep(chance.uniform(0, 3))
+    time.sleep(rng.uniform(0, 3))
     stop_for_a_while(tree.ready["pids"]["etcd"])
     pods.come()
     wait_until(pods.all_bound, RECOVERY, "all pods are bound")
     wait_until(begun(fleet, revision, 3), SECONDS, "it goes on")
-    time.sleep(chance.uniform(0, 3))
+    time.sleep(rng.uniform(0, 3))
     tree.kill("etcd")
     pods.come()
 
@@ -164,14 +164,14 @@ def test_etcd_does_not_answer_and_then_dies(fleet: FleetHandle, seed: int) -> No
 @pytest.mark.parametrize("seed", [3])
 def test_temporal_is_killed_and_then_etcd(fleet: FleetHandle, seed: int) -> None:
     """Both come back with all that they had said; what was under way then is neither lost nor done again."""
-    chance, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
+    rng, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
     first, revision = tree.etcd.revision(), fleet.revisions + 1
 
     fleet.restart()
     for slots, server in ((1, "temporal"), (3, "etcd")):
         wait_until(begun(fleet, revision, slots), SECONDS, f"{slots} slots have begun")
         pods.come()
-        time.sleep(chance.uniform(0, 3))
+        time.sleep(rng.uniform(0, 3))
         tree.kill(server)
         pods.come()
 

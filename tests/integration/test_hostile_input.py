@@ -101,35 +101,35 @@ class Probes:
 
 def hostile_writes(url: str, seed: int) -> dict[str, bytes]:
     """Write and now and then delete, over one connection; answers what is stored in the end."""
-    etcd, chance = Gateway(url), random.Random(seed)
+    etcd, rng = Gateway(url), random.Random(seed)
     stored: dict[str, bytes] = {}
-    for number, (key, value) in enumerate([*hostile.stored(chance, HOSTILE), *hostile.huge(chance)]):
+    for number, (key, value) in enumerate([*hostile.stored(rng, HOSTILE), *hostile.huge(rng)]):
         if key == keys.INSTALLATION:  # a worker that starts would rightly refuse this etcd: see below
             continue
         etcd.put(key, value)
         stored[key] = value
         if number % 20 == 0:
-            meddle(etcd, chance)
+            meddle(etcd, rng)
         if number % 10 == 0:
-            gone = chance.choice(sorted(stored))
+            gone = rng.choice(sorted(stored))
             etcd.delete(gone)
             del stored[gone]
     return stored
 
 
-def meddle(etcd: Gateway, chance: random.Random) -> None:
+def meddle(etcd: Gateway, rng: random.Random) -> None:
     """Write over, or delete, what the worker itself keeps about good pods, nodes and its own registration."""
     (mine,) = [key for key in etcd.values(keys.INSTANCES) if "/hand-" in key] or [keys.tenant("nobody")]
-    key = chance.choice(
+    key = rng.choice(
         [
-            keys.binding(f"good{chance.randrange(40):02}"), keys.bound("good"), keys.terms("good"), keys.terms("*"),
-            keys.attempt("good", f"p{chance.randrange(GOOD):03}"), mine,
+            keys.binding(f"good{rng.randrange(40):02}"), keys.bound("good"), keys.terms("good"), keys.terms("*"),
+            keys.attempt("good", f"p{rng.randrange(GOOD):03}"), mine,
         ]
     )  # fmt: skip
-    if chance.random() < 0.3:
+    if rng.random() < 0.3:
         etcd.delete(key)
     else:
-        etcd.put(key, hostile.value(chance, keys.ATTEMPTS, 0))
+        etcd.put(key, hostile.value(rng, keys.ATTEMPTS, 0))
 
 
 def is_no_object(value: bytes) -> bool:

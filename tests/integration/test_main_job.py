@@ -26,14 +26,14 @@ ROUNDS = 8
 async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
     etcd = cluster.etcd
     first = etcd.revision() + 1
-    chance = random.Random(7)
+    rng = random.Random(7)
     for number in range(20):
         etcd.put(f"{NODES}n{number:02}", node(f"n{number:02}", cpu="8"))
     order = list(range(300))
-    chance.shuffle(order)
+    rng.shuffle(order)
     for number in order:
         name = f"p{number:03}"
-        etcd.put(f"{PODS}many/{name}", pod(name, namespace="many", cpu=chance.choice(["100m", "250m", "500m"])))
+        etcd.put(f"{PODS}many/{name}", pod(name, namespace="many", cpu=rng.choice(["100m", "250m", "500m"])))
 
     wait_until(lambda: len(bound_pods(etcd, "many")) == 300, 60, "300 pods bound")
 

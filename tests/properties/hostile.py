@@ -75,25 +75,25 @@ RAW = (
 )  # fmt: skip
 
 
-def value(chance: random.Random, prefix: str, number: int) -> bytes:
+def value(rng: random.Random, prefix: str, number: int) -> bytes:
     """Something to store under a prefix: a complete object with one to three fields replaced, or raw bytes."""
-    dice = chance.random()
+    dice = rng.random()
     if dice < 0.1:
-        return chance.choice(RAW)
+        return rng.choice(RAW)
     if dice < 0.2:
-        return chance.randbytes(chance.randrange(200))
+        return rng.randbytes(rng.randrange(200))
     obj: Any = named(COMPLETE[prefix], prefix, number)
-    if "metadata" in obj and chance.random() < 0.3:
-        obj = _added(obj, chance.choice(SELDOM), chance.choice(NASTY))
-    for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        obj = replaced(obj, chance.choice(paths(obj)), chance.choice(NASTY))
+    if "metadata" in obj and rng.random() < 0.3:
+        obj = _added(obj, rng.choice(SELDOM), rng.choice(NASTY))
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        obj = replaced(obj, rng.choice(paths(obj)), rng.choice(NASTY))
     text = json.dumps(obj, default=str)
     if dice < 0.3:  # cut off, or a byte of it flipped
         raw = bytearray(text.encode())
         if dice < 0.25:
-            del raw[chance.randrange(len(raw)) :]
+            del raw[rng.randrange(len(raw)) :]
         elif raw:
-            raw[chance.randrange(len(raw))] = chance.randrange(256)
+            raw[rng.randrange(len(raw))] = rng.randrange(256)
         return bytes(raw)
     return text.encode()
 
@@ -117,14 +117,14 @@ def named(obj: dict[str, Any], prefix: str, number: int) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "uid": f"uid{number}", **names}}
 
 
-def key(chance: random.Random, prefix: str, number: int) -> str:
+def key(rng: random.Random, prefix: str, number: int) -> str:
     """A key under a prefix: mostly well formed, else of wrong parts, no text, or very long."""
     names = [f"hostile{number}"] * PARTS[prefix]
-    dice = chance.random()
+    dice = rng.random()
     if dice < 0.8 or not names:
-        return prefix + "/".join(names) + ("" if names else chance.choice(("", "/", "/x", "x")) * bool(number % 2))
-    at = chance.randrange(len(names))
-    odd = chance.choice(("", "\udcff\udcfe", "\n", "ü" * 30, ".", "..", "*", "%00", "x" * 20_000, "\u202e", " "))
+        return prefix + "/".join(names) + ("" if names else rng.choice(("", "/", "/x", "x")) * bool(number % 2))
+    at = rng.randrange(len(names))
+    odd = rng.choice(("", "\udcff\udcfe", "\n", "ü" * 30, ".", "..", "*", "%00", "x" * 20_000, "\u202e", " "))
     if dice < 0.9:
         names[at] = f"{odd}{number}" if odd else ""
     elif dice < 0.95:
@@ -134,18 +134,18 @@ def key(chance: random.Random, prefix: str, number: int) -> str:
     return prefix + "/".join(names)
 
 
-def stored(chance: random.Random, count: int) -> Iterator[tuple[str, bytes]]:
+def stored(rng: random.Random, count: int) -> Iterator[tuple[str, bytes]]:
     """Keys and values, spread over all key spaces; half of them pods and nodes."""
     prefixes = sorted(COMPLETE)
     for number in range(count):
-        dice = chance.random()
-        prefix = keys.PODS if dice < 0.35 else keys.NODES if dice < 0.5 else chance.choice(prefixes)
-        yield key(chance, prefix, number), value(chance, prefix, number)
+        dice = rng.random()
+        prefix = keys.PODS if dice < 0.35 else keys.NODES if dice < 0.5 else rng.choice(prefixes)
+        yield key(rng, prefix, number), value(rng, prefix, number)
 
 
-def huge(chance: random.Random) -> Iterator[tuple[str, bytes]]:
+def huge(rng: random.Random) -> Iterator[tuple[str, bytes]]:
     """Objects that are as large as etcd takes: each by another of its parts; many of them are valid."""
-    number = chance.randrange(1000)
+    number = rng.randrange(1000)
     many = range(4000)
     labels = {f"label{one}": "x" * 200 for one in many}
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}] * 20}}

@@ -29,15 +29,15 @@ ROUNDS = 12
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
     for name, cpu in NODES.items():
         await world.put_node(name, cpu=str(cpu))
     for number in range(PODS):
-        await world.put_pod(f"web-{number}", cpu=str(chance.choice([1, 1, 2])))
+        await world.put_pod(f"web-{number}", cpu=str(rng.choice([1, 1, 2])))
     hands = [await world.hand() for _ in range(3)]
-    trouble = asyncio.create_task(make_trouble(world, hands, chance))
+    trouble = asyncio.create_task(make_trouble(world, hands, rng))
 
-    await asyncio.gather(*(schedule(f"web-{number}", hands, chance) for number in range(PODS)))
+    await asyncio.gather(*(schedule(f"web-{number}", hands, rng) for number in range(PODS)))
 
     trouble.cancel()
     await judge(world)
@@ -45,14 +45,14 @@ async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, see
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed: int) -> None:
-    chance = Random(seed)
+    rng = Random(seed)
     for name, cpu in NODES.items():
         await world.put_node(name, cpu=str(cpu))
     for number in range(PODS):
         await world.put_pod(f"web-{number}", cpu="1")
     hands = [await world.hand() for _ in range(3)]
     for _ in range(ROUNDS):
-        await asyncio.gather(*(attempt(f"web-{number}", hands, chance) for number in range(PODS)))
+        await asyncio.gather(*(attempt(f"web-{number}", hands, rng) for number in range(PODS)))
         await world.seen()
 
     await judge(world)
@@ -60,56 +60,56 @@ async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed:
     assert sum(1 for node in bound if node) == sum(NODES.values())
 
 
-async def schedule(name: str, hands: list[Hand], chance: Random) -> None:
+async def schedule(name: str, hands: list[Hand], rng: Random) -> None:
     for _ in range(ROUNDS):
-        if await attempt(name, hands, chance):
+        if await attempt(name, hands, rng):
             return
-        await asyncio.sleep(chance.random() * 0.005)
+        await asyncio.sleep(rng.random() * 0.005)
 
 
-async def attempt(name: str, hands: list[Hand], chance: Random) -> bool:
+async def attempt(name: str, hands: list[Hand], rng: Random) -> bool:
     """One attempt, its bind perhaps on another worker and retried elsewhere; whether the pod needs no more."""
     try:
-        outcome = await chance.choice(hands).place(name, revision=chance.choice([0, 1]))
+        outcome = await rng.choice(hands).place(name, revision=rng.choice([0, 1]))
     except ApplicationError:
         return False
     if not isinstance(outcome, Placed):
         return isinstance(outcome, Gone)
     for _ in range(5):
         try:
-            answer = await chance.choice(hands).bind(name, outcome)
+            answer = await rng.choice(hands).bind(name, outcome)
         except ApplicationError:
             continue
         return isinstance(answer, Bound | Gone)
     return False
 
 
-async def make_trouble(world: World, hands: list[Hand], chance: Random, label: str = "") -> None:
+async def make_trouble(world: World, hands: list[Hand], rng: Random, label: str = "") -> None:
     """One mishap after the other, until cancelled; `label`: under which nodes carry their names."""
     while True:
-        hand = chance.choice(hands)
-        match chance.randrange(8):
+        hand = rng.choice(hands)
+        match rng.randrange(8):
             case 0 | 1:
                 hand.store.pause_watches()
             case 2 | 3:
                 hand.store.resume_watches()
             case 4:
-                hand.store.fail_next(applied=chance.random() < 0.5)
+                hand.store.fail_next(applied=rng.random() < 0.5)
             case 5:
-                name = chance.choice(list(NODES))
+                name = rng.choice(list(NODES))
                 labels = {label: name} if label else {}
-                await world.put_node(name, cpu=str(NODES[name]), heartbeat=str(chance.random()), labels=labels)
+                await world.put_node(name, cpu=str(NODES[name]), heartbeat=str(rng.random()), labels=labels)
             case 6:
-                name = f"web-{chance.randrange(PODS)}"
+                name = f"web-{rng.randrange(PODS)}"
                 kv = (await world.store.get(keys.pod("default", name))).kv
                 assert kv is not None
                 obj = json.loads(kv.value)
-                obj["metadata"]["labels"]["turn"] = str(chance.random())
+                obj["metadata"]["labels"]["turn"] = str(rng.random())
                 await put_unchanged(world, kv, obj)
             case 7:
-                hand.clock[0] += chance.choice([1.0, 40.0])
+                hand.clock[0] += rng.choice([1.0, 40.0])
                 hand.cache.expire()
-        await asyncio.sleep(chance.random() * 0.002)
+        await asyncio.sleep(rng.random() * 0.002)
 
 
 async def put_unchanged(world: World, kv: Any, obj: Any) -> None:

@@ -33,14 +33,14 @@ APART = {
 }
 
 
-async def cluster(world: World, chance: Random, *, operations: int, apart: float = 0.0) -> list[Hand]:
+async def cluster(world: World, rng: Random, *, operations: int, apart: float = 0.0) -> list[Hand]:
     for name, cpu in NODES.items():
         await world.put_node(name, cpu=str(cpu), labels={HOSTNAME: name})
     for number in range(PODS):
         rules: dict[str, Any] = {}
-        if chance.random() < apart:
+        if rng.random() < apart:
             rules = {"labels": {"app": "apart"}, "spec": {"affinity": APART}}
-        await world.put_pod(f"web-{number}", cpu=str(chance.choice([1, 1, 2])), **rules)
+        await world.put_pod(f"web-{number}", cpu=str(rng.choice([1, 1, 2])), **rules)
     hands = [await world.hand(limits=Limits(operations=operations)) for _ in range(3)]
     for hand in hands:
         hand.store.before_txn = lambda compares, success: check(operations, compares, success)
@@ -55,13 +55,13 @@ def check(operations: int, compares: Any, success: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
-    chance = Random(seed)
-    hands = await cluster(world, chance, operations=chance.choice([8, 16, 40, 128]), apart=0.2)
-    trouble = asyncio.create_task(make_trouble(world, hands, chance, HOSTNAME))
+    rng = Random(seed)
+    hands = await cluster(world, rng, operations=rng.choice([8, 16, 40, 128]), apart=0.2)
+    trouble = asyncio.create_task(make_trouble(world, hands, rng, HOSTNAME))
 
     await asyncio.gather(
-        *(cohorts(hands, chance) for _ in range(3)),
-        *(singles(f"web-{number}", hands, chance) for number in range(0, PODS, 4)),
+        *(cohorts(hands, rng) for _ in range(3)),
+        *(singles(f"web-{number}", hands, rng) for number in range(0, PODS, 4)),
     )
 
     trouble.cancel()
@@ -71,12 +71,12 @@ async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, see
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed: int) -> None:
-    chance = Random(seed)
-    hands = await cluster(world, chance, operations=128)
+    rng = Random(seed)
+    hands = await cluster(world, rng, operations=128)
     for number in range(PODS):
         await world.put_pod(f"web-{number}", cpu="1")
     for _ in range(ROUNDS):
-        await asyncio.gather(*(cohort(hand, hand, chance) for hand in hands))
+        await asyncio.gather(*(cohort(hand, hand, rng) for hand in hands))
         await world.seen()
 
     await judge(world)
@@ -86,11 +86,11 @@ async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_each_seat_has_one_outcome_that_is_true(world: World, seed: int) -> None:
-    chance = Random(seed)
-    hands = await cluster(world, chance, operations=40)
+    rng = Random(seed)
+    hands = await cluster(world, rng, operations=40)
 
     async def one(hand: Hand) -> None:
-        placed, bound = await cohort(hand, chance.choice(hands), chance)
+        placed, bound = await cohort(hand, rng.choice(hands), rng)
         if placed is None or bound is None:
             return
         seats = [seat.name for seat in placed.seats]
@@ -104,27 +104,27 @@ async def test_each_seat_has_one_outcome_that_is_true(world: World, seed: int) -
     await judge(world)
 
 
-async def cohorts(hands: list[Hand], chance: Random) -> None:
+async def cohorts(hands: list[Hand], rng: Random) -> None:
     for _ in range(ROUNDS):
-        await cohort(chance.choice(hands), chance.choice(hands), chance)
-        await asyncio.sleep(chance.random() * 0.005)
+        await cohort(rng.choice(hands), rng.choice(hands), rng)
+        await asyncio.sleep(rng.random() * 0.005)
 
 
-async def singles(name: str, hands: list[Hand], chance: Random) -> None:
+async def singles(name: str, hands: list[Hand], rng: Random) -> None:
     for _ in range(ROUNDS):
-        if await attempt(name, hands, chance):
+        if await attempt(name, hands, rng):
             return
-        await asyncio.sleep(chance.random() * 0.005)
+        await asyncio.sleep(rng.random() * 0.005)
 
 
-async def cohort(hand: Hand, binder: Hand, chance: Random) -> tuple[PlacedMany | None, BoundMany | None]:
+async def cohort(hand: Hand, binder: Hand, rng: Random) -> tuple[PlacedMany | None, BoundMany | None]:
     """Some of the pods, decided here and bound there, again where the answer was lost; then recorded."""
-    names = chance.sample([f"web-{number}" for number in range(PODS)], chance.randint(2, PODS))
-    placed = await hand.place_many(*names, recorded=chance.random() < 0.5)
-    chain = f"cohort-{chance.random()}"
+    names = rng.sample([f"web-{number}" for number in range(PODS)], rng.randint(2, PODS))
+    placed = await hand.place_many(*names, recorded=rng.random() < 0.5)
+    chain = f"cohort-{rng.random()}"
     for _ in range(5):
         try:
-            bound = await binder.bind_many(placed, whole=chance.random() < 0.1, workflow_id=chain)
+            bound = await binder.bind_many(placed, whole=rng.random() < 0.1, workflow_id=chain)
         except ApplicationError:
             continue
         with suppress(ApplicationError):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.engine.conftest import Hand, World, node_object
 from wharfinger.contracts.scheduling import Placed, Refused
-from wharfinger.framework.territory import Territory
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
@@ -97,7 +97,7 @@ async def decided(hand: Hand, names: list[str]) -> dict[str, Placed | Refused]:
 async def replayed(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]],
     config: dict[str, Any],
-    territory: Territory | None = None,
+    preferred_nodes: PreferredNodes | None = None,
 ) -> list[tuple[Placed | Refused, Recomputation]]:
     """Decide for every pending pod, turn the cluster upside down, and decide again from the records alone."""
     nodes, found = cluster
@@ -108,7 +108,7 @@ async def replayed(
             await world.store.put(keys.profile(profile.digest), profile.configuration)
         for obj in (*nodes, *found):
             await put(world, obj)
-        hand = await world.hand(profiles=configured.profiles, territory=territory)
+        hand = await world.hand(profiles=configured.profiles, preferred_nodes=preferred_nodes)
         records = await decided(hand, [pod["metadata"]["name"] for pod in found if "nodeName" not in pod["spec"]])
         for obj in nodes:
             await put(world, node_object(obj["metadata"]["name"], cpu="64"))
@@ -150,9 +150,9 @@ def test_so_is_the_decision_of_one_of_several_workers(
     cluster: tuple[list[dict[str, Any]], list[dict[str, Any]]], members: int, margin: int
 ) -> None:
     """Each prefers nodes of its own; which ones follows from the record."""
-    territory = Territory(margin)
-    territory.share([f"common/{number}" for number in range(members)], "common/0")
-    for record, again in asyncio.run(replayed(cluster, CONFIG, territory)):
+    preferred_nodes = PreferredNodes(margin)
+    preferred_nodes.share([f"common/{number}" for number in range(members)], "common/0")
+    for record, again in asyncio.run(replayed(cluster, CONFIG, preferred_nodes)):
         assert_same(record, again)
         if isinstance(record, Placed):
             assert (record.computation.own_nodes is not None) == (members > 1 and record.computation.feasible > 1)

@@ -44,7 +44,7 @@ def test_the_same_spec_written_many_times_is_applied_once(times: int) -> None:
 def test_a_rollback_keeps_what_matches_and_replaces_only_what_was_rolled(seed: int) -> None:
     world = world_of(3, seed=seed)
     world.apply("common", SPEC, "t2")
-    world.timeline.run(world.timeline.now + world.chance.uniform(2.0, 25.0))
+    world.timeline.run(world.timeline.now + world.rng.uniform(2.0, 25.0))
     shelf = world.etcd.shelf("common")
     rolled = {life[0] for life, grant in shelf.grants.items() if grant.revision == 2}
     kept = {life for life, grant in shelf.grants.items() if grant.revision == 1 and grant.want == "run"}
@@ -68,7 +68,7 @@ def test_a_template_that_is_wanted_again_keeps_what_runs_it_already(seed: int) -
         world.timeline.run(world.timeline.now + 1.0)
         kept = {life for life, grant in shelf.grants.items() if grant.revision == 2 == shelf.slots[life[0]].revision}
     world.apply("common", SPEC, "t3")
-    world.timeline.run(world.timeline.now + world.chance.uniform(0.5, 2.0))
+    world.timeline.run(world.timeline.now + world.rng.uniform(0.5, 2.0))
     world.apply("common", SPEC, "t2")
     settle(world)
     assert kept <= set(shelf.grants)
@@ -85,7 +85,7 @@ def test_an_upgrade_rolls_nothing(seed: int) -> None:
         settle(world)
     assert (record.grants, record.drains, record.revisions) == (0, 0, 0)
     world.apply("common", SPEC, "t2")
-    world.timeline.run(world.timeline.now + world.chance.uniform(1.0, 20.0))
+    world.timeline.run(world.timeline.now + world.rng.uniform(1.0, 20.0))
     world.release += 1
     settle(world)
     assert (record.grants, record.drains, record.revisions) == (3, 3, 1)

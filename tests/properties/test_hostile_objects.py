@@ -105,8 +105,8 @@ def test_as_large_as_etcd_takes_them_and_many() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, caplog: pytest.LogCaptureFixture) -> None:
-    chance = random.Random(seed)
-    stored = dict(hostile.stored(chance, 600))
+    rng = random.Random(seed)
+    stored = dict(hostile.stored(rng, 600))
     caplog.set_level(logging.INFO)
     async with Stage() as stage:
         await stage.put_node("good")

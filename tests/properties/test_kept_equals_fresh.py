@@ -73,15 +73,15 @@ def test_nor_with_everything_at_play(seed: int) -> None:
     """Terms, spread, preemption, nominations, budgets, sampling; snapshots in any order, one node alone among them."""
     world = World(seed)
     history = [world.snapshot()]
-    for _ in range(world.chance.randrange(2, 7)):
-        history.append(world.changed(world.chance.choice(history)))
+    for _ in range(world.rng.randrange(2, 7)):
+        history.append(world.changed(world.rng.choice(history)))
     subjects = [world.pod() for _ in range(2)]
     subjects.append(replace(world.pod(), nominated_node_name="n0"))
-    percentage = world.chance.choice((None, 50))
+    percentage = world.rng.choice((None, 50))
     kept = everything(percentage)
     for _ in range(6):
-        snapshot, subject = world.chance.choice(history), world.chance.choice(subjects)
-        start = world.chance.randrange(3)
+        snapshot, subject = world.rng.choice(history), world.rng.choice(subjects)
+        start = world.rng.randrange(3)
         found = kept.evaluate(subject, snapshot, start=start)
         expected = everything(percentage).evaluate(subject, snapshot, start=start)
         assert found.decide(None) == expected.decide(None)

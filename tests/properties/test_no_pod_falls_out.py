@@ -28,7 +28,7 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
-from wharfinger.worker_loops.intake import Intake
+from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, gate_by, order_by
 from wharfinger.worker_loops.shards import Shards
 
@@ -47,7 +47,7 @@ class Follower:
         gate = gate_by(PROFILES)
         self.gangs = Gangs(self.cache, self.ownership, gate=gate)
         self.queue = SchedulingQueue(clock=clock, gate=gate, order=order_by(PROFILES), gang=self.gangs.placed_with)
-        self.intake = Intake(
+        self.pod_events = PodEventHandler(
             queue=self.queue,
             cache=self.cache,
             records=self.view.records,
@@ -73,7 +73,7 @@ class Follower:
             assert observed is not None
             self.view.take(observed, changes)
         changes.surroundings = self.view.cache.surroundings
-        self.intake.apply(changes)
+        self.pod_events.apply(changes)
 
 
 class ClusterMachine(RuleBasedStateMachine):
@@ -96,7 +96,7 @@ class ClusterMachine(RuleBasedStateMachine):
         for name, worker in self.workers.items():
             pool = {one for one in self.up if one.startswith(worker.ownership.tenant + "/")}
             if worker.shards.update(frozenset(pool), name if name in self.up else None):
-                worker.intake.resharded()
+                worker.pod_events.resharded()
 
     def write(self, changed: dict[str, bytes | None]) -> None:
         self.revision += 1

@@ -89,11 +89,11 @@ def test_the_cheapest_victims_are_found_whatever_was_asked_before(seed: int) -> 
     world = World(seed)
     history = [world.snapshot().at(1, nominated={})]
     for _ in range(3):
-        history.append(world.changed(world.chance.choice(history)).at(1, nominated={}))
+        history.append(world.changed(world.rng.choice(history)).at(1, nominated={}))
     pods = [replace(world.pod(), priority=priority, preemption_policy="") for priority in (7, 20)]
     kept = new()
     for snapshot in history:
-        pod = world.chance.choice(pods)
+        pod = world.rng.choice(pods)
         found = kept.evaluate(pod, snapshot)
         if found.node is not None or not len(snapshot):
             continue

@@ -59,6 +59,6 @@ async def test_search_attributes_can_be_registered_again_and_again(site: Site) -
 async def test_preparing_waits_out_an_outage(site: Site) -> None:
     store = MemoryStore()
     store.fail_next(applied=False)
-    await prepare(store, site.client, load_profiles().values(), cluster="prod", chance=random.Random(1))
+    await prepare(store, site.client, load_profiles().values(), cluster="prod", rng=random.Random(1))
 
     assert (await store.get(keys.INSTALLATION)).kv is not None

@@ -227,7 +227,7 @@ class Stage:
             probe=self._probe,
             metrics=self.metrics,
             clock=self.clock,
-            chance=random.Random(1),
+            rng=random.Random(1),
             grant=self.grant,
             nodes=self.nodes,
         )

@@ -301,7 +301,7 @@ async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(
     stage.begin()
     await stage.until(lambda: stage.loops.informer.synced.is_set() and stage.loops.membership.held)
     clock.advance(9.9)
-    stage.loops.duty.changed()
+    stage.loops.lifecycle.changed()
     await stage.caught_up()
     found = await record(store)
     assert found is not None
@@ -313,7 +313,7 @@ async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(
     assert stage.loops.checks()["settled"] != "ok"
 
     clock.advance(0.2)
-    stage.loops.duty.changed()
+    stage.loops.lifecycle.changed()
     await stage.until(lambda: stage.loops.shards.me)
     assert set(stage.loops.checks().values()) == {"ok"}
     await stage.drain()
@@ -341,7 +341,7 @@ async def test_a_time_to_settle_that_passes_between_two_looks_at_the_clock_is_no
     await stage.until(lambda: stage.loops.informer.synced.is_set() and stage.loops.membership.held)
     clock.advance(9.9)
     clock.left = looks
-    stage.loops.duty.changed()
+    stage.loops.lifecycle.changed()
 
     await stage.until(lambda: stage.loops.shards.me)
     await stage.drain()
@@ -361,7 +361,7 @@ async def test_a_registration_says_what_it_waits_for_and_is_rewritten_only_when_
         assert (await said(store))[-1] == ("withdrawn", "temporal: Temporal does not answer")
         revision = store.revision
         for _ in range(3):
-            stage.loops.duty.changed()
+            stage.loops.lifecycle.changed()
             await stage.caught_up()
         assert store.revision == revision
 

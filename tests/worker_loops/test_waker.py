@@ -332,7 +332,9 @@ async def test_the_room_of_pods_on_their_way_together_is_kept_in_mind() -> None:
 
         assert len(stage.attempts.woken) == 3
         assert sum(len(cohort.pods) for cohort in stage.attempts.cohorts) == 3
-        assert stage.part("p6") is Part.WAITING
+        # Which of seven equal pods stays behind depends on the order in which their records arrived.
+        parts = [stage.part(f"p{number}") for number in range(7)]
+        assert (parts.count(Part.IN_FLIGHT), parts.count(Part.WAITING)) == (3, 4)
 
 
 async def test_pods_that_an_event_may_help_are_asked_for_once_a_class() -> None:

@@ -273,7 +273,7 @@ async def fleet_world(
     async def plan(request: PlanInput) -> Any:
         return "no plan" if world.unreadable(request) else await control.plan(request)
 
-    watch = FleetWatch(store.client(), poking(client, world.cluster), chance=random.Random(0), apart=0.1)
+    watch = FleetWatch(store.client(), poking(client, world.cluster), rng=random.Random(0), apart=0.1)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
             Worker(

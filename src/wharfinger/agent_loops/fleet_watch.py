@@ -65,12 +65,12 @@ class FleetWatch:
     """Follows etcd, and pokes."""
 
     def __init__(
-        self, store: Store, poke: Poke, *, chance: random.Random, apart: float = APART, anyway: float = ANYWAY
+        self, store: Store, poke: Poke, *, rng: random.Random, apart: float = APART, anyway: float = ANYWAY
     ) -> None:
         """`apart`: seconds between two pokes of a tenant, at least; `anyway`: about, between two of everybody."""
         self._store = store
         self._poke = poke
-        self._chance = chance
+        self._rng = rng
         self._apart = apart
         self._anyway = anyway
         self._known: dict[str, set[str]] = {prefix: set() for prefix in OF_A_TENANT}
@@ -107,7 +107,7 @@ class FleetWatch:
                             prefix,
                             listed=partial(self.listed, prefix),
                             changed=partial(self.changed, prefix),
-                            chance=self._chance,
+                            rng=self._rng,
                         )
                     )
                 group.create_task(self._poke_anyway())
@@ -151,7 +151,7 @@ class FleetWatch:
 
     async def _poke_anyway(self) -> None:
         while True:
-            await asyncio.sleep(self._anyway * (0.5 + self._chance.random()))
+            await asyncio.sleep(self._anyway * (0.5 + self._rng.random()))
             self._poke_fleets()
 
     def _poke_fleets(self) -> None:
@@ -166,7 +166,7 @@ class FleetWatch:
 
     async def _keep_poking(self, tenant: str) -> None:
         """Poke as long as it is wanted, with a pause behind each; ends when it is not."""
-        waits, said = delays(0.2, 5.0, self._chance), False
+        waits, said = delays(0.2, 5.0, self._rng), False
         while tenant in self._wanted:
             self._wanted.discard(tenant)
             try:
@@ -178,7 +178,7 @@ class FleetWatch:
                 self._wanted.add(tenant)
                 await asyncio.sleep(next(waits))
             else:
-                waits, said = delays(0.2, 5.0, self._chance), False
+                waits, said = delays(0.2, 5.0, self._rng), False
                 await asyncio.sleep(self._apart)
 
     def _poked(self, tenant: str, _: asyncio.Task[None]) -> None:

@@ -23,14 +23,14 @@ async def follow(
     *,
     listed: Callable[[Sequence[KeyValue]], None],
     changed: Callable[[Event], None],
-    chance: random.Random,
+    rng: random.Random,
 ) -> None:
     """Tell everything under the prefix to `listed`, then each change to `changed`, until cancelled.
 
     A new list replaces what was told before: what it does not show is gone. Trouble with the store is waited out.
     """
     while True:
-        revision = await _list(store, prefix, listed, chance)
+        revision = await _list(store, prefix, listed, rng)
         try:
             async with store.watch(prefix, revision + 1) as batches:
                 async for batch in batches:
@@ -42,13 +42,13 @@ async def follow(
             log.error("etcd_revision_went_back effect=list_again prefix=%s error=%r", prefix, str(error))
         except StoreError as error:
             log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
-        await asyncio.sleep(PAUSE * (0.5 + chance.random()))
+        await asyncio.sleep(PAUSE * (0.5 + rng.random()))
 
 
-async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]], None], chance: random.Random) -> int:
+async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]], None], rng: random.Random) -> int:
     """Answers the revision of the list."""
     said = False
-    for delay in delays(0.2, 5.0, chance):
+    for delay in delays(0.2, 5.0, rng):
         found: list[KeyValue] = []
         try:
             async for page in store.list(prefix):

@@ -40,7 +40,7 @@ class HostExits:
         runtime: Runtime,
         host: str,
         *,
-        chance: random.Random,
+        rng: random.Random,
         utc_now: Callable[[], datetime],
         metrics: Metrics,
     ) -> None:
@@ -48,7 +48,7 @@ class HostExits:
         self._store = store
         self._runtime = runtime
         self._host = host
-        self._chance = chance
+        self._rng = rng
         self._utc_now = utc_now
         self._pending: dict[InstanceId, Ending] = {}
         self._blamed: dict[InstanceId, str] = {}
@@ -113,7 +113,7 @@ class HostExits:
                 self._told.notify_all()
 
     async def _write_all(self) -> None:
-        waits = delays(0.2, 5.0, self._chance)
+        waits = delays(0.2, 5.0, self._rng)
         while True:
             await self._news.wait()
             self._news.clear()
@@ -128,7 +128,7 @@ class HostExits:
             if self._news.is_set() and self._pending:
                 await asyncio.sleep(next(waits))
             else:
-                waits = delays(0.2, 5.0, self._chance)
+                waits = delays(0.2, 5.0, self._rng)
 
     def _done(self, instance: InstanceId) -> None:
         self._pending.pop(instance, None)

@@ -32,11 +32,11 @@ KILL_AFTER = 10.0
 class HostGrants:
     """Follows the grants of a host."""
 
-    def __init__(self, store: Store, runtime: Runtime, host: str, *, chance: random.Random) -> None:
+    def __init__(self, store: Store, runtime: Runtime, host: str, *, rng: random.Random) -> None:
         self._store = store
         self._runtime = runtime
         self._host = host
-        self._chance = chance
+        self._rng = rng
         self._granted: set[InstanceId] = set()
         self._news = asyncio.Event()
         self._ending: dict[InstanceId, asyncio.Task[None]] = {}
@@ -48,7 +48,7 @@ class HostGrants:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(
-                    follow(self._store, keys.GRANTS, listed=self._listed, changed=self._changed, chance=self._chance)
+                    follow(self._store, keys.GRANTS, listed=self._listed, changed=self._changed, rng=self._rng)
                 )
                 group.create_task(self._look_again_and_again())
         finally:

@@ -48,7 +48,7 @@ class HostProbes:
         *,
         every: float,
         most: int,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         """`every`: seconds; `most`: failures in a row after which an instance is killed."""
         self._store = store
@@ -57,14 +57,14 @@ class HostProbes:
         self._ask = ask
         self._every = every
         self._most = most
-        self._chance = chance
+        self._rng = rng
         self._probed: dict[InstanceId, _Probed] = {}
 
     async def run(self) -> None:
         """Ask until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(
-                follow(self._store, keys.INSTANCES, listed=self.listed, changed=self._changed, chance=self._chance)
+                follow(self._store, keys.INSTANCES, listed=self.listed, changed=self._changed, rng=self._rng)
             )
             group.create_task(self._again_and_again())
 

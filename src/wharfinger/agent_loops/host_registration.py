@@ -43,7 +43,7 @@ class HostRegistration:
         settings: LeaseSettings,
         *,
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         """`record` tells this agent from every other: it has the pid and the boot's id."""
         self._store = store
@@ -52,7 +52,7 @@ class HostRegistration:
         self._record = record
         self._settings = settings
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._lease: Lease | None = None
         self._ticked = clock()
         self._taken: float | None = None
@@ -62,7 +62,7 @@ class HostRegistration:
 
     async def claim(self) -> None:
         """Register for the first time. Raises `UsageError` when another agent keeps the name."""
-        for delay in delays(0.2, 1.0, self._chance):
+        for delay in delays(0.2, 1.0, self._rng):
             self._refuse_in_time(await self._try())
             if self.registered:
                 return

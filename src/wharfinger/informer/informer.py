@@ -48,7 +48,7 @@ class Informer:
         subscribers: Sequence[Subscriber],
         metrics: Metrics,
         *,
-        chance: random.Random,
+        rng: random.Random,
         page_size: int = 500,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -58,7 +58,7 @@ class Informer:
         self._progress = view.cache.progress
         self._subscribers = subscribers
         self._metrics = metrics
-        self._chance = chance
+        self._rng = rng
         self._page_size = page_size
         self.synced = asyncio.Event()
         """Set once the first list was taken in."""
@@ -73,7 +73,7 @@ class Informer:
             cause = await self._watch()
 
     async def _list(self, cause: str) -> None:
-        for delay in delays(0.2, 5.0, self._chance):
+        for delay in delays(0.2, 5.0, self._rng):
             try:
                 await self._list_once(cause)
             except (Unavailable, AccessDenied, Compacted, RevisionFuture) as error:
@@ -146,7 +146,7 @@ class Informer:
             cause = "cancelled"
         else:
             cause = "ended"
-        await asyncio.sleep(PAUSE * (0.5 + self._chance.random()))
+        await asyncio.sleep(PAUSE * (0.5 + self._rng.random()))
         return cause
 
     async def _breathe(self, began: float) -> float:

@@ -15,10 +15,10 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import NotFound
 from wharfinger.framework.domain import Domain, domain
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Nominations, Snapshot
-from wharfinger.framework.territory import owned
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.past import PastState
 

@@ -67,12 +67,12 @@ def sdk_metrics() -> SdkMetrics:
 
 
 async def connect_temporal(
-    configuration: ClientConnectConfig, *, identity: str, runtime: Runtime | None, chance: random.Random
+    configuration: ClientConnectConfig, *, identity: str, runtime: Runtime | None, rng: random.Random
 ) -> Client:
     """A client, as soon as Temporal answers."""
     said = False
     near = is_loopback(configuration.get("target_host", ""))
-    for delay in delays(0.2, LONGEST_PAUSE, chance):
+    for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
             return await Client.connect(
                 **configuration,
@@ -98,11 +98,11 @@ def is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-async def connect_etcd(settings: EtcdSettings, *, chance: random.Random) -> EtcdStore:
+async def connect_etcd(settings: EtcdSettings, *, rng: random.Random) -> EtcdStore:
     """A store, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
     said = False
     impatient = replace(settings, deadline=min(settings.deadline, FIRST_ANSWER))
-    for delay in delays(0.2, LONGEST_PAUSE, chance):
+    for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
             await (await EtcdStore.connect(impatient)).close()
             return await EtcdStore.connect(settings)

@@ -93,11 +93,11 @@ async def register_search_attributes(client: Client) -> None:
 
 
 async def prepare(
-    store: Store, client: Client, profiles: Iterable[Profile], *, cluster: str, chance: random.Random
+    store: Store, client: Client, profiles: Iterable[Profile], *, cluster: str, rng: random.Random
 ) -> None:
     """All of the above, tried until both servers answer."""
     said = False
-    for delay in delays(0.2, 3.0, chance):
+    for delay in delays(0.2, 3.0, rng):
         try:
             await claim(store, cluster=cluster, namespace=client.namespace)
             await keep_profiles(store, profiles)

@@ -136,11 +136,11 @@ class Polling:
         self._failed()
 
 
-async def keep_polling(polling: Polling, chance: random.Random) -> None:
+async def keep_polling(polling: Polling, rng: random.Random) -> None:
     """Poll until cancelled, again after a pause whenever the Temporal worker ends by itself; `stop` is for others."""
     failed = asyncio.Event()
     polling.on_failure(failed.set)
-    for delay in delays(0.5, 10.0, chance):
+    for delay in delays(0.5, 10.0, rng):
         failed.clear()
         await polling.start()
         await failed.wait()

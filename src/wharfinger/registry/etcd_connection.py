@@ -16,7 +16,7 @@ from random import Random
 import aiohttp
 
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, WharfingerError
-from wharfinger.pressure import Slots, Window
+from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.registry import etcd_tls as tls
 from wharfinger.registry.etcd_gateway import (
     CertificateRefused,
@@ -80,7 +80,7 @@ class Connection:
         )
         self._gateway = open_gateway(self._session)
         self._gateway.endpoint = self._endpoints[0]
-        window = Window(CONCURRENT_CALLS, least=LEAST_CALLS, slow=SLOW)
+        window = ConcurrencyLimiter(CONCURRENT_CALLS, least=LEAST_CALLS, slow=SLOW)
         self._slots = Slots(window, asyncio.get_running_loop().time)
         self._proven: set[str] = set()
         """Endpoints that have answered: they accept our certificate."""

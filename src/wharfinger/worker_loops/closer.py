@@ -54,13 +54,13 @@ class ChainEnds:
         *,
         busy: Callable[[], bool],
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         """`busy`: whether pods are waiting to be placed; then chains wait, for `LONGEST_PAUSE` at most."""
         self._signaller = signaller
         self._busy = busy
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._chains: deque[tuple[str, str, float]] = deque(maxlen=MOST)
         self._more = asyncio.Event()
 
@@ -91,7 +91,7 @@ class ChainEnds:
                 await asyncio.sleep(PACE)
 
     async def _tell(self, workflow_id: str, pod: str) -> None:
-        pauses = delays(0.2, 10.0, self._chance)
+        pauses = delays(0.2, 10.0, self._rng)
         for _ in range(CHAIN_TRIES):
             try:
                 await self._signaller.wake(workflow_id, Wake(event="PodBound", object=pod))
@@ -123,7 +123,7 @@ class Closer:
         *,
         ends: ChainEnds,
         workflow_id: Callable[[Pod], str],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         """`workflow_id` of the pod's own chain."""
         self._store = store
@@ -131,7 +131,7 @@ class Closer:
         self._view = view
         self._ends = ends
         self._workflow_id = workflow_id
-        self._chance = chance
+        self._rng = rng
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
 
@@ -181,7 +181,7 @@ class Closer:
     async def _loop(self) -> None:
         while True:
             ending, closing = await self._work.get()
-            pauses = delays(0.2, 10.0, self._chance)
+            pauses = delays(0.2, 10.0, self._rng)
             for _ in range(TRIES):
                 try:
                     await ending()

@@ -151,14 +151,14 @@ class Cohort:
 class CohortNames:
     """Names that are nobody else's, and the turns of one dispatcher."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
         self._dispatcher = self.fresh()
         self._number = 0
 
     def fresh(self) -> str:
         """A name for a cohort."""
-        return f"{self._chance.getrandbits(128):032x}"
+        return f"{self._rng.getrandbits(128):032x}"
 
     def next_turn(self) -> Turn:
         """The turn of the next cohort."""

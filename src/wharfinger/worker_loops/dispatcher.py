@@ -49,7 +49,7 @@ class Dispatcher:
         *,
         tenant_label: str,
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
         completing: Callable[[], int] = lambda: 0,
         seen: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -61,7 +61,7 @@ class Dispatcher:
         self._clock = clock
         self._completing = completing
         self._forming = Forming(settings, lambda ruled: queue.throughput.a_second(ruled=ruled))
-        self._names = CohortNames(chance)
+        self._names = CohortNames(rng)
         self._kicked = asyncio.Event()
         self._serving = False
         self._pace = Pace(settings.in_flight, clock)
@@ -74,7 +74,7 @@ class Dispatcher:
             pace=self._pace,
             clock=clock,
             tenant_label=tenant_label,
-            chance=chance,
+            rng=rng,
             done=self.kick,
             seen=seen,
         )

@@ -1,6 +1,6 @@
 """All loops of one worker, put together; what they need of Temporal is passed in.
 
-The order in which changes are handed on matters: whose a pod is (`Duty`), then the queue (`Intake`),
+The order in which changes are handed on matters: whose a pod is (`Lifecycle`), then the queue (`PodEventHandler`),
 then who reads the queue (`Waker`), then who cleans up (`Closer`).
 """
 
@@ -17,8 +17,8 @@ from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import LastGood, LastGoodFiles
 from wharfinger.errors import RevisionWentBack
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.territory import Territory
 from wharfinger.informer.changes import Subscriber
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
@@ -34,12 +34,12 @@ from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
 from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.dispatcher import Dispatcher
-from wharfinger.worker_loops.duty import Duty, Pollable
 from wharfinger.worker_loops.gauges import Gauges, Unserved
 from wharfinger.worker_loops.grants import OwnGrant, min_ready
-from wharfinger.worker_loops.intake import Intake
+from wharfinger.worker_loops.lifecycle import Lifecycle, Pollable
 from wharfinger.worker_loops.membership import Membership, place_of
 from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictions
+from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.worker_loops.shards import Instances, Shards
 from wharfinger.worker_loops.signals import Attempts, NodeStarter
@@ -66,25 +66,25 @@ class Loops:
         probe: Probe,
         metrics: Metrics,
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
         health_url: str = "",
         completing: Completing | None = None,
-        territory: Territory | None = None,
+        preferred_nodes: PreferredNodes | None = None,
         grant: OwnGrant | None = None,
         nodes: NodeStarter,
     ) -> None:
-        """`probe` asks Temporal anything; `clock`: monotonic seconds; `chance`: spreads retries.
+        """`probe` asks Temporal anything; `clock`: monotonic seconds; `rng`: spreads retries.
 
-        `completing` is told elsewhere when runs end; without it they count until their pod is bound. `territory` is
-        asked elsewhere which nodes are this worker's own; here it is told who shares them. `grant`: under which this
-        worker lives; None = it was started by hand.
+        `completing` counts runs that are still to end; without it a run counts until its pod is bound. The deciding
+        side reads from `preferred_nodes` which nodes are this worker's own; the loops set which workers share them.
+        `grant`: the worker lives under it; None = it was started by hand.
         """
         dispatching = settings.dispatching
         self.cache = cache
         self.metrics = metrics
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
-        self.territory = territory if territory is not None else Territory()
+        self.preferred_nodes = preferred_nodes if preferred_nodes is not None else PreferredNodes()
         self._grant = grant
         self.view = View(cache, metrics, own_grant=grant.key if grant is not None else "")
         if grant is not None:
@@ -99,7 +99,7 @@ class Loops:
             alone=alone_by(profiles),
             confirm_after=dispatching.confirm_after,
             restart_every=dispatching.restart_every,
-            spread=chance.random,
+            spread=rng.random,
             entered=self._entered,
         )
         self.dispatcher = Dispatcher(
@@ -109,7 +109,7 @@ class Loops:
             metrics,
             tenant_label=settings.tenant_label,
             clock=clock,
-            chance=chance,
+            rng=rng,
             completing=lambda: len(completing) if completing is not None else 0,
             seen=lambda: cache.progress.revision,
         )
@@ -117,7 +117,7 @@ class Loops:
         if completing is not None:
             completing.on_end(kick)
         self.signals = WakeSignals(
-            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, chance=chance
+            attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
         )
         self.waker = Waker(
             queue=self.queue,
@@ -131,11 +131,11 @@ class Loops:
             most_alone=self.dispatcher.most_alone,
             sweep_every=dispatching.restart_every,
         )
-        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, chance=chance)
+        self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, rng=rng)
         self.closer = Closer(
-            store, attempts, self.view, ends=self.chain_ends, workflow_id=attempts.workflow_id, chance=chance
+            store, attempts, self.view, ends=self.chain_ends, workflow_id=attempts.workflow_id, rng=rng
         )
-        self.intake = Intake(
+        self.pod_events = PodEventHandler(
             queue=self.queue,
             cache=cache,
             records=self.view.records,
@@ -149,29 +149,29 @@ class Loops:
             bound=lambda pod: completing.bound(attempts.workflow_id(pod)) if completing is not None else None,
         )
         subscribers: list[Subscriber] = []
-        self.informer = Informer(store, self.view, subscribers, metrics, chance=chance)
+        self.informer = Informer(store, self.view, subscribers, metrics, rng=rng)
         self.membership = Membership(
             store,
             place_of(settings, health_url, profiles),
             settings.lease,
             clock=clock,
-            chance=chance,
+            rng=rng,
             changed=self._changed,
             grant=grant,
         )
         self.reachability = Reachability(
             probe, patience=settings.lease.temporal_unreachable, clock=clock, changed=self._changed
         )
-        self.duty = Duty(
+        self.lifecycle = Lifecycle(
             tenant=settings.tenant,
             informer=self.informer,
             membership=self.membership,
             reachability=self.reachability,
             polling=polling,
             shards=self.shards,
-            territory=self.territory,
+            preferred_nodes=self.preferred_nodes,
             serve=self.dispatcher.serve,
-            roll=self.intake,
+            roll=self.pod_events,
             clock=clock,
             settle=lambda: grant.settle if grant is not None else 0.0,
             configured=lambda: self.dynamic.taken_in,
@@ -181,7 +181,7 @@ class Loops:
             slot=str(settings.grant.slot) if settings.grant is not None else "",
             metrics=metrics,
             clock=clock,
-            ready=lambda: self.duty.on,
+            ready=lambda: self.lifecycle.on,
             report=self.membership.describe,
             begun=self._changed,
             remembered=_remembered(settings.grant),
@@ -189,8 +189,14 @@ class Loops:
         )
         """Whoever makes this worker adds the kinds that it knows."""
         self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
-        polling.on_failure(self.duty.polling_failed)
-        subscribers += [*([grant] if grant is not None else []), self.duty, self.intake, self.waker, self.closer]
+        polling.on_failure(self.lifecycle.polling_failed)
+        subscribers += [
+            *([grant] if grant is not None else []),
+            self.lifecycle,
+            self.pod_events,
+            self.waker,
+            self.closer,
+        ]
         instances = Instances()
         unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
         caretakers = Caretakers(instances, lambda: self.shards.me)
@@ -204,11 +210,11 @@ class Loops:
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
-        return self.duty.checks()
+        return self.lifecycle.checks()
 
     def refresh_metrics(self) -> None:
         """Bring the gauges up to date."""
-        self._gauges.refresh(ready=self.duty.on)
+        self._gauges.refresh(ready=self.lifecycle.on)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set or the grant says so, then drain; where the grant is gone, stop at once.
@@ -219,7 +225,7 @@ class Loops:
             self.informer,
             self.membership,
             self.reachability,
-            self.duty,
+            self.lifecycle,
             self.dispatcher,
             self.waker,
             self.closer,
@@ -253,14 +259,14 @@ class Loops:
         gone = self._grant.gone if self._grant is not None else asyncio.Event()
         if not gone.is_set() and await unless_stopped(gone, self._drain()):
             return
-        await self.duty.cease()
+        await self.lifecycle.cease()
         self.signals.stop()
         await self._leave()
 
     async def _drain(self) -> bool:
         """Take no more work, finish activities (the informer still runs for them), give the lease back; then True."""
         log.info("draining in_flight=%d", len(self.queue.in_flight))
-        await self.duty.drain()
+        await self.lifecycle.drain()
         self.signals.stop()
         await self._leave()
         log.info("drained")
@@ -275,7 +281,7 @@ class Loops:
     def reconfigured(self, gates: bool) -> None:
         """Plugins have other arguments: look at every waiting pod again, and at every other one where gates do."""
         if gates:
-            self.intake.reconfigured()
+            self.pod_events.reconfigured()
         self.waker.reconfigured()
 
     def _dispatch(self, settings: DispatchSettings) -> None:
@@ -283,7 +289,7 @@ class Loops:
         self.waker.gather_from(settings.cohort_from if settings.cohorts else None)
 
     def _changed(self) -> None:
-        self.duty.changed()
+        self.lifecycle.changed()
 
     def _entered(self, entry: Entry, cause: str) -> None:
         self._incoming(entry.part.value, cause).inc()

@@ -96,7 +96,7 @@ class Membership:
         settings: LeaseSettings,
         *,
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
         changed: Callable[[], None] = lambda: None,
         grant: OwnGrant | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class Membership:
         self._settings = settings
         self._stall = settings.loop_stall * settings.ttl
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._changed = changed
         self._lease: Lease | None = None
         self._slot = ""
@@ -190,7 +190,7 @@ class Membership:
             self._changed()
 
     async def _acquire(self) -> None:
-        for delay in delays(0.2, 5.0, self._chance):
+        for delay in delays(0.2, 5.0, self._rng):
             try:
                 lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
             except StoreError as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wharfinger.pressure import Window
+from wharfinger.pressure import ConcurrencyLimiter
 
 PROMPT = 0.5
 """Seconds within which Temporal takes a start when it has room for more; usual are 5 to 300 ms."""
@@ -27,7 +27,7 @@ class Pace:
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         """`most`: attempts in flight while Temporal is quick."""
-        self._window = Window(most, least=1, slow=PROMPT)
+        self._window = ConcurrencyLimiter(most, least=1, slow=PROMPT)
         self._clock = clock
         self._asked_at = float("-inf")
         self._trickle = TRICKLE

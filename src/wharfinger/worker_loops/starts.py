@@ -18,7 +18,7 @@ from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import AFTER_COHORT
 from wharfinger.model.gang import GangKey
-from wharfinger.pressure import Call, Slots, Window
+from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.process.backoff import delays
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
@@ -54,7 +54,7 @@ class Starts:
         pace: Pace,
         clock: Callable[[], float],
         tenant_label: str,
-        chance: random.Random,
+        rng: random.Random,
         done: Callable[[], None],
         seen: Callable[[], int],
     ) -> None:
@@ -66,10 +66,10 @@ class Starts:
         self._attempts = attempts
         self._metrics = metrics
         self._tenant_label = tenant_label
-        self._chance = chance
+        self._rng = rng
         self._done = done
         self._pace = pace
-        self._slots = Slots(Window(at_a_time, least=LEAST, slow=SLOW), clock)
+        self._slots = Slots(ConcurrencyLimiter(at_a_time, least=LEAST, slow=SLOW), clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing = False
         self.restarting = 0
@@ -210,7 +210,7 @@ class Starts:
     ) -> Exception | None:
         """Try until Temporal accepts; the last failure when it never does, None as well when it is wanted no more."""
         failure: Exception | None = None
-        for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
+        for delay in itertools.islice(delays(0.1, 5.0, self._rng), TRIES):
             try:
                 async with self._slots.slot() as call:
                     if not wanted():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.model.pod import Pod
-from wharfinger.pressure import Slots, Window
+from wharfinger.pressure import ConcurrencyLimiter, Slots
 from wharfinger.process.backoff import delays
 from wharfinger.queue.entry import CHAIN_GONE, Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -38,15 +38,15 @@ class WakeSignals:
         workflow_id: Callable[[Pod], str],
         kick: Callable[[], None],
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
         """`workflow_id` for records that name none; `kick` after a pod was made active."""
         self._signaller = signaller
         self._queue = queue
         self._workflow_id = workflow_id
         self._kick = kick
-        self._chance = chance
-        self._slots = Slots(Window(AT_A_TIME, least=LEAST, slow=SLOW), clock)
+        self._rng = rng
+        self._slots = Slots(ConcurrencyLimiter(AT_A_TIME, least=LEAST, slow=SLOW), clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, entry: Entry, wake: Wake) -> None:
@@ -69,7 +69,7 @@ class WakeSignals:
             task.cancel()
 
     async def _send(self, entry: Entry, wake: Wake) -> None:
-        for delay in itertools.islice(delays(0.1, 5.0, self._chance), TRIES):
+        for delay in itertools.islice(delays(0.1, 5.0, self._rng), TRIES):
             try:
                 async with self._slots.slot():
                     if self._queue.waiting.get(entry.key) is not entry:

@@ -74,7 +74,7 @@ class Host:
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     store, runtime = MemoryStore(), FakeRuntime(tmp_path / "instances")
     exits = HostExits(
-        store, runtime, "here", chance=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
+        store, runtime, "here", rng=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
     )
     settings = AgentSettings(
         host="here",
@@ -173,7 +173,7 @@ async def test_an_end_that_nobody_took_in_yet_is_an_end(host: Host) -> None:
     await host.grant()
     host.runtime = FakeRuntime(host.runtime.root / "other")
     host.exits = HostExits(
-        host.store, host.runtime, "here", chance=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
+        host.store, host.runtime, "here", rng=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
     )
     await host.runtime.start(FIRST, Command(Path("/bin/instance"), (), {}))
     host.runtime.end(FIRST, "code", 1)

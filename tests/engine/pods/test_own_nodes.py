@@ -15,7 +15,7 @@ from wharfinger.cli.story import tell
 from wharfinger.contracts.computation import Assumed
 from wharfinger.contracts.scheduling import Bound, Placed
 from wharfinger.engine.pods import payload
-from wharfinger.framework.territory import Territory
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.model.pod import PodKey
 from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
@@ -28,8 +28,8 @@ MEMBERS = ("common/0", "common/1")
 [PROFILE] = PROFILES.values()
 
 
-def territory(me: str, members: tuple[str, ...] = MEMBERS, margin: int = 20) -> Territory:
-    made = Territory(margin)
+def preferred_nodes(me: str, members: tuple[str, ...] = MEMBERS, margin: int = 20) -> PreferredNodes:
+    made = PreferredNodes(margin)
     made.share(members, me)
     return made
 
@@ -52,7 +52,7 @@ async def decide_blindly(world: World, hands: list[Hand]) -> list[Placed]:
 @pytest.mark.parametrize("margin", [0, 20])
 async def test_two_workers_that_prefer_their_own_nodes_do_not_contend(world: World, margin: int) -> None:
     await nearly_equal_nodes(world)
-    hands = [await world.hand(settings=CALM, territory=territory(me, margin=margin)) for me in MEMBERS]
+    hands = [await world.hand(settings=CALM, preferred_nodes=preferred_nodes(me, margin=margin)) for me in MEMBERS]
     placed = await decide_blindly(world, hands)
     answers = await asyncio.gather(*(hand.bind(f"web-{number}", placed[number]) for number, hand in enumerate(hands)))
 
@@ -63,7 +63,7 @@ async def test_two_workers_that_prefer_their_own_nodes_do_not_contend(world: Wor
 
 async def test_a_worker_alone_takes_the_best_and_says_nothing_of_own_nodes(world: World) -> None:
     await nearly_equal_nodes(world)
-    hand = await world.hand(territory=territory("common/0", ("common/0",)))
+    hand = await world.hand(preferred_nodes=preferred_nodes("common/0", ("common/0",)))
     [placed] = await decide_blindly(world, [hand])
 
     assert placed.node == "node-0"
@@ -73,7 +73,7 @@ async def test_a_worker_alone_takes_the_best_and_says_nothing_of_own_nodes(world
 async def swayed(world: World, members: tuple[str, ...] = MEMBERS) -> Placed:
     """The decision of the worker that does not own the best node."""
     await nearly_equal_nodes(world)
-    hands = [await world.hand(territory=territory(me, members)) for me in MEMBERS]
+    hands = [await world.hand(preferred_nodes=preferred_nodes(me, members)) for me in MEMBERS]
     [record] = [placed for placed in await decide_blindly(world, hands) if placed.passed_over]
     assert record.passed_over is not None
     assert record.passed_over.node == "node-0"
@@ -111,7 +111,7 @@ async def test_what_is_to_be_bound_carries_no_reasons(world: World) -> None:
 async def test_too_many_workers_to_be_named_make_the_record_approximate(world: World) -> None:
     many = (*MEMBERS, *(f"common/{number}" for number in range(2, payload.MEMBERS_LIMIT + 2)))
     await nearly_equal_nodes(world)
-    hand = await world.hand(territory=territory("common/0", many))
+    hand = await world.hand(preferred_nodes=preferred_nodes("common/0", many))
     [record] = await decide_blindly(world, [hand])
 
     found = await again(world, record)

@@ -14,16 +14,16 @@ from tests.patience import patient
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.engine.pods import payload
+from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.gang_members import GangMembers
 from wharfinger.engine.pods.placement import Placements
-from wharfinger.engine.pods.standing import Standings
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.framework.territory import Territory
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
@@ -153,17 +153,17 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     await world.put_pod("web")
     ownership = Ownership(frozenset(PROFILES), "common")
     clock = count(step=600)
-    standings = Standings(store=hand.store, cache=hand.cache, ownership=ownership)
+    eligibility = Eligibility(store=hand.store, cache=hand.cache, ownership=ownership)
     placements = Placements(
         cache=hand.cache,
         profiles=PROFILES,
-        standings=standings,
-        members=GangMembers(cache=hand.cache, profiles=PROFILES, standings=standings),
+        eligibility=eligibility,
+        members=GangMembers(cache=hand.cache, profiles=PROFILES, eligibility=eligibility),
         verification=Verification(cache=hand.cache, profiles=PROFILES),
         cluster=CLUSTER,
         identity="hand",
         behind_limit=600.0,
-        territory=Territory(),
+        preferred_nodes=PreferredNodes(),
         start=Start(),
         metrics=hand.metrics,
         tally=Tally(hand.metrics),

@@ -16,11 +16,11 @@ from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, Turn
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods import cohort_payload, placing_many
 from wharfinger.engine.pods.cohort_payload import CohortPayload, size
-from wharfinger.engine.pods.turns import Turns
+from wharfinger.engine.pods.sequencer import CohortSequencer
 from wharfinger.framework.interface import Permission
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
-from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import Pod
 
 MIB = 1024 * 1024
@@ -215,12 +215,12 @@ async def test_a_sampling_profile_says_where_each_search_began(world: World) -> 
 
 
 async def test_own_nodes_are_told(world: World) -> None:
-    territory = Territory(50)
-    territory.share(["common/a", "common/b"], "common/a")
+    preferred_nodes = PreferredNodes(50)
+    preferred_nodes.share(["common/a", "common/b"], "common/a")
     for number in range(6):
         await world.put_node(f"node-{number}")
     await world.put_pod("web")
-    hand = await world.hand(territory=territory)
+    hand = await world.hand(preferred_nodes=preferred_nodes)
 
     placed = await hand.place_many("web")
 
@@ -326,7 +326,7 @@ async def test_cohorts_of_a_dispatcher_are_decided_in_the_order_of_their_numbers
 
 
 async def test_a_turn_that_never_comes_is_waited_for_once() -> None:
-    turns = Turns(patience=0.03)
+    turns = CohortSequencer(patience=0.03)
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with turns.take(Turn(dispatcher="d", number=7)):
@@ -338,7 +338,7 @@ async def test_a_turn_that_never_comes_is_waited_for_once() -> None:
 
 
 async def test_a_failed_turn_is_over() -> None:
-    turns = Turns(patience=600)
+    turns = CohortSequencer(patience=600)
     with pytest.raises(RuntimeError):
         async with turns.take(Turn(dispatcher="d", number=1)):
             raise RuntimeError
@@ -388,12 +388,12 @@ def test_what_every_stretch_says_again_is_bounded_for_all_of_them() -> None:
     """A sampling profile makes a stretch of each decision."""
     told = CohortPayload(MOST_PODS)
     pods = tuple(Pod("default", f"{number}".ljust(100, "x"), "u", create_revision=2**60) for number in range(30))
-    territory = Territory(margin=4)
-    territory.share(tuple(f"common/{number}".ljust(60, "y") for number in range(16)), f"{'common/0':y<60}")
+    preferred_nodes = PreferredNodes(margin=4)
+    preferred_nodes.share(tuple(f"common/{number}".ljust(60, "y") for number in range(16)), f"{'common/0':y<60}")
     stretches = []
     for number in range(MOST_PODS):
         nominated, approximate = told.nominated({"n" * 100: pods})
-        own = told.own_nodes(territory)
+        own = told.own_nodes(preferred_nodes)
         computation = Computation(revision=2**60, nominated=nominated, own_nodes=own, approximate=approximate)
         stretches.append(Stretch(first_seat=number, computation=computation))
     placed = PlacedMany(stretches=tuple(stretches))

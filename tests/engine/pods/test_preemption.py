@@ -681,14 +681,14 @@ def test_a_victim_is_the_very_pod() -> None:
 # --- many preemptors, many turns ------------------------------------------------------------------
 
 
-async def chain(hands: list[Hand], name: str, chance: random.Random) -> bool:
+async def chain(hands: list[Hand], name: str, rng: random.Random) -> bool:
     """What a pod's chain does, each activity on any worker, again when its answer is lost. Whether it was bound."""
 
     async def act(do: Callable[[Hand], Awaitable[Any]]) -> Any:
         while True:
-            hand = chance.choice(hands)
-            if chance.random() < 0.1:
-                hand.store.fail_next(applied=chance.random() < 0.5)
+            hand = rng.choice(hands)
+            if rng.random() < 0.1:
+                hand.store.fail_next(applied=rng.random() < 0.5)
             try:
                 return await do(hand)
             except ApplicationError:
@@ -696,10 +696,10 @@ async def chain(hands: list[Hand], name: str, chance: random.Random) -> bool:
 
     seen = 0
     for _ in range(40):
-        decider = chance.choice(hands)
-        if chance.random() < 0.2:
+        decider = rng.choice(hands)
+        if rng.random() < 0.2:
             decider.store.pause_watches()
-            asyncio.get_running_loop().call_later(chance.random() / 50, decider.store.resume_watches)
+            asyncio.get_running_loop().call_later(rng.random() / 50, decider.store.resume_watches)
         try:
             decided = await decider.place(name, revision=seen)
         except ApplicationError:
@@ -715,7 +715,7 @@ async def chain(hands: list[Hand], name: str, chance: random.Random) -> bool:
                 request = eviction(decided, recorded, name=name)
                 evicted = await act(lambda hand, request=request: hand.activities.evict(request))
                 seen = evicted.revision if isinstance(evicted, Evicted) else 0
-        await asyncio.sleep(chance.random() / 200)
+        await asyncio.sleep(rng.random() / 200)
     return False
 
 
@@ -724,7 +724,7 @@ async def test_many_preemptors_on_three_workers_get_their_room_and_evict_nobody_
     world: World, seed: int
 ) -> None:
     """Answers are lost and watches stand still for a while; every preemptor needs exactly two victims."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     low = {f"node-{number}": [f"low-{number}-{index}" for index in range(4)] for number in range(4)}
     for node, pods in low.items():
         await full_node(world, *pods, name=node)
@@ -733,7 +733,7 @@ async def test_many_preemptors_on_three_workers_get_their_room_and_evict_nobody_
         await world.put_pod(name, cpu="2", spec={"priority": 10})
     hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2), eviction="immediate") for _ in range(3)]
 
-    bound = await asyncio.gather(*(chain(hands, name, chance) for name in names))
+    bound = await asyncio.gather(*(chain(hands, name, rng) for name in names))
 
     assert all(bound)
     left = [await world.pod(name) for pods in low.values() for name in pods]

@@ -307,19 +307,19 @@ def broken(rule: str, zones: list[str]) -> bool:
             return sum(count > 0 for count in counts) > 1
 
 
-async def settle(hand: Hand, name: str, chance: random.Random) -> None:
+async def settle(hand: Hand, name: str, rng: random.Random) -> None:
     """What a chain does: place, bind, and again; a worker's watch may stand still for a while."""
     for _ in range(10):
-        for _ in range(chance.randrange(6)):
+        for _ in range(rng.randrange(6)):
             await asyncio.sleep(0)
         try:
             outcome = await hand.place(name)
             if not isinstance(outcome, Placed):
                 await asyncio.sleep(0.005)
                 continue
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 hand.store.pause_watches()
-                asyncio.get_running_loop().call_later(chance.random() / 50, hand.store.resume_watches)
+                asyncio.get_running_loop().call_later(rng.random() / 50, hand.store.resume_watches)
             if (await hand.bind(name, outcome)).kind == "bound":
                 return
         except ApplicationError:  # its watch stands still for too long: another try
@@ -343,7 +343,7 @@ async def history(world: World) -> AsyncIterator[list[str]]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rule", RULES)
 async def test_three_workers_that_bind_at_once_break_no_rule_at_any_revision(rule: str, seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     world = World()
     for zone in "abc":
         for number in range(3):
@@ -353,7 +353,7 @@ async def test_three_workers_that_bind_at_once_break_no_rule_at_any_revision(rul
         await world.put_pod(name, labels={"app": "web"}, spec=RULES[rule]())
     hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2)) for _ in range(3)]
 
-    await asyncio.gather(*(settle(chance.choice(hands), name, chance) for name in names))
+    await asyncio.gather(*(settle(rng.choice(hands), name, rng) for name in names))
 
     states = [state async for state in history(world)]
     assert not [state for state in states if broken(rule, state)]
@@ -361,17 +361,17 @@ async def test_three_workers_that_bind_at_once_break_no_rule_at_any_revision(rul
     await world.close()
 
 
-async def settle_cohort(hand: Hand, names: Sequence[str], chance: random.Random) -> None:
+async def settle_cohort(hand: Hand, names: Sequence[str], rng: random.Random) -> None:
     """What a cohort does, again and again for the pods that are left; a worker's watch may stand still for a while."""
     left = list(names)
     for _ in range(10):
-        for _ in range(chance.randrange(6)):
+        for _ in range(rng.randrange(6)):
             await asyncio.sleep(0)
         try:
             placed = await hand.place_many(*left)
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 hand.store.pause_watches()
-                asyncio.get_running_loop().call_later(chance.random() / 50, hand.store.resume_watches)
+                asyncio.get_running_loop().call_later(rng.random() / 50, hand.store.resume_watches)
             done = {one.name for one in (await hand.bind_many(placed)).bound}
         except ApplicationError:
             await asyncio.sleep(0.005)
@@ -384,7 +384,7 @@ async def settle_cohort(hand: Hand, names: Sequence[str], chance: random.Random)
 
 async def cohorts_and_lone_pods(world: World, rule: str, seed: int) -> list[list[str]]:
     """The zones of the bound pods at every revision: two workers bind cohorts, plain pods among them, one lone pods."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for zone in "abc":
         for number in range(3):
             await world.put_node(f"zone-{zone}-{number}", cpu="20", labels={ZONE: zone})
@@ -396,9 +396,9 @@ async def cohorts_and_lone_pods(world: World, rule: str, seed: int) -> list[list
         await world.put_pod(name)
     hands = [await world.hand(settings=BindSettings(catch_up=0.2, behind=0.2)) for _ in range(3)]
     await asyncio.gather(
-        settle_cohort(hands[0], [*names[:4], *plain[:3], *names[4:6]], chance),
-        settle_cohort(hands[1], [*plain[3:], *names[6:12]], chance),
-        *(settle(hands[2], name, chance) for name in names[12:]),
+        settle_cohort(hands[0], [*names[:4], *plain[:3], *names[4:6]], rng),
+        settle_cohort(hands[1], [*plain[3:], *names[6:12]], rng),
+        *(settle(hands[2], name, rng) for name in names[12:]),
     )
     zones: dict[str, str] = {}
     states: list[list[str]] = []

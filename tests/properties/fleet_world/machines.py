@@ -76,7 +76,7 @@ class Machine:
                     self._tell(tenant, life, shelf.born[life], ended)
         waiting, self.queue = self.queue, []
         for task in waiting:
-            self._world.timeline.after(self._world.chance.uniform(0.0, 0.5), task)
+            self._world.timeline.after(self._world.rng.uniform(0.0, 0.5), task)
 
     def stop_agent(self) -> None:
         """It is gone without a word; its record as soon as its lease is."""
@@ -86,7 +86,7 @@ class Machine:
         if self.polling:
             self.polling = False
             ttl = self._world.lease_ttl
-            self._record = self._world.timeline.after(self._world.chance.uniform(0.66, 1.0) * ttl, self._expire)
+            self._record = self._world.timeline.after(self._world.rng.uniform(0.66, 1.0) * ttl, self._expire)
 
     def _expire(self) -> None:
         if self._world.etcd.down:
@@ -185,7 +185,7 @@ class Machine:
         key = (process.tenant, process.life, process.born)
         self.finished[key] = ended
         if self.agent:
-            self._world.timeline.after(self._world.chance.uniform(0.01, 0.5), self._tell, *key, ended)
+            self._world.timeline.after(self._world.rng.uniform(0.01, 0.5), self._tell, *key, ended)
 
     def hanging(self, process: Process) -> None:
         """Its probe fails three times, if it does not come back before."""

@@ -81,7 +81,7 @@ class Process:
         self._expiry: Handle | None = None
         self._looking = False
         world.etcd.watch(tenant, life, self._told)
-        world.timeline.after(self.behaviour.start * world.chance.uniform(0.5, 1.5), self._register)
+        world.timeline.after(self.behaviour.start * world.rng.uniform(0.5, 1.5), self._register)
 
     # --- its own doings -----------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class Process:
         return not self.alive or self.hung or self.cut
 
     def _later(self, act: object) -> None:
-        self._world.timeline.after(self._world.chance.uniform(0.5, 1.5), act)  # type: ignore[arg-type]
+        self._world.timeline.after(self._world.rng.uniform(0.5, 1.5), act)  # type: ignore[arg-type]
 
     def _put(self, state: InstanceState) -> bool:
         """Write its record, comparing its grant; it ends when there is none. False: not now."""
@@ -153,7 +153,7 @@ class Process:
         if self.mute or self.state != "ready" or self._world.etcd.down:
             return
         if self._put("withdrawn"):
-            self._world.timeline.after(seconds or self._world.chance.uniform(1, 4), self._return)
+            self._world.timeline.after(seconds or self._world.rng.uniform(1, 4), self._return)
 
     def _return(self) -> None:
         if not self.alive or self.state != "withdrawn":
@@ -175,7 +175,7 @@ class Process:
     def _told(self) -> None:
         if not self._looking:
             self._looking = True
-            self._world.timeline.after(self._world.chance.uniform(0.01, 0.3), self._look)
+            self._world.timeline.after(self._world.rng.uniform(0.01, 0.3), self._look)
 
     def _look(self) -> None:
         self._looking = False
@@ -198,7 +198,7 @@ class Process:
             slot, incarnation = self.life
             record = Instance(slot, incarnation, "draining", self.machine.name, self.revision, 0)
             self._world.etcd.put_instance(self.tenant, self.life, record, self._world.timeline.now, self)
-        self._world.timeline.after(self.behaviour.drain * self._world.chance.uniform(0.5, 1.5), self._drained)
+        self._world.timeline.after(self.behaviour.drain * self._world.rng.uniform(0.5, 1.5), self._drained)
 
     def _drained(self) -> None:
         if not self.alive:
@@ -264,7 +264,7 @@ class Process:
     def _stop_renewing(self) -> None:
         if self._expiry is None or self._expiry[2] is None:
             ttl = self._world.lease_ttl
-            self._expiry = self._world.timeline.after(self._world.chance.uniform(0.66, 1.0) * ttl, self._expire)
+            self._expiry = self._world.timeline.after(self._world.rng.uniform(0.66, 1.0) * ttl, self._expire)
 
     def _expire(self) -> None:
         if self._world.etcd.down:  # leases live on while nobody counts them

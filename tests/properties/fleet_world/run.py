@@ -36,23 +36,23 @@ class Case:
 def play(seed: int, *, broken: frozenset[str] = frozenset()) -> Case:
     """The case of a seed."""
     world = World(seed, broken=broken)
-    chance = world.chance
-    for number in range(chance.choice((1, 2, 2, 3))):
+    rng = world.rng
+    for number in range(rng.choice((1, 2, 2, 3))):
         world.add_machine(f"host-{number}")
-    world.controlled_elsewhere = chance.random() < 0.5
-    tenants = ["common", "blue"][: 1 + (chance.random() < 0.05)]
+    world.controlled_elsewhere = rng.random() < 0.5
+    tenants = ["common", "blue"][: 1 + (rng.random() < 0.05)]
     story = Story(world, tenants)
     for tenant in tenants:
-        story.begin(tenant, settled=chance.random() < 0.8)
-    if chance.random() < 0.5:
+        story.begin(tenant, settled=rng.random() < 0.8)
+    if rng.random() < 0.5:
         odds = world.odds
         odds.stall, odds.lost, odds.slow, odds.dropped, odds.doubled = 0.02, 0.03, 0.1, 0.05, 0.05
-    world.apart = chance.choice((1.0, 3.0, 6.0))
-    moment = chance.uniform(0.0, 20.0)
-    for _ in range(chance.choice((1, 1, 2, 2, 3, 5))):
-        world.timeline.after(moment, story.act, chance.choice(tenants))
-        moment += chance.choice((0.1, 1.0, 3.0, 10.0, 20.0, 60.0)) * chance.uniform(0.5, 1.5)
-    problems = _live(world, story, tenants, moment, patient=chance.random() < 0.5)
+    world.apart = rng.choice((1.0, 3.0, 6.0))
+    moment = rng.uniform(0.0, 20.0)
+    for _ in range(rng.choice((1, 1, 2, 2, 3, 5))):
+        world.timeline.after(moment, story.act, rng.choice(tenants))
+        moment += rng.choice((0.1, 1.0, 3.0, 10.0, 20.0, 60.0)) * rng.uniform(0.5, 1.5)
+    problems = _live(world, story, tenants, moment, patient=rng.random() < 0.5)
     return Case(
         seed,
         tuple(world.judge.violations + problems),

@@ -38,7 +38,7 @@ class Story:
     def __init__(self, world: World, tenants: list[str]) -> None:
         self._world = world
         self._tenants = tenants
-        self._chance = world.chance
+        self._rng = world.rng
         self._templates = 0
         self._written: dict[str, list[str]] = {tenant: [] for tenant in tenants}
         self.hosts = hosts = HostFaults(world)
@@ -80,15 +80,15 @@ class Story:
     def template(self, tenant: str, behaviour: Behaviour | None = None) -> str:
         """A new one."""
         self._templates += 1
-        chance = self._chance
+        rng = self._rng
         if behaviour is None:
             behaviour = Behaviour(
-                start=chance.uniform(0.2, 2.0),
-                sync=chance.uniform(0.2, 3.0),
-                drain=chance.choice((0.3, 1.0, 4.0, 20.0)),
+                start=rng.uniform(0.2, 2.0),
+                sync=rng.uniform(0.2, 3.0),
+                drain=rng.choice((0.3, 1.0, 4.0, 20.0)),
             )
         if behaviour.kind == "flaps":
-            behaviour = replace(behaviour, flap=chance.choice(FLAPS) * chance.uniform(0.6, 1.0))
+            behaviour = replace(behaviour, flap=rng.choice(FLAPS) * rng.uniform(0.6, 1.0))
         name = f"{behaviour.kind}-{self._templates}"
         self._world.templates[name] = behaviour
         self._written[tenant].append(name)
@@ -96,22 +96,22 @@ class Story:
 
     def spec(self) -> FleetSpec:
         """A strategy for few replicas, with short deadlines."""
-        chance = self._chance
-        surge, down = chance.choice(((1, 0), (1, 0), (0, 1), (1, 1), (0, 0), (2, 1)))
-        percent = chance.random() < 0.1
+        rng = self._rng
+        surge, down = rng.choice(((1, 0), (1, 0), (0, 1), (1, 1), (0, 0), (2, 1)))
+        percent = rng.random() < 0.1
         return FleetSpec(
-            replicas=chance.choice(FEW if chance.random() < 0.92 else MANY),
+            replicas=rng.choice(FEW if rng.random() < 0.92 else MANY),
             max_surge=Share(34 * surge, True) if percent else Share(surge),
             max_unavailable=Share(34 * down, True) if percent else Share(down),
-            min_ready=chance.choice((1.0, 2.0, 5.0)),
-            instance_deadline=chance.choice((20.0, 40.0)),
-            progress_deadline=chance.choice((60.0, 120.0)),
-            on_deadline=chance.choice(("pause", "revert")),
-            history_limit=chance.choice((1, 10)),
+            min_ready=rng.choice((1.0, 2.0, 5.0)),
+            instance_deadline=rng.choice((20.0, 40.0)),
+            progress_deadline=rng.choice((60.0, 120.0)),
+            on_deadline=rng.choice(("pause", "revert")),
+            history_limit=rng.choice((1, 10)),
             drain_timeout=10.0,
             kill_timeout=2.0,
-            soak=chance.choice((0.0, 5.0, 20.0, 30.0)),
-            failure_threshold=chance.choice((1, 1, 1, 2)),
+            soak=rng.choice((0.0, 5.0, 20.0, 30.0)),
+            failure_threshold=rng.choice((1, 1, 1, 2)),
         )
 
     def begin(self, tenant: str, *, settled: bool) -> None:
@@ -145,8 +145,8 @@ class Story:
 
     def act(self, tenant: str) -> None:
         """One wish or fault, by weight."""
-        acts = self.wishes if self._chance.random() < 0.5 else self.faults
-        self._chance.choices([act for _, act in acts], [weight for weight, _ in acts])[0](tenant)
+        acts = self.wishes if self._rng.random() < 0.5 else self.faults
+        self._rng.choices([act for _, act in acts], [weight for weight, _ in acts])[0](tenant)
 
     def change_template(self, tenant: str) -> None:
         fleet = self._object(tenant)
@@ -159,19 +159,19 @@ class Story:
     def break_template(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None:
-            name = self.template(tenant, self._chance.choice(BAD))
+            name = self.template(tenant, self._rng.choice(BAD))
             self._write(tenant, f"template {name}", fleet.spec, name)
 
     def undo(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None:
-            name = self._chance.choice(self._written[tenant])
+            name = self._rng.choice(self._written[tenant])
             self._write(tenant, f"back to {name}", fleet.spec, name)
 
     def scale(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None and fleet.spec is not None:
-            replicas = self._chance.choice((0, 1, 1, 2, 2, 3, 4, 4) if self._chance.random() < 0.95 else MANY)
+            replicas = self._rng.choice((0, 1, 1, 2, 2, 3, 4, 4) if self._rng.random() < 0.95 else MANY)
             self._write(tenant, f"replicas {replicas}", replace(fleet.spec, replicas=replicas))
 
     def restrategise(self, tenant: str) -> None:
@@ -197,7 +197,7 @@ class Story:
         rollout = self._world.tenant(tenant).rollout
         if fleet is not None and fleet.spec is not None:
             generation = rollout.generation if rollout is not None else max(fleet.mod_revision - 5, 1)
-            action = self._chance.choice(("promote", "abort", "resume"))
+            action = self._rng.choice(("promote", "abort", "resume"))
             if self._world.etcd.down:
                 return
             self._world.tell(f"{tenant}: user: {action} {generation}")
@@ -209,13 +209,13 @@ class Story:
     def partition(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None and fleet.spec is not None:
-            partition = self._chance.choice((0, 1, 2))
+            partition = self._rng.choice((0, 1, 2))
             self._write(tenant, f"partition {partition}", replace(fleet.spec, partition=partition))
 
     def canary(self, tenant: str) -> None:
         fleet = self._object(tenant)
         if fleet is not None and fleet.spec is not None:
-            name = self.template(tenant, self._chance.choice((*BAD, None, None)))
+            name = self.template(tenant, self._rng.choice((*BAD, None, None)))
             self._write(tenant, f"template {name} with a canary", replace(fleet.spec, canary=1), name)
 
     def invalid(self, tenant: str) -> None:
@@ -227,7 +227,7 @@ class Story:
         shelf = self._world.etcd.shelf(tenant)
         if shelf.fleet is None or self._world.etcd.down:
             return
-        if self._chance.random() < 0.7:
+        if self._rng.random() < 0.7:
             self._world.tell(f"{tenant}: user: deletes it")
             self._world.apply(tenant, shelf.fleet.spec, deleting=True)
         else:
@@ -235,8 +235,8 @@ class Story:
             shelf.fleet = None
             self._world.etcd.next()
             self._world.poke(tenant)
-        if self._chance.random() < 0.7:
-            self._world.timeline.after(self._chance.uniform(0.1, 30.0), self.change_template, tenant)
+        if self._rng.random() < 0.7:
+            self._world.timeline.after(self._rng.uniform(0.1, 30.0), self.change_template, tenant)
 
     # --- faults -------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Story:
             for (owner, _), process in machine.running.items()
             if owner == tenant
         ]
-        return self._chance.choice(found) if found else None
+        return self._rng.choice(found) if found else None
 
     def crash_process(self, tenant: str) -> None:
         process = self._process(tenant)
@@ -260,15 +260,15 @@ class Story:
         if process is not None:
             self._world.tell(f"{tenant}: fault: {process.life} hangs")
             process.hang()
-            if self._chance.random() < 0.6:
-                self._world.timeline.after(self._chance.uniform(1.0, 40.0), process.come_back)
+            if self._rng.random() < 0.6:
+                self._world.timeline.after(self._rng.uniform(1.0, 40.0), process.come_back)
 
     def cut_process(self, tenant: str) -> None:
         process = self._process(tenant)
         if process is not None:
             self._world.tell(f"{tenant}: fault: {process.life} is cut off")
             process.cut_off()
-            self._world.timeline.after(self._chance.uniform(1.0, 60.0), process.come_back)
+            self._world.timeline.after(self._rng.uniform(1.0, 60.0), process.come_back)
 
     def withdraw_process(self, tenant: str) -> None:
         process = self._process(tenant)
@@ -279,8 +279,8 @@ class Story:
     def cordon(self, tenant: str) -> None:
         if self._world.etcd.down:
             return
-        name = self._chance.choice(list(self._world.machines))
-        action = self._chance.choice((None, "cordon", "drain"))
+        name = self._rng.choice(list(self._world.machines))
+        action = self._rng.choice((None, "cordon", "drain"))
         self._world.tell(f"user: {name}: {action or 'uncordon'}")
         self._world.etcd.put_cordon(Cordon(name, action) if action is not None else None, name)
 
@@ -288,17 +288,17 @@ class Story:
         """Rightly or not: what is there again is not lost."""
         if self._world.etcd.down:
             return
-        name = self._chance.choice(list(self._world.machines))
+        name = self._rng.choice(list(self._world.machines))
         self._world.tell(f"user: {name} is lost for good")
         self._world.etcd.confirm_lost(name)
 
     def etcd_away(self, tenant: str) -> None:
-        seconds = self._chance.choice((0.5, 3.0, 12.0, 30.0))
+        seconds = self._rng.choice((0.5, 3.0, 12.0, 30.0))
         self._world.tell(f"fault: etcd away for {seconds} s")
         self._world.etcd_away(seconds)
 
     def temporal_away(self, tenant: str) -> None:
-        seconds = self._chance.choice((0.5, 3.0, 12.0, 30.0))
+        seconds = self._rng.choice((0.5, 3.0, 12.0, 30.0))
         self._world.tell(f"fault: Temporal away for {seconds} s")
         self._world.temporal_away(seconds)
 
@@ -313,9 +313,9 @@ class Story:
         """Somebody terminates Fleet, or Temporal's data are lost, or restored: its memory is blank, or an old one."""
         workflows = self._world.tenant(tenant)
         if workflows.fleet is not None:
-            restored = workflows.backup if self._chance.random() < 0.3 else None
+            restored = workflows.backup if self._rng.random() < 0.3 else None
             self._world.tell(f"{tenant}: fault: Fleet is {'terminated' if restored is None else 'restored'}")
-            self._world.lose_workflows(tenant, restored, rollout=self._chance.random() < 0.5)
+            self._world.lose_workflows(tenant, restored, rollout=self._rng.random() < 0.5)
             self._world.poke(tenant)
 
     def upgrade(self, tenant: str) -> None:
@@ -356,7 +356,7 @@ class Story:
         shelf = self._world.etcd.shelf(tenant)
         if shelf.fleet is None or shelf.fleet.deleting:
             return
-        fate = self._chance.random()
+        fate = self._rng.random()
         if fate < 0.1:
             self._world.tell(f"{tenant}: user: deletes it, finally")
             self._world.apply(tenant, shelf.fleet.spec, deleting=True)

@@ -108,7 +108,7 @@ class Activity:
         if not self._answered and not self._cancelled:
             self._cancelled = True
             # The running attempt hears of it with a heartbeat; until then it goes on, and may still happen.
-            self._world.timeline.after(self._world.chance.uniform(0.1, 5.0), self._end)
+            self._world.timeline.after(self._world.rng.uniform(0.1, 5.0), self._end)
 
     def _end(self) -> None:
         if not self._answered:
@@ -122,8 +122,8 @@ class Activity:
 
     def _schedule(self, pause: float = 0.0) -> None:
         self._attempt += 1
-        chance = self._world.chance
-        self._world.timeline.after(pause + chance.uniform(0.005, 0.1), self._arrive, self._attempt)
+        rng = self._world.rng
+        self._world.timeline.after(pause + rng.uniform(0.005, 0.1), self._arrive, self._attempt)
 
     def _arrive(self, attempt: int) -> None:
         """The task is in its queue."""
@@ -139,13 +139,13 @@ class Activity:
             return
         world.timeline.cancel(self._silence)
         self._silence = None
-        trouble = world.chance.random()
+        trouble = world.rng.random()
         if trouble < world.odds.stall:
             self.retried = True
-            world.timeline.after(world.chance.uniform(self.timeout * 0.5, self.timeout * 3), self._run, attempt, True)
+            world.timeline.after(world.rng.uniform(self.timeout * 0.5, self.timeout * 3), self._run, attempt, True)
             world.timeline.after(self.timeout, self._again, attempt)
         elif trouble < world.odds.stall + world.odds.slow:
-            world.timeline.after(world.chance.uniform(0.1, 8.0), self._run, attempt, False)
+            world.timeline.after(world.rng.uniform(0.1, 8.0), self._run, attempt, False)
         else:
             self._run(attempt, zombie=False)
 
@@ -161,7 +161,7 @@ class Activity:
         """The effect happens, whoever still waits for it."""
         if not zombie and (self._answered or attempt != self._attempt):
             return
-        lost = zombie or self._world.chance.random() < self._world.odds.lost
+        lost = zombie or self._world.rng.random() < self._world.odds.lost
         if lost and not zombie:
             self._world.timeline.after(self.timeout, self._again, attempt)
 
@@ -171,7 +171,7 @@ class Activity:
                 if isinstance(answer, Away):
                     self._again(attempt)
                     return
-                self._world.timeline.after(self._world.chance.uniform(0.001, 0.05), self._answer, answer)
+                self._world.timeline.after(self._world.rng.uniform(0.001, 0.05), self._answer, answer)
 
         try:
             stop = self._effect(done)
@@ -186,7 +186,7 @@ class Activity:
         else:
             if lost:
                 if stop is not None:  # it noticed, later, that nobody waits for it
-                    self._world.timeline.after(self._world.chance.uniform(0.0, self.timeout), stop)
+                    self._world.timeline.after(self._world.rng.uniform(0.0, self.timeout), stop)
             elif not self._answered and attempt == self._attempt:
                 self._running = stop
 

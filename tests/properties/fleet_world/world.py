@@ -63,7 +63,7 @@ class World:
 
     def __init__(self, seed: int, *, lease_ttl: float = 10.0, broken: frozenset[str] = frozenset()) -> None:
         self.seed = seed
-        self.chance = Random(seed)
+        self.rng = Random(seed)
         self.lease_ttl = lease_ttl
         self.odds = Odds()
         self.timeline = Timeline()
@@ -171,7 +171,7 @@ class World:
         """The control queue is polled again."""
         waiting, self.control_queue = self.control_queue, []
         for task in waiting:
-            self.timeline.after(self.chance.uniform(0.0, 0.5), task)
+            self.timeline.after(self.rng.uniform(0.0, 0.5), task)
 
     # --- etcd and Temporal, away and back -----------------------------------------------------
 
@@ -187,7 +187,7 @@ class World:
         if seconds >= self.lease_ttl:
             for machine in self.machines.values():
                 for process in machine.running.values():
-                    self.timeline.after(self.chance.uniform(0.0, 3.0), process.write_again)
+                    self.timeline.after(self.rng.uniform(0.0, 3.0), process.write_again)
         for tenant in self.tenants:
             self.poke(tenant)
 
@@ -206,7 +206,7 @@ class World:
 
     def _temporal_back(self) -> None:
         for act, args in self.temporal.back():
-            self.timeline.after(self.chance.uniform(0.0, 1.0), act, *args)
+            self.timeline.after(self.rng.uniform(0.0, 1.0), act, *args)
 
     # --- the workflows ------------------------------------------------------------------------
 
@@ -230,14 +230,14 @@ class World:
         tenant = self.tenant(name)
         if tenant.poking:
             return
-        luck = self.chance.random()
+        luck = self.rng.random()
         if luck < self.odds.dropped:
             return
         tenant.poking = True
         soonest = tenant.poked + self.apart - self.timeline.now
-        self.timeline.after(max(self.chance.uniform(0.02, 0.3), soonest), self._poke, name)
+        self.timeline.after(max(self.rng.uniform(0.02, 0.3), soonest), self._poke, name)
         if luck > 1.0 - self.odds.doubled:
-            self.timeline.after(self.chance.uniform(1.0, 3.0), self._poke, name)
+            self.timeline.after(self.rng.uniform(1.0, 3.0), self._poke, name)
 
     def _poke(self, name: str) -> None:
         if self.temporal.away or not self.controlled:
@@ -284,7 +284,7 @@ class World:
 
     def report(self, rollout: RollingUpdate, memory: Memory) -> None:
         """The rollout's signal to Fleet."""
-        self.timeline.after(self.chance.uniform(0.01, 0.2), self._reported, rollout, memory)
+        self.timeline.after(self.rng.uniform(0.01, 0.2), self._reported, rollout, memory)
 
     def _reported(self, rollout: RollingUpdate, memory: Memory) -> None:
         if self.temporal.away:
@@ -298,7 +298,7 @@ class World:
 
     def rollout_closed(self, rollout: RollingUpdate) -> None:
         """It ended without a report: Fleet sees it when it looks the next time."""
-        self.timeline.after(self.chance.uniform(1.0, IDLE), self._seen_closed, rollout)
+        self.timeline.after(self.rng.uniform(1.0, IDLE), self._seen_closed, rollout)
 
     def _seen_closed(self, rollout: RollingUpdate) -> None:
         if self.tenant(rollout.tenant).rollout is rollout:

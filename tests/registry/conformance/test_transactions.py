@@ -141,20 +141,20 @@ async def test_a_compare_of_something_else_is_refused(world: World) -> None:
 
 
 def _some_transaction(
-    chance: random.Random, base: int, known: int
+    rng: random.Random, base: int, known: int
 ) -> tuple[list[Compare], list[Operation], list[Operation]]:
     keys = [f"/alike/{name}" for name in "abcd"]
 
     def operations() -> list[Operation]:
         made: list[Operation] = []
-        for key in chance.sample(keys, chance.randint(0, 4)):
-            kind = chance.random()
-            made.append(Put(key, chance.randbytes(3)) if kind < 0.5 else Delete(key) if kind < 0.75 else Get(key))
+        for key in rng.sample(keys, rng.randint(0, 4)):
+            kind = rng.random()
+            made.append(Put(key, rng.randbytes(3)) if kind < 0.5 else Delete(key) if kind < 0.75 else Get(key))
         return made
 
     compares = [
-        Compare(key, chance.choice(["mod", "create"]), chance.choice([0, base + chance.randint(1, max(1, known))]))
-        for key in chance.sample(keys, chance.choice([0, 0, 1, 2]))
+        Compare(key, rng.choice(["mod", "create"]), rng.choice([0, base + rng.randint(1, max(1, known))]))
+        for key in rng.sample(keys, rng.choice([0, 0, 1, 2]))
     ]
     return compares, operations(), operations()
 
@@ -176,11 +176,11 @@ async def test_both_stores_answer_the_same_to_two_hundred_transactions(steady_et
     bases = [(await store.get("/alike/")).revision for store in stores]
 
     async def answers(store: Store, base: int) -> list[object]:
-        chance = random.Random(4)
+        rng = random.Random(4)
         seen: list[object] = []
         known = 0
         for _ in range(200):
-            result: TxnResult = await store.txn(*_some_transaction(chance, base, known))
+            result: TxnResult = await store.txn(*_some_transaction(rng, base, known))
             known = result.revision - base
             seen.append((result.succeeded, known, [_relative(kv, base) for kv in result.reads]))
         for revision in range(1, known + 1, 7):

@@ -27,9 +27,9 @@ from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Conte
 from wharfinger.engine.pods import across_nodes, payload, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, Moved, prepare, read_failure, together
+from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.locks import Locks
-from wharfinger.engine.pods.sending import Sending
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import LEANS, Verification
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -96,9 +96,9 @@ class Bindings:
         store: Store,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         verification: Verification,
-        sending: Sending,
+        committer: Committer,
         settings: BindSettings,
         metrics: Metrics,
         tally: Tally,
@@ -109,8 +109,8 @@ class Bindings:
         self._cache = cache
         self._profiles = profiles
         self._verification = verification
-        self._standings = standings
-        self._sending = sending
+        self._eligibility = eligibility
+        self._committer = committer
         self._settings = settings
         self._metrics = metrics
         self.tally = tally
@@ -172,7 +172,7 @@ class Bindings:
         """Try one node a few times; None when it is to be given up, with the reason in `effort.lost`."""
         adopted: Node | None = None
         for _ in range(self._settings.tries):
-            gone = self._standings.verdict(effort.life, effort.found.pod)
+            gone = self._eligibility.verdict(effort.life, effort.found.pod)
             if gone is not None:
                 self._cache.forget_unsent(effort.found.pod.identity)
                 return gone
@@ -220,7 +220,7 @@ class Bindings:
             node,
             effort.rules,
             self._cache,
-            tenancy=self._standings.tenancy(effort.found.pod),
+            tenancy=self._eligibility.tenancy(effort.found.pod),
             attempt=f"{effort.request.workflow_id}@{effort.request.run_id}",
             now=self._utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
@@ -233,12 +233,12 @@ class Bindings:
             return self._rejected(effort, BINDER, f"pod cannot be written bound: {error}")
         effort.tries += 1
         try:
-            return await self._sending.send([commit], transaction)
+            return await self._committer.send([commit], transaction)
         except RequestTooLarge:
             return self._rejected(effort, BINDER, TOO_LARGE.format(size=len(commit.found.raw)))
 
     def _bound(self, effort: Effort, commit: Commit, answer: TxnResult) -> Bound:
-        self._sending.happened([commit], answer.revision)
+        self._committer.happened([commit], answer.revision)
         took = self._clock() - effort.began
         self.tally.bound(effort.profile.name, effort.placed.computation, took)
         points.tell_bound(effort.profile, effort.state, commit.found.pod, commit.node.name)
@@ -268,7 +268,7 @@ class Bindings:
 
         Were it assumed anew then, the seat that it perhaps has would seem free.
         """
-        found = self._standings.from_cache(life)
+        found = self._eligibility.from_cache(life)
         if found is None or self._cache.is_sent(found.pod.identity):
             return await self._read(life, request)
         return found
@@ -279,7 +279,7 @@ class Bindings:
 
     def _resolve(self, life: Life, request: BindInput, kv: KeyValue | None, revision: int) -> StoredPod | Bound | Gone:
         """What etcd says of the pod: still to be bound, bound by this very chain, or gone."""
-        found = self._standings.of_stored(life, kv)
+        found = self._eligibility.of_stored(life, kv)
         if isinstance(found, StoredPod):
             return found
         self._cache.settle(identity_of(request), revision)

@@ -27,8 +27,8 @@ from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_ruled import RuledBindings
 from wharfinger.engine.pods.cohort_outcomes import Outcomes, Work, by_node, single
 from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
+from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.seating import Seated, Seating, identity
-from wharfinger.engine.pods.sending import Sending
 from wharfinger.engine.transactions import Limits, Load
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.registry.store import TxnResult
@@ -54,7 +54,7 @@ class ManyBindings:
         *,
         bindings: Bindings,
         seating: Seating,
-        sending: Sending,
+        committer: Committer,
         cache: Cache,
         settings: BindSettings,
         limits: Limits,
@@ -64,7 +64,7 @@ class ManyBindings:
         """`bindings`: who commits single pods, and whose locks are shared; `limits`: of etcd's transactions."""
         self._bindings = bindings
         self._seating = seating
-        self._sending = sending
+        self._committer = committer
         self._cache = cache
         self._settings = settings
         self._limits = limits
@@ -73,7 +73,7 @@ class ManyBindings:
         self._ruled = RuledBindings(
             bindings=bindings,
             seating=seating,
-            sending=sending,
+            committer=committer,
             cache=cache,
             settings=settings,
             metrics=metrics,
@@ -201,7 +201,7 @@ class ManyBindings:
         try:
             transaction = together(commits)
             work.outcomes.transactions += 1
-            answer = await self._sending.send(commits, transaction)
+            answer = await self._committer.send(commits, transaction)
         except InvalidObject:  # the one that cannot be written says so for itself
             work.singles += numbers
             return
@@ -216,7 +216,7 @@ class ManyBindings:
         await self._sort_out(work, numbers, failures, answer)
 
     def _bound(self, work: Work, batch: Sequence[tuple[Seated, Commit]], revision: int) -> None:
-        self._sending.happened([commit for _, commit in batch], revision)
+        self._committer.happened([commit for _, commit in batch], revision)
         work.revision = max(work.revision, revision)
         took = self._clock() - work.began
         for seated, _ in batch:

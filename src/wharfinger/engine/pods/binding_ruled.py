@@ -24,8 +24,8 @@ from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.binding import TURN, TURNS, Bindings
 from wharfinger.engine.pods.cohort_outcomes import Work
 from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
+from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.seating import Seated, Seating
-from wharfinger.engine.pods.sending import Sending
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Load
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -97,7 +97,7 @@ class RuledBindings:
         *,
         bindings: Bindings,
         seating: Seating,
-        sending: Sending,
+        committer: Committer,
         cache: Cache,
         settings: BindSettings,
         metrics: Metrics,
@@ -107,7 +107,7 @@ class RuledBindings:
         """`patience`: seconds of the whole `bind_many` after which what is left is placed anew."""
         self._bindings = bindings
         self._seating = seating
-        self._sending = sending
+        self._committer = committer
         self._cache = cache
         self._settings = settings
         self._metrics = metrics
@@ -225,7 +225,7 @@ class RuledBindings:
         try:
             transaction = together(commits)
             work.outcomes.transactions += 1
-            answer = await self._sending.send(commits, transaction)
+            answer = await self._committer.send(commits, transaction)
         except InvalidObject:
             self._without_unwritable(work, this, filled)
             return
@@ -245,7 +245,7 @@ class RuledBindings:
 
     def _bound(self, work: Work, this: Round, filled: Filled, revision: int) -> None:
         commits = filled.commits
-        self._sending.happened(commits, revision)
+        self._committer.happened(commits, revision)
         work.revision = max(work.revision, revision)
         this.unseen = across_nodes.rewritten_unseen([(commit.found.pod, commit.rules) for commit in commits])
         if this.window is not None:

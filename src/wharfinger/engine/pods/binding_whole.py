@@ -16,9 +16,9 @@ from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.engine.pods.binding import TURN, TURNS, Bindings, newest
 from wharfinger.engine.pods.cohort_outcomes import Outcomes
 from wharfinger.engine.pods.commit import Commit, Moved, Transaction, read_failure, together
+from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.eligibility import Eligibility, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.seating import Seated, Seating, identity, life
-from wharfinger.engine.pods.sending import Sending
-from wharfinger.engine.pods.standing import Standings, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Limits, measure
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -77,8 +77,8 @@ class WholeBindings:
         store: Store,
         bindings: Bindings,
         seating: Seating,
-        sending: Sending,
-        standings: Standings,
+        committer: Committer,
+        eligibility: Eligibility,
         cache: Cache,
         settings: BindSettings,
         limits: Limits,
@@ -89,8 +89,8 @@ class WholeBindings:
         self._store = store
         self._bindings = bindings
         self._seating = seating
-        self._sending = sending
-        self._standings = standings
+        self._committer = committer
+        self._eligibility = eligibility
         self._cache = cache
         self._settings = settings
         self._limits = limits
@@ -131,7 +131,7 @@ class WholeBindings:
     def _told(self, gang: Gang, number: int, answer: TxnResult) -> None:
         """What etcd says of a member: to be bound, bound by this very chain, or gone."""
         seat, kv = gang.request.seats[number], answer.reads[0]
-        found = self._standings.of_stored(life(seat), kv)
+        found = self._eligibility.of_stored(life(seat), kv)
         if isinstance(found, StoredPod):
             seated = self._seating.with_pod(gang.request, number, found)
             if seated is not None:
@@ -195,7 +195,7 @@ class WholeBindings:
                 self._reject(gang, BINDER, f"a pod cannot be written bound: {error}")
                 return
             gang.outcomes.transactions += 1
-            answer = await self._sending.send(commits, transaction)
+            answer = await self._committer.send(commits, transaction)
             if answer.succeeded:
                 self._bound(gang, commits, answer.revision)
                 return
@@ -233,7 +233,7 @@ class WholeBindings:
     def _others_now(self, gang: Gang) -> bool:
         """Whether members have become another pool's since they were found: then nobody is bound."""
         for seated in tuple(gang.left):
-            gone = self._standings.verdict(life(seated.seat), seated.found.pod)
+            gone = self._eligibility.verdict(life(seated.seat), seated.found.pod)
             if gone is not None:
                 gang.left.remove(seated)
                 self._seating.give_up(seated)
@@ -250,7 +250,7 @@ class WholeBindings:
 
     def _bound(self, gang: Gang, commits: Sequence[Commit], revision: int) -> None:
         gang.done = True
-        self._sending.happened(commits, revision)
+        self._committer.happened(commits, revision)
         took = self._clock() - gang.began
         for seated in gang.left:
             seated.tell_bound()

@@ -13,8 +13,8 @@ from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
 from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes
 from wharfinger.engine.pods import payload
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.snapshot import Nominations
-from wharfinger.framework.territory import Territory
 from wharfinger.model.texts import shortened
 
 DECISIONS = 700_000
@@ -134,9 +134,9 @@ class CohortPayload:
         fits = self._overlay.take(sum(size(one.pod + one.node) + 60 for one in told))
         return (told, too_many) if fits else ((), True)
 
-    def own_nodes(self, territory: Territory) -> OwnNodes:
+    def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
         """By whose nodes decisions went; without the others where there is no room for them."""
-        told = payload.own_nodes(territory)
+        told = payload.own_nodes(preferred_nodes)
         fits = self._overlay.take(sum(size(member) + 4 for member in told.members))
         return told if fits else told.model_copy(update={"members": ()})
 

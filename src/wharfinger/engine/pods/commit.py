@@ -22,7 +22,7 @@ from itertools import chain
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import AcrossNodes
-from wharfinger.engine.pods.standing import StoredPod
+from wharfinger.engine.pods.eligibility import StoredPod
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_node
 from wharfinger.manifests.edit import bind_pod
@@ -111,7 +111,7 @@ def prepare(
 ) -> Commit:
     """The transaction as of now: nothing that the decision rests on may move.
 
-    `tenancy`: what whose pod it is was decided on just now (`Standings.tenancy`).
+    `tenancy`: what whose pod it is was decided on just now (`Eligibility.tenancy`).
     """
     pod = found.pod
     conditions: list[Condition] = [

@@ -23,7 +23,7 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
 from wharfinger.errors import RequestTooLarge
 from wharfinger.manifests.edit import clear_nomination, evict_pod
 from wharfinger.manifests.times import rfc3339
@@ -93,14 +93,14 @@ class Evictions:
         *,
         store: Store,
         cache: Cache,
-        standings: Standings,
+        eligibility: Eligibility,
         mode: str,
         utc_now: Callable[[], datetime],
     ) -> None:
         """`mode`: `immediate` or `graceful`."""
         self._store = store
         self._cache = cache
-        self._standings = standings
+        self._eligibility = eligibility
         self._mode = mode
         self._utc_now = utc_now
 
@@ -110,7 +110,7 @@ class Evictions:
         Safe to run again. Raises `StoreError`.
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
-        found = await self._standings.read(life)
+        found = await self._eligibility.read(life)
         if isinstance(found, Gone):
             return found
         saga = Saga(request, life, found, revision=found.read_at)
@@ -230,7 +230,7 @@ class Evictions:
             if answer.succeeded:
                 return True, answer.reads[0]
             current, preemptor, record = answer.reads
-            found = self._standings.of_stored(saga.life, preemptor)
+            found = self._eligibility.of_stored(saga.life, preemptor)
             if isinstance(found, Gone):
                 raise Superseded(found)
             if record is None or record.mod_revision != saga.request.record_revision:

@@ -26,11 +26,11 @@ from wharfinger.engine.transactions import Limits
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, Seated
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unschedulable
-from wharfinger.framework.territory import Territory
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.model.pod import Pod
 from wharfinger.telemetry import Metrics
@@ -61,7 +61,7 @@ class Deciding:
     identity: str
     limits: Limits
     """Of etcd's transactions."""
-    territory: Territory
+    preferred_nodes: PreferredNodes
     start: Start
     metrics: Metrics
     tally: Tally
@@ -78,7 +78,7 @@ class GangDecision:
         self._profile = deciding.profiles[found.pending[0].scheduler_name]
         self._began = deciding.clock()
         self._snapshot = deciding.cache.snapshot()
-        self._preference = deciding.territory.preference(self._snapshot)
+        self._preference = deciding.preferred_nodes.preference(self._snapshot)
         self._told = CohortPayload(min(len(found.pending), MOST_PODS))
         self._computation = self._computed()
 
@@ -288,7 +288,7 @@ class GangDecision:
             assumed=assumed,
             nominated=nominated,
             start=self._in.start.position,
-            own_nodes=payload.own_nodes(self._in.territory) if self._preference is not None else None,
+            own_nodes=payload.own_nodes(self._in.preferred_nodes) if self._preference is not None else None,
             approximate=approximate or too_many,
             nodes=len(self._snapshot),
             worker=self._in.identity,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wharfinger.cache.cache import Cache
-from wharfinger.engine.pods.standing import Life, Standings
+from wharfinger.engine.pods.eligibility import Eligibility, Life
 from wharfinger.errors import PluginError
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.status import Status, unschedulable
@@ -37,10 +37,10 @@ class Found:
 class GangMembers:
     """Asks the cache on behalf of one pool."""
 
-    def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile], standings: Standings) -> None:
+    def __init__(self, *, cache: Cache, profiles: Mapping[str, Profile], eligibility: Eligibility) -> None:
         self._cache = cache
         self._profiles = profiles
-        self._standings = standings
+        self._eligibility = eligibility
 
     def find(self, key: GangKey) -> Found | str:
         """The gang, or why nobody of it is to be placed now."""
@@ -71,7 +71,7 @@ class GangMembers:
         return [pod for pod in self._cache.gangs.of(key) if counts(pod) and (pod.bound or self._ours(pod))]
 
     def _ours(self, pod: Pod) -> bool:
-        return self._standings.verdict(Life(pod.key), pod) is None
+        return self._eligibility.verdict(Life(pod.key), pod) is None
 
     def _gated(self, pod: Pod) -> bool:
         try:

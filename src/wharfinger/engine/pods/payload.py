@@ -13,8 +13,8 @@ from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts import eviction
 from wharfinger.contracts.computation import Assumed, NodeScore, Nominated, OwnNodes, PluginRefusal
 from wharfinger.contracts.scheduling import Placed, Refused
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.snapshot import Nominations
-from wharfinger.framework.territory import Territory
 from wharfinger.model.decision import Ranked
 from wharfinger.model.pod import Pod
 from wharfinger.model.texts import shortened
@@ -80,10 +80,10 @@ def nominated(nominations: Nominations, but: Pod | None) -> tuple[tuple[Nominate
     return tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first), False
 
 
-def own_nodes(territory: Territory) -> OwnNodes:
+def own_nodes(preferred_nodes: PreferredNodes) -> OwnNodes:
     """By whose nodes a decision went."""
-    members = territory.members if len(territory.members) <= MEMBERS_LIMIT else ()
-    return OwnNodes(me=territory.me or "", members=members, margin=territory.margin)
+    members = preferred_nodes.members if len(preferred_nodes.members) <= MEMBERS_LIMIT else ()
+    return OwnNodes(me=preferred_nodes.me or "", members=members, margin=preferred_nodes.margin)
 
 
 def fitted(outcome: Outcome) -> Outcome:

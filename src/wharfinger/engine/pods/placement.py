@@ -19,18 +19,18 @@ from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, PermitWait, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.engine.failures import behind, wrong_id
 from wharfinger.engine.pods import payload, preemption
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
 from wharfinger.engine.pods.gang_members import GangMembers
 from wharfinger.engine.pods.preemption import Leaving
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
-from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.telemetry import Metrics
 
@@ -48,13 +48,13 @@ class Placements:
         *,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         members: GangMembers,
         verification: Verification,
         cluster: str,
         identity: str,
         behind_limit: float,
-        territory: Territory,
+        preferred_nodes: PreferredNodes,
         start: Start,
         metrics: Metrics,
         tally: Tally,
@@ -66,13 +66,13 @@ class Placements:
         """
         self._cache = cache
         self._profiles = profiles
-        self._standings = standings
+        self._eligibility = eligibility
         self._members = members
         self._verification = verification
         self._cluster = cluster
         self._identity = identity
         self._behind_limit = behind_limit
-        self._territory = territory
+        self._preferred_nodes = preferred_nodes
         self._start = start
         self._metrics = metrics
         self._tally = tally
@@ -117,13 +117,13 @@ class Placements:
     async def _read(self, life: Life) -> StoredPod | Gone:
         try:
             async with asyncio.timeout(READ_LIMIT):
-                return await self._standings.read(life)
+                return await self._eligibility.read(life)
         except TimeoutError:
             raise Unavailable(f"etcd did not tell pod {life.key} within {READ_LIMIT:g} s") from None
 
     def _known(self, life: Life, request: PlaceInput) -> Pod | None:
         """The cached pod when it is to be placed by this run, None when etcd has to be asked."""
-        found = self._standings.from_cache(life)
+        found = self._eligibility.from_cache(life)
         if found is None or self._right_id(found.pod) != request.workflow_id:
             return None
         # While a bind of this very pod is out and unanswered, only etcd knows.
@@ -147,7 +147,7 @@ class Placements:
         if not gate.ok:
             return self._refused_by(pod, gate, self._computation(pod, profile, snapshot, began))
         start = self._start.position
-        evaluation = profile.evaluate(pod, snapshot, start=start, preference=self._territory.preference(snapshot))
+        evaluation = profile.evaluate(pod, snapshot, start=start, preference=self._preferred_nodes.preference(snapshot))
         self._start.position = evaluation.next_start
         node_name = evaluation.node
         self._metrics.algorithm_duration.observe(self._clock() - began)
@@ -158,7 +158,7 @@ class Placements:
             began,
             feasible=evaluation.feasible_count,
             start=start,
-            own_nodes=payload.own_nodes(self._territory) if evaluation.by_preference else None,
+            own_nodes=payload.own_nodes(self._preferred_nodes) if evaluation.by_preference else None,
         )
         if node_name is None:
             return self._refused(pod, profile, snapshot, evaluation, computation)

@@ -11,9 +11,9 @@ from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, S
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import gang_workflow_id
 from wharfinger.engine.failures import behind, wrong_id
+from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.gang_decision import Deciding, GangDecision
 from wharfinger.engine.pods.gang_members import GangMembers
-from wharfinger.engine.pods.standing import Standings
 from wharfinger.errors import Unavailable
 from wharfinger.model.gang import GangKey
 
@@ -26,13 +26,13 @@ class GangPlacements:
         *,
         cache: Cache,
         members: GangMembers,
-        standings: Standings,
+        eligibility: Eligibility,
         deciding: Deciding,
         cluster: str,
         behind_limit: float,
     ) -> None:
         """`behind_limit`: seconds to wait for the watch."""
-        self._standings = standings
+        self._eligibility = eligibility
         self._cluster = cluster
         self._cache = cache
         self._members = members
@@ -46,7 +46,7 @@ class GangPlacements:
             raise wrong_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
         progress = self._cache.progress
         if not await progress.wait_for(request.revision, self._behind_limit):
-            newest = await self._standings.newest()
+            newest = await self._eligibility.newest()
             # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
             wanted = request.revision if request.revision <= newest else newest
             if not await progress.wait_for(wanted, self._behind_limit):

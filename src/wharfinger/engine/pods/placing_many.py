@@ -25,18 +25,18 @@ from wharfinger.contracts.scheduling import Gone
 from wharfinger.engine.failures import MESSAGE_LIMIT, behind
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.cohort_payload import CohortPayload
+from wharfinger.engine.pods.eligibility import Eligibility, Life
 from wharfinger.engine.pods.gang_members import GangMembers
-from wharfinger.engine.pods.standing import Life, Standings
+from wharfinger.engine.pods.sequencer import CohortSequencer
 from wharfinger.engine.pods.tally import Tally
-from wharfinger.engine.pods.turns import Turns
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.sampling import Start
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status
-from wharfinger.framework.territory import Territory
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.model.texts import one_line
 from wharfinger.queue.candidates import PodClass, pod_class
@@ -114,12 +114,12 @@ class ManyPlacements:
         *,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         members: GangMembers,
         verification: Verification,
         identity: str,
         behind_limit: float,
-        territory: Territory,
+        preferred_nodes: PreferredNodes,
         start: Start,
         metrics: Metrics,
         tally: Tally,
@@ -128,16 +128,16 @@ class ManyPlacements:
         """As of `Placements`."""
         self._cache = cache
         self._profiles = profiles
-        self._standings = standings
+        self._eligibility = eligibility
         self._members = members
         self._verification = verification
         self._identity = identity
         self._behind_limit = behind_limit
-        self._territory = territory
+        self._preferred_nodes = preferred_nodes
         self._metrics = metrics
         self._tally = tally
         self._clock = clock
-        self._turns = Turns()
+        self._turns = CohortSequencer()
         self._start = start
 
     async def place(self, request: PlaceManyInput) -> PlacedMany:
@@ -193,10 +193,10 @@ class ManyPlacements:
         life = Life(PodKey(one.namespace, one.name), one.uid)
         if one.revision > self._cache.progress.revision:
             return "this worker has not seen it yet"
-        found = self._standings.from_cache(life)
+        found = self._eligibility.from_cache(life)
         if found is None:
             known = self._cache.pods.get(life.key)
-            gone = self._standings.verdict(life, known) if known is not None else None
+            gone = self._eligibility.verdict(life, known) if known is not None else None
             return gone or "this worker does not know it"
         if found.pod.identity in cohort.taken:
             return "it is named twice"
@@ -236,7 +236,7 @@ class ManyPlacements:
 
     def _evaluate(self, cohort: Cohort, stretch: Open, one: Candidate, snapshot: Snapshot) -> None:
         pod = one.pod
-        preference = self._territory.preference(snapshot)
+        preference = self._preferred_nodes.preference(snapshot)
         evaluation = stretch.profile.evaluate(pod, snapshot, start=self._start.position, preference=preference)
         self._start.position = evaluation.next_start
         if stretch.feasible is None:
@@ -354,7 +354,7 @@ class ManyPlacements:
         self._close(cohort)
         assumed, approximate = cohort.told.overlay(self._cache.assumed())
         nominated, too_many = cohort.told.nominated(snapshot.nominated)
-        preferring = self._territory.preference(snapshot) is not None
+        preferring = self._preferred_nodes.preference(snapshot) is not None
         computation = Computation(
             revision=snapshot.revision,
             profile=profile.digest,
@@ -362,7 +362,7 @@ class ManyPlacements:
             assumed=assumed,
             nominated=nominated,
             start=self._start.position,
-            own_nodes=cohort.told.own_nodes(self._territory) if preferring else None,
+            own_nodes=cohort.told.own_nodes(self._preferred_nodes) if preferring else None,
             approximate=approximate or too_many,
             nodes=len(snapshot),
             worker=self._identity,

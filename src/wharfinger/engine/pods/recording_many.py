@@ -17,8 +17,8 @@ from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput
 from wharfinger.contracts.eviction import Victim
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, RefusalInput, RefusalOutcome
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
 from wharfinger.engine.pods.refusal import Chain, Refusals, Writing, holds
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import RequestTooLarge
 from wharfinger.model.pod import PodKey
@@ -100,12 +100,12 @@ class ManyRefusals:
     """Writes the refusals of one worker's cohorts."""
 
     def __init__(
-        self, *, store: Store, cache: Cache, standings: Standings, refusals: Refusals, limits: Limits, cluster: str
+        self, *, store: Store, cache: Cache, eligibility: Eligibility, refusals: Refusals, limits: Limits, cluster: str
     ) -> None:
         """`refusals`: who writes single ones."""
         self._store = store
         self._cache = cache
-        self._standings = standings
+        self._eligibility = eligibility
         self._refusals = refusals
         self._limits = limits
         self._cluster = cluster
@@ -128,7 +128,7 @@ class ManyRefusals:
     def _waiting(self, request: RecordManyInput, one: TurnedAway) -> Waiting | None:
         """What is written of the pod as the watch showed it; None when etcd has to be asked."""
         life = Life(PodKey(one.namespace, one.name), one.uid, one.create_revision)
-        found = self._standings.from_cache(life)
+        found = self._eligibility.from_cache(life)
         if found is None or self._cache.is_sent(found.pod.identity):
             return None
         self._cache.forget_unsent(found.pod.identity)
@@ -169,7 +169,7 @@ class ManyRefusals:
                     continue
                 key = PodKey(one.away.namespace, one.away.name)
                 life = Life(key, one.away.uid, one.away.create_revision)
-                found = self._standings.of_stored(life, read[one.writing.pod_key], answer.revision)
+                found = self._eligibility.of_stored(life, read[one.writing.pod_key], answer.revision)
                 records.take(one.away, await self._single(one.refusal, one.chain, (), request, found))
             await self._send(request, rest, limits, records)
 

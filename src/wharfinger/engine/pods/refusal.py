@@ -20,7 +20,7 @@ from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.engine.pods import preemption
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
 from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
@@ -79,7 +79,7 @@ class Refusals:
         store: Store,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         catch_up: float,
         utc_now: Callable[[], datetime],
     ) -> None:
@@ -87,7 +87,7 @@ class Refusals:
         self._store = store
         self._cache = cache
         self._profiles = profiles
-        self._standings = standings
+        self._eligibility = eligibility
         self._catch_up = catch_up
         self._utc_now = utc_now
 
@@ -107,14 +107,14 @@ class Refusals:
         gang that the pod is placed with; `found`: the pod as it was just read.
         """
         life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
-        found = found or self._standings.from_cache(life) or await self._standings.read(life)
+        found = found or self._eligibility.from_cache(life) or await self._eligibility.read(life)
         if request.reserved_node:
             self._unreserve(request, found)
         nominated = True
         if isinstance(found, StoredPod) and request.victim_count > len(request.victims):
             request, nominated = await self._with_all_victims(request, found.pod)
         while isinstance(found, StoredPod):
-            gone = self._standings.verdict(life, found.pod)  # tenants may have come or gone since it was found
+            gone = self._eligibility.verdict(life, found.pod)  # tenants may have come or gone since it was found
             if gone is not None:
                 return gone
             # An assumption that an earlier step of this attempt left is of no use any more.
@@ -135,7 +135,7 @@ class Refusals:
             if request.victims and not await self._caught_up_with(read[keys.binding(request.nominated_node)]):
                 request, nominated = without_nomination(request), False
             await self._learn_of(writing.tenancy, read, answer.revision)
-            found = self._standings.of_stored(life, read[writing.pod_key], answer.revision)
+            found = self._eligibility.of_stored(life, read[writing.pod_key], answer.revision)
         return found
 
     def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
@@ -203,7 +203,7 @@ class Refusals:
         now = rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
         compares = [Compare(pod_key, "mod", found.pod.mod_revision)]
-        tenancy = self._standings.tenancy(found.pod)
+        tenancy = self._eligibility.tenancy(found.pod)
         record = self._record(request, found, chain, now)
         writes: list[Operation] = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
         if request.victims:

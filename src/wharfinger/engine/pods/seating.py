@@ -12,7 +12,7 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, prepare
-from wharfinger.engine.pods.standing import Life, Standings, StoredPod
+from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Shape
 from wharfinger.framework.cycle_state import CycleState
@@ -74,19 +74,19 @@ class Seating:
         *,
         cache: Cache,
         profiles: Mapping[str, Profile],
-        standings: Standings,
+        eligibility: Eligibility,
         verification: Verification,
         utc_now: Callable[[], datetime],
     ) -> None:
         self._cache = cache
         self._profiles = profiles
-        self._standings = standings
+        self._eligibility = eligibility
         self._verification = verification
         self._utc_now = utc_now
 
     def find(self, request: BindManyInput, number: int) -> Seated | None:
         """The seat with its pod as the watch showed it; None when etcd has to be asked about it."""
-        found = self._standings.from_cache(life(request.seats[number]))
+        found = self._eligibility.from_cache(life(request.seats[number]))
         if found is None or self._cache.is_sent(found.pod.identity):
             return None
         return self.with_pod(request, number, found)
@@ -98,7 +98,7 @@ class Seating:
         if profile is None:
             return None
         rules = across_nodes.rules_of(pod, profile, self._cache.surroundings)
-        tenant = self._standings.named_tenant(pod)
+        tenant = self._eligibility.named_tenant(pod)
         computation = request.computations[seat.stretch]
         return Seated(number, seat, found, profile, CycleState(seat.plugin_data), rules, computation, tenant)
 
@@ -138,7 +138,7 @@ class Seating:
             node,
             seated.rules,
             self._cache,
-            tenancy=self._standings.tenancy(seated.found.pod),
+            tenancy=self._eligibility.tenancy(seated.found.pod),
             attempt=f"{request.workflow_id}@{request.run_id}",
             now=now,
             recorded=seated.seat.recorded,

@@ -135,13 +135,16 @@ async def test_two_workers_share_the_pods_and_one_takes_over_when_the_other_drai
         assert not set(one.queue) & set(other.queue)
 
         for stage in (one, other):
-            territory = stage.loops.territory
-            assert (set(territory.members), territory.me) == (stage.loops.shards.members, stage.loops.shards.me)
+            preferred_nodes = stage.loops.preferred_nodes
+            assert (set(preferred_nodes.members), preferred_nodes.me) == (
+                stage.loops.shards.members,
+                stage.loops.shards.me,
+            )
 
         await other.drain()
         await one.until(lambda: len(one.queue) == 40)
-        assert one.loops.territory.members == (one.loops.shards.me,)
-        assert other.loops.territory.me is None
+        assert one.loops.preferred_nodes.members == (one.loops.shards.me,)
+        assert other.loops.preferred_nodes.me is None
 
 
 async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None:

@@ -21,7 +21,7 @@ PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Seconds between reads while etcd does not answer; the last for ever."""
 
 
-class Settling:
+class InDoubtResolver:
     """Assumptions in doubt, each with a task that asks etcd until it answers."""
 
     def __init__(self, *, store: Store, cache: Cache) -> None:

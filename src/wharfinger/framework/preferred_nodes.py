@@ -21,7 +21,7 @@ _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 """Shifts and factors of splitmix64's finalizer (Steele, Lea and Flood 2014): every bit of the sum depends on all."""
 
 
-class Territory:
+class PreferredNodes:
     """The nodes of one worker."""
 
     def __init__(self, margin: int = 0) -> None:

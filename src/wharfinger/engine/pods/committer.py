@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.commit import Commit, Transaction
-from wharfinger.engine.pods.settling import Settling
+from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.registry.store import Store, TxnResult
 
 
-class Sending:
+class Committer:
     """Sends the transactions of one worker's binds."""
 
-    def __init__(self, *, store: Store, cache: Cache, settling: Settling) -> None:
+    def __init__(self, *, store: Store, cache: Cache, in_doubt: InDoubtResolver) -> None:
         self._store = store
         self._cache = cache
-        self._settling = settling
+        self._in_doubt = in_doubt
 
     async def send(self, commits: Sequence[Commit], transaction: Transaction) -> TxnResult:
         """Bind the pods of these commits, whose transaction it is, or none of them.
@@ -70,7 +70,7 @@ class Sending:
             self._cache.assume(commit.found.pod, commit.node.name)
 
     def _settle(self, commits: Sequence[Commit]) -> None:
-        self._settling.begin([commit.found.pod.identity for commit in commits])
+        self._in_doubt.begin([commit.found.pod.identity for commit in commits])
 
     def _forget(self, commits: Sequence[Commit]) -> None:
         for commit in commits:

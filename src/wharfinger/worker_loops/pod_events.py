@@ -33,7 +33,7 @@ class Ending(Protocol):
         """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
 
 
-class Intake:
+class PodEventHandler:
     """Derives the queue from the cache, the records and the shards; a `Subscriber`."""
 
     def __init__(

@@ -21,7 +21,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from wharfinger.framework.territory import Territory
+from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.informer import Informer
 from wharfinger.process.reachability import Reachability
@@ -62,7 +62,7 @@ class Roll(Protocol):
         """The shards changed."""
 
 
-class Duty:
+class Lifecycle:
     """Puts the worker on and off duty; a `Subscriber` that follows the registrations."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Duty:
         reachability: Reachability,
         polling: Pollable,
         shards: Shards,
-        territory: Territory,
+        preferred_nodes: PreferredNodes,
         serve: Callable[[bool], None],
         roll: Roll,
         clock: Callable[[], float],
@@ -95,7 +95,7 @@ class Duty:
         self._reachability = reachability
         self._polling = polling
         self._shards = shards
-        self._territory = territory
+        self._preferred_nodes = preferred_nodes
         self._serve = serve
         self._roll = roll
         self._roster = Roster(tenant)
@@ -215,7 +215,7 @@ class Duty:
         mine = self.on and bool(slot) and self._roster.serving(slot) == self._membership.incarnation
         me = f"{self._tenant}/{slot}" if mine else None
         if self._shards.update(self._roster.ready(), me) or anew:
-            self._territory.share(self._shards.members, self._shards.me)
+            self._preferred_nodes.share(self._shards.members, self._shards.me)
             log.info("shards_changed members=%d serving=%s", len(self._shards.members), me is not None)
             self._serve(me is not None)
             self._roll.resharded()

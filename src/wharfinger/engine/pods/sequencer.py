@@ -31,7 +31,7 @@ class _Row:
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Turns:
+class CohortSequencer:
     """Lives on one event loop."""
 
     def __init__(self, patience: float = PATIENCE) -> None:

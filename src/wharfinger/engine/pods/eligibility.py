@@ -52,7 +52,7 @@ class Life:
         return self.uid in ("", pod.uid) and self.create_revision in (0, pod.create_revision)
 
 
-class Standings:
+class Eligibility:
     """Answers whether pods still are to be placed by this worker's pool."""
 
     def __init__(self, *, store: Store, cache: Cache, ownership: Ownership) -> None:

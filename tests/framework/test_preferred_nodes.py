@@ -10,16 +10,16 @@ import pytest
 from tests.framework.objects import node, snapshot
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.node_names import NodeNames
-from wharfinger.framework.territory import Territory, owned
+from wharfinger.framework.preferred_nodes import PreferredNodes, owned
 
 MEMBERS = ("common/0", "common/1", "common/2", "common/3")
 NAMES = NodeNames(f"node-{number}" for number in range(4000))
 
 
-def shared(members: tuple[str, ...] = MEMBERS, me: str | None = "common/0", margin: int = 2) -> Territory:
-    territory = Territory(margin)
-    territory.share(members, me)
-    return territory
+def shared(members: tuple[str, ...] = MEMBERS, me: str | None = "common/0", margin: int = 2) -> PreferredNodes:
+    preferred_nodes = PreferredNodes(margin)
+    preferred_nodes.share(members, me)
+    return preferred_nodes
 
 
 def test_every_node_is_exactly_one_workers() -> None:
@@ -57,33 +57,33 @@ def test_only_the_nodes_of_a_worker_that_leaves_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "territory",
+    "preferred_nodes",
     [
         shared(("common/0",)),
         shared(margin=0),
         shared(me=None),
         shared(me="common/9"),
         shared((), None),
-        Territory(2),
+        PreferredNodes(2),
     ],
     ids=["alone", "switched off", "withdrawn", "not among them", "nobody", "never told"],
 )
-def test_who_shares_with_nobody_prefers_nothing(territory: Territory) -> None:
-    assert territory.preference(snapshot(node("a"), node("b"))) is None
+def test_who_shares_with_nobody_prefers_nothing(preferred_nodes: PreferredNodes) -> None:
+    assert preferred_nodes.preference(snapshot(node("a"), node("b"))) is None
 
 
 def test_the_nodes_are_looked_at_again_when_they_or_the_workers_change() -> None:
-    territory, some = shared(), snapshot(*(node(f"n{number}") for number in range(20)))
-    first = territory.preference(some)
+    preferred_nodes, some = shared(), snapshot(*(node(f"n{number}") for number in range(20)))
+    first = preferred_nodes.preference(some)
     assert first is not None
     assert first.preferred.tolist() == owned(some.node_columns.names, MEMBERS, "common/0").tolist()
 
-    assert territory.preference(some.at(2)) is first
-    larger = territory.preference(some.resized(set(), [NodeInfo.of(node("n20"))]))
+    assert preferred_nodes.preference(some.at(2)) is first
+    larger = preferred_nodes.preference(some.resized(set(), [NodeInfo.of(node("n20"))]))
     assert larger is not None
     assert len(larger.preferred) == 21
-    territory.share(MEMBERS[:2], "common/0")
-    fewer = territory.preference(some)
+    preferred_nodes.share(MEMBERS[:2], "common/0")
+    fewer = preferred_nodes.preference(some)
     assert fewer is not None
     assert fewer.preferred.sum() > first.preferred.sum()
 
