@@ -84,12 +84,17 @@ def _command(command: Any, context: Any) -> Iterator[str]:
     yield ""
     yield _plain(command.help or "")
     yield ""
-    records = [record for parameter in command.params if (record := parameter.get_help_record(context))]
+    records, variables = [], {}
+    for parameter in command.params:
+        if record := parameter.get_help_record(context):
+            records.append(record)
+            if parameter.envvar:
+                variables[record[0]] = f"`{parameter.envvar}`"
     if records:
-        yield "| option | what |"
-        yield "| --- | --- |"
+        yield "| option | environment variable | what |"
+        yield "| --- | --- | --- |"
         for option, text in records:
-            yield f"| `{_cell(option)}` | {_cell(_plain(text))} |"
+            yield f"| `{_cell(option)}` | {variables.get(option, '')} | {_cell(_plain(text))} |"
         yield ""
 
 
