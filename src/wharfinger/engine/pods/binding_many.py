@@ -26,7 +26,7 @@ from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_ruled import RuledBindings
 from wharfinger.engine.pods.cohort_outcomes import Outcomes, Work, by_node, single
-from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
+from wharfinger.engine.pods.commit import Commit, Moved, blame, read_failure, together
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.seating import Seated, Seating, identity
 from wharfinger.engine.transactions import Limits, Load
@@ -42,8 +42,6 @@ SINGLES = 4
 PATIENCE = 4.0
 """Seconds after which no seat is committed by itself any more: whose room others took is placed anew, knowing more.
 Where a cluster is nearly full that may be most of a cohort, each with its runners-up, and the activity has 8 s."""
-OWN = frozenset({"pod", "node", "binding"})
-"""What moved concerns this seat alone (or its node's); the rest concerns all."""
 
 
 class ManyBindings:
@@ -227,25 +225,14 @@ class ManyBindings:
 
     async def _sort_out(self, work: Work, numbers: Sequence[int], failures: Sequence[Moved], answer: TxnResult) -> None:
         """Whose fault the failure is: those go alone, the rest once more, after the watch told what moved for all."""
-        rest: list[int] = []
-        kinds: set[str] = set()
-        seen = 0
-        for number, moved in zip(numbers, failures, strict=True):
-            own, shared = OWN.intersection(moved.what), set(moved.what) - OWN
-            for what in own:
-                self._metrics.bind_conflicts.labels(moved=what).inc()
-            kinds |= shared
-            seen = max(seen, moved.revision) if shared else seen
-            if own:
-                work.singles.append(number)
-            else:
-                rest.append(number)
-                work.tries[number] = work.tries.get(number, 0) + 1
-        for what in kinds:
+        found = blame(failures, answer)
+        for what in found.counted:
             self._metrics.bind_conflicts.labels(moved=what).inc()
-        if len(rest) == len(numbers) and not kinds:
-            seen = answer.revision  # nothing of what was read moved; a key may have come and gone
-        if seen and not await self._cache.progress.wait_for(seen, self._settings.catch_up):
+        work.singles += [number for at, number in enumerate(numbers) if at in found.own]
+        rest = [number for at, number in enumerate(numbers) if at not in found.own]
+        for number in rest:
+            work.tries[number] = work.tries.get(number, 0) + 1
+        if found.revision and not await self._cache.progress.wait_for(found.revision, self._settings.catch_up):
             work.singles += rest
             return
         work.again(rest)

@@ -23,7 +23,7 @@ from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.binding import TURN, TURNS, Bindings
 from wharfinger.engine.pods.cohort_outcomes import Work
-from wharfinger.engine.pods.commit import Commit, Moved, read_failure, together
+from wharfinger.engine.pods.commit import Commit, Moved, blame, read_failure, together
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.seating import Seated, Seating
 from wharfinger.engine.pods.verification import LEANS
@@ -35,9 +35,6 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
-
-OWN = frozenset({"pod", "node", "binding"})
-"""What moved concerns this seat alone (or its node's); the rest concerns every seat."""
 
 
 @dataclass(slots=True)
@@ -262,27 +259,15 @@ class RuledBindings:
         self, work: Work, this: Round, filled: Filled, failures: Sequence[Moved], answer: TxnResult
     ) -> None:
         """Whose fault the failure is: those go alone; the rest is verified anew, after the watch showed what moved."""
-        kinds: set[str] = set()
-        seen = 0
-        again: list[Ruled] = []
-        for (one, _, _), moved in zip(filled.seats, failures, strict=True):
-            own, shared = OWN.intersection(moved.what), set(moved.what) - OWN
-            for what in own:
-                self._metrics.bind_conflicts.labels(moved=what).inc()
-            kinds |= shared
-            seen = max(seen, moved.revision) if shared else seen
-            if own:
-                work.singles.append(one.number)
-            else:
-                again.append(one)
-        for what in kinds:
+        found = blame(failures, answer)
+        for what in found.counted:
             self._metrics.bind_conflicts.labels(moved=what).inc()
-        if kinds or len(again) == len(filled.seats):  # binds of others came in between: fewer pods, a shorter window
-            this.window = max(1, len(filled.seats) // 2)
-        if len(again) == len(filled.seats) and not kinds:
-            seen = answer.revision  # nothing that was read moved: another namespace's bind did
-        this.left = again + this.left
-        if seen and not await self._cache.progress.wait_for(seen, self._settings.catch_up):
+        seats = [one for one, _, _ in filled.seats]
+        work.singles += [one.number for at, one in enumerate(seats) if at in found.own]
+        if found.revision:  # binds of others came in between: fewer pods, a shorter window
+            this.window = max(1, len(seats) // 2)
+        this.left = [one for at, one in enumerate(seats) if at not in found.own] + this.left
+        if found.revision and not await self._cache.progress.wait_for(found.revision, self._settings.catch_up):
             this.put_off += this.left  # this worker's watch is behind
             this.left = []
 

@@ -32,6 +32,8 @@ from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue,
 
 _KINDS = {keys.PODS: "pod", keys.NODES: "node", keys.BINDINGS: "binding", keys.BOUND: "bound", keys.TERMS: "terms"}
 """What moved, for the metric, by the prefix of its key; the rest is the tenant."""
+OWN = frozenset({"pod", "node", "binding"})
+"""What moved concerns one commit alone (or those of its node); the rest concerns all commits of a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,30 @@ def read_failure(commit: Commit, answer: TxnResult) -> Moved:
         node_gone=node is None,
         revision=answer.revision if behind_a_delete or not what else max(seen, default=0),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Whose fault it is that a transaction of many commits failed."""
+
+    own: frozenset[int]
+    """Positions of the commits whose own pod, node or binding version moved: the others may be sent without them."""
+    counted: tuple[str, ...]
+    """What moved, for the metric: of each commit its own, of all what concerns all."""
+    revision: int
+    """What the watch must have shown before the others are worth sending again; 0 = nothing."""
+
+
+def blame(failures: Sequence[Moved], answer: TxnResult) -> Blame:
+    """Read the failures of a transaction's commits, in their order."""
+    owns = [OWN.intersection(moved.what) for moved in failures]
+    shares = [frozenset(moved.what) - OWN for moved in failures]
+    kinds = frozenset(chain.from_iterable(shares))
+    revision = max((moved.revision for moved, shared in zip(failures, shares, strict=True) if shared), default=0)
+    if not kinds and not any(owns):
+        revision = answer.revision  # nothing that was read moved: another namespace's bind did, or a key came and went
+    counted = (*chain.from_iterable(owns), *kinds)
+    return Blame(frozenset(at for at, own in enumerate(owns) if own), counted, revision)
 
 
 def _kind(key: str) -> str:
