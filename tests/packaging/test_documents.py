@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,21 @@ def test_named_commands_exist(document: Path) -> None:
             unknown.append(f"{name} {sub}".strip())
 
     assert unknown == []
+
+
+def test_json_outputs_of_all_commands_are_documented() -> None:
+    rows = re.findall(r"^\| `([a-z -]+)", (ROOT / "docs/json-outputs.md").read_text(), flags=re.M)
+    documented = {" ".join(word for word in row.split() if not word.startswith("--")) for row in rows}
+
+    assert documented == set(with_json(typer.main.get_command(app), ""))
+
+
+def with_json(command: Any, name: str) -> Iterator[str]:
+    """The commands that have the option `-o`."""
+    for child, below in getattr(command, "commands", {}).items():
+        yield from with_json(below, f"{name} {child}".strip())
+    if any("-o" in parameter.opts for parameter in command.params):
+        yield name
 
 
 def test_readme_is_at_most_9_kb() -> None:
