@@ -1,4 +1,4 @@
-"""Waiting longer after each failure, by chance a little more or less."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 

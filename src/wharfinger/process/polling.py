@@ -1,6 +1,6 @@
-"""This process's Temporal worker: started when on duty, stopped when not.
+"""This process's Temporal worker: runs while the process serves.
 
-The SDK's worker cannot be started twice, so each time of duty has one of its own.
+The SDK's worker cannot be started twice, so each start makes a new one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def worker_factory(
     interceptors: Sequence[Interceptor] = (),
     max_concurrent_activities: int = ACTIVITIES,
 ) -> WorkerFactory:
-    """What makes the worker of one time of duty; `drain_timeout`: seconds that running activities get.
+    """A factory of SDK workers; `drain_timeout`: seconds that running activities get at the stop.
 
     Workflows run without the sandbox, which costs more than all else in a short workflow; the tests
     run them inside it.
@@ -108,9 +108,9 @@ class Polling:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Poll no more; running activities finish, or are cancelled after `drain_timeout`.
+        """Stop polling; running activities finish, or are cancelled after `drain_timeout`.
 
-        Asked while it is stopping already, it waits for that: nobody goes before the activities have.
+        A second call waits for the first, so no caller continues before the activities have ended.
         """
         async with self._stopping:
             await self._stop()

@@ -1,4 +1,4 @@
-"""Whether Temporal answers: asked on a timer, so that a worker cut off from it withdraws."""
+"""Whether Temporal answers: probed on a timer, so that a worker that cannot reach it withdraws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 log = logging.getLogger(__name__)
 
 EVERY = 2.0
-"""Seconds between two questions."""
+"""Seconds between two probes."""
 
 _SILENCE = frozenset(
     {RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNKNOWN}

@@ -1,9 +1,9 @@
 """Runs whose pod is bound already but which Temporal has not completed yet.
 
-A dispatcher that looked at etcd alone would start the next attempt at each bind, and under load the last
-tasks of runs would pile up behind ever new first ones, until they outlive the sticky queue and are
-replayed from the start: twice the work, when there is least room for it. So a run counts until its end
-is seen too. Most ends are seen in this very process: eager starts keep a run where it was started.
+A dispatcher that looked at etcd alone would start the next attempt at each bind. Under load the last tasks of
+runs would then queue behind ever new first ones, time out on the sticky queue, and be replayed from the start: twice
+the work, when there is least room for it. So a run counts until its end is seen too. This process sees most ends
+itself, because an eager start keeps a run in the process that started it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from temporalio.worker import (
 
 ENDED = "wharfinger_run_ended"
 PATIENCE = 2.0
-"""Seconds a run is waited for; it may have ended on another worker, and nobody would tell."""
+"""Seconds that a run counts at most; one that ends on another worker is not seen here."""
 REMEMBERED = 1024
 """Ends kept that were seen before the bind was."""
 
@@ -58,7 +58,7 @@ class Completing:
             del self._early[next(iter(self._early))]
 
     def __len__(self) -> int:
-        """How many are waited for."""
+        """The number of runs that still count."""
         now = self._clock()
         while self._since:
             oldest = next(iter(self._since))
@@ -69,7 +69,7 @@ class Completing:
 
 
 class RunEnds(Interceptor):
-    """Tells `Completing` when a run ends here; made on the event loop that it is told on."""
+    """Reports ends of runs to `Completing`, on the event loop on which this is made."""
 
     def __init__(self, completing: Completing) -> None:
         self._completing = completing
@@ -87,7 +87,7 @@ class RunEnds(Interceptor):
 
 class _RunEnd(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-        """Run, and tell of the end; a run that only leaves the cache has not ended."""
+        """Run, and report the end; a run that is only evicted from the cache has not ended."""
         try:
             result = await super().execute_workflow(input)
         except Exception:

@@ -3,12 +3,11 @@
 The lease's thread stops renewing when the event loop hangs, so that others take over from a worker
 that is alive but does nothing. A lease that is lost is granted anew, with a registration of its own.
 
-What is in force of the dynamic configuration lies in a record of its own beside it, under the same lease: the
-registration's mod revision tells since when a worker is ready, and drains compare it, so it is rewritten for nothing
-else than what it says itself.
+The dynamic configuration in force has a record of its own beside it, under the same lease. The mod revision of the
+registration shows since when a worker is ready, and drains compare it, so only its own changes may rewrite it.
 
-A worker that an agent started registers under its grant only: each write compares the grant as it was
-read just before, so that one which was cut off never comes back after it was fenced off.
+A worker that an agent started registers only under its grant. Each write compares the grant as it was read just before,
+so a worker that was cut off cannot register again after it was fenced.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ T = TypeVar("T")
 
 SHARDED = "sharded"
 SOON = 1.0
-"""Seconds within which servers usually answer: nothing is said of a wait that is shorter."""
+"""Seconds within which servers usually answer: a shorter wait is not logged."""
 TICK = 0.5
 """Seconds between the event loop's signs of life, at most: ten of them fit into the time it may stall."""
 

@@ -101,14 +101,14 @@ _PASSING = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Why a node needs its workflow; another one is worth a signal."""
+    """Why a node needs its workflow; a changed need is signalled."""
 
     absent: bool
     mark: Hashable = None
 
 
 class NodeEvictions:
-    """A `Subscriber` that only notes, and works in its own task."""
+    """Notes changes as a `Subscriber`; starts and signals workflows in a task of its own."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class NodeEvictions:
                 await self.look()
             except RPCError as error:
                 log.debug("node_eviction_not_started error=%r effect=tried_again", str(error))
-            except Exception:  # one broken look must not end the loop
+            except Exception:  # one failing look must not end the loop
                 log.exception("node_eviction_look_failed")
 
     async def look(self) -> None:
@@ -187,7 +187,7 @@ class NodeEvictions:
         self._vanished &= wanted.keys() - self._told.keys()
 
     def _signal_for(self, node: str, need: Need, before: Need | None) -> str:
-        """What an open run has to be told; empty for nothing.
+        """The signal that an open run needs; empty = none.
 
         One that was open before this worker looked after the node may wait for the node since an earlier absence.
         """
@@ -196,7 +196,7 @@ class NodeEvictions:
         return POKE if before != need else ""
 
     async def _start(self, node: str, signal: str) -> None:
-        """Start one workflow; what Temporal refuses for this node alone must not keep the others waiting."""
+        """Start one workflow; a refusal that concerns this node alone must not delay the others."""
         try:
             await self._starter.start(node, signal=signal, serves=self._caretakers.serves)
         except RPCError as error:

@@ -1,10 +1,9 @@
 """How many attempts of this worker may be in flight, by how quickly Temporal takes starts.
 
-A bound that is right for one worker is not for twelve that share a Temporal: what all of them have in flight waits in
-there, each answer takes longer than the patience of who asked, and what was done for it is done again; fleets, which
-need the same Temporal, wait behind it. Starts tell early: while they are quick the bound stands, and when they are
-late fewer attempts are in flight. Pods wait in the queue then, where the most urgent goes first, and where enough of
-them make a cohort.
+A bound that suits one worker does not suit twelve that share a Temporal. Their attempts queue there, every response
+arrives after its caller has timed out, and the work is repeated; fleets, which need the same Temporal, wait behind
+them. The latency of starts shows this early: the bound shrinks when starts are late. Pods then wait in the queue, where
+the most urgent goes first, and where enough of them make a cohort.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from wharfinger.pressure import ConcurrencyLimiter
 PROMPT = 0.5
 """Seconds within which Temporal takes a start when it has room for more; usual are 5 to 300 ms."""
 TRICKLE = 1.0
-"""Seconds after which one more is started all the same: attempts that are held tell nothing, and without starts nobody
-learns that Temporal is quick again."""
+"""Seconds after which one more is started although the bound is reached: only a start shows that Temporal is quick
+again."""
 LONGEST_TRICKLE = 8.0
 """The same, after starts that were late again and again: it doubles with each."""
 
 
 class Pace:
-    """The bound, and what it learns from starts. Lives on one event loop."""
+    """The bound, adapted to the latency of starts. Lives on one event loop."""
 
     def __init__(self, most: int, clock: Callable[[], float]) -> None:
         """`most`: attempts in flight while Temporal is quick."""
@@ -42,17 +41,17 @@ class Pace:
         return in_flight < self.most or self._clock() - self._asked_at >= self._trickle
 
     def asked(self) -> None:
-        """One is being started."""
+        """Record that a start is being sent."""
         self._asked_at = self._clock()
 
     def accepted(self, began: float, in_flight: int) -> None:
-        """Temporal took a start that was sent then; so many attempts are in flight, it included."""
+        """Record a start, sent at `began`, that Temporal accepted; `in_flight` counts it."""
         now = self._clock()
         self._trickle = TRICKLE if now - began <= PROMPT else self._longer()
         self._window.answered(began, now, used=in_flight)
 
     def failed(self, began: float) -> None:
-        """Temporal did not answer a start that was sent then, or could not take it."""
+        """Record a start, sent at `began`, that Temporal did not answer or did not accept."""
         self._trickle = self._longer()
         self._window.failed(began, self._clock())
 

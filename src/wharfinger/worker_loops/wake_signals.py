@@ -28,7 +28,7 @@ TRIES = 8
 
 
 class WakeSignals:
-    """Tasks that signal; a chain that is not there any more is started anew."""
+    """Tasks that send signals; the chain of a pod is started again if there is no open run."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class WakeSignals:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, entry: Entry, wake: Wake) -> None:
-        """Wake the pod, soon; one without a chain is started instead."""
+        """Wake the pod soon; a pod without a chain is started instead."""
         if entry.refusal is not None and not entry.refusal.parked:
             self._queue.restart(entry, wake.event)
             self._kick()
@@ -60,7 +60,7 @@ class WakeSignals:
         task.add_done_callback(self._tasks.discard)
 
     async def settle(self) -> None:
-        """Wait until everything sent so far was taken or given up."""
+        """Wait until each signal sent so far is accepted or given up."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class WakeSignals:
                     if self._queue.waiting.get(entry.key) is not entry:
                         return
                     open_chain = await self._signaller.wake(self._chain(entry), wake)
-            except Exception as error:  # whatever it is, a pod that fits now must not go unwoken
+            except Exception as error:  # whatever the error, a pod that fits now must be woken
                 log.debug("wake_failed effect=retried pod=%s error=%r", entry.key, str(error))
                 await asyncio.sleep(delay)
                 continue
