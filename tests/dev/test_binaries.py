@@ -47,11 +47,13 @@ def test_the_pinned_version_or_a_later_patch_on_the_path_is_taken(
     assert on_path(ETCD) == path
 
 
+@pytest.mark.servers  # where nothing is set up yet, they are built
 def test_the_servers_of_the_set_up_are_found() -> None:
     for wanted in binaries.PROGRAMS:
         assert locate(wanted) in (on_path(wanted), in_tools(wanted))
 
 
+@pytest.mark.servers
 def test_programs_are_made_by_name_and_an_unknown_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert binaries.main(["etcd", "postgres"]) == 2
     assert "postgres" in capsys.readouterr().err
