@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import Hand, World
+from tests.engine.conftest import Hand, World, settled
 from tests.engine.pods.test_binding_many import told
 from tests.engine.pods.test_three_workers import ZONE, apart, spread, together
-from wharfinger.contracts.cohort_scheduling import PlacedMany
+from wharfinger.contracts.cohort_scheduling import PlacedMany, Seat
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge
 from wharfinger.registry import keys
@@ -22,8 +24,8 @@ from wharfinger.settings import BindSettings
 HOST = "kubernetes.io/hostname"
 
 
-def apart_by_host(app: str) -> dict[str, Any]:
-    spec = apart(app)
+def apart_by_host(app: str, **more: Any) -> dict[str, Any]:
+    spec = apart(app, **more)
     spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["topologyKey"] = HOST
     return spec
 
@@ -117,6 +119,161 @@ async def test_what_moves_of_one_seat_is_sorted_out_alone(world: World) -> None:
     bound = await hand.bind_many(placed)
 
     assert told(bound) == {seat.name: seat.node for seat in placed.seats} | {"web-02": "gone"}
+
+
+def before_transactions(hand: Hand, change: Callable[[], Awaitable[None]], *, times: int = 1) -> list[int]:
+    """Run `change` before each of the first transactions; returns how many pods each transaction has."""
+    sizes: list[int] = []
+
+    async def hook(compares: Any, success: Any) -> None:
+        sizes.append(sum(isinstance(one, Put) and one.key.startswith(keys.PODS) for one in success))
+        if len(sizes) <= times:
+            hand.store.before_txn = None  # the client is the hand's own: what `change` writes is no bind
+            await change()
+            hand.store.before_txn = hook
+
+    hand.store.before_txn = hook
+    return sizes
+
+
+def of_one_zone(hand: Hand, placed: PlacedMany, count: int) -> list[Seat]:
+    """The first seats in the zone of the first one: later seats of a spread rely on them."""
+    nodes = hand.cache.nodes
+    zone = nodes[placed.seats[0].node].labels[ZONE]
+    return [seat for seat in placed.seats if nodes[seat.node].labels[ZONE] == zone][:count]
+
+
+async def beat(world: World, hand: Hand, node: str, heartbeat: str) -> None:
+    """The node reports that it lives; nothing that scheduling reads changes."""
+    labels = dict(hand.cache.nodes[node].labels)
+    await world.put_node(node, cpu="20", heartbeat=heartbeat, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("what", "note"),
+    [
+        ("node", "the node's heart-beat was adopted"),
+        ("binding", "caught up with another bind"),
+        ("pod", "the pod changed"),
+    ],
+)
+async def test_a_seat_whose_own_key_moved_keeps_its_place(world: World, what: str, note: str) -> None:
+    """Later seats of a spread rely on it: if it went after them, they would be contended."""
+    hand, placed = await cohort(world, spread("web"), 12)
+    moved = of_one_zone(hand, placed, 2)
+
+    async def move() -> None:
+        for seat in moved:
+            if what == "node":
+                await beat(world, hand, seat.node, "2")
+            elif what == "binding":
+                await world.store.put(keys.binding(seat.node), b"{}")
+            else:
+                await world.change_pod(seat.name, lambda obj: obj["metadata"]["labels"].update(turn="2"))
+
+    sizes = before_transactions(hand, move)
+
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats}
+    assert sizes == [12, 12]
+    assert {one.name: one.notes for one in bound.bound if one.notes} == {seat.name: (note,) for seat in moved}
+    assert hand.conflicts(what) == 2
+
+
+async def test_a_seat_whose_node_never_rests_is_bound_alone(world: World) -> None:
+    """Its transactions fail a few times for all; then the others are bound without it."""
+    hand, placed = await cohort(world, apart_by_host("web"), 6, settings=BindSettings(tries=3, catch_up=0.2))
+    beats = itertools.count(2)
+    sizes = before_transactions(hand, lambda: beat(world, hand, placed.seats[0].node, str(next(beats))), times=3)
+
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats}
+    assert sizes == [6, 6, 6, 5, 1]
+
+
+async def test_a_seat_whose_node_goes_meanwhile_takes_a_runner_up(world: World) -> None:
+    hand, placed = await cohort(world, apart_by_host("web"), 4, nodes=8)
+    lost = placed.seats[1]
+
+    async def lose() -> None:
+        await world.store.delete(keys.node(lost.node))
+
+    sizes = before_transactions(hand, lose)
+
+    bound = await hand.bind_many(placed)
+
+    nodes = {one.name: one.node for one in bound.bound}
+    assert len(set(nodes.values()) - {lost.node}) == 4
+    assert sizes == [4, 3, 1]
+    notes = next(one.notes for one in bound.bound if one.name == lost.name)
+    assert notes[-2:] == (f"{lost.node}: the node is gone", f"bound to the runner-up {nodes[lost.name]}")
+
+
+async def test_a_pod_deleted_meanwhile_costs_only_itself(world: World) -> None:
+    hand, placed = await cohort(world, apart_by_host("web"), 6)
+    gone = placed.seats[2].name
+
+    async def delete() -> None:
+        await world.store.delete(keys.pod("default", gone))
+
+    sizes = before_transactions(hand, delete)
+
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats} | {gone: "gone"}
+    assert sizes == [6, 5]
+    assert not hand.cache.assumed()
+
+
+async def test_where_the_watch_is_behind_a_moved_seat_is_bound_alone(world: World) -> None:
+    """The others do not wait for it, and reading etcd shows that its node only lives."""
+    hand, placed = await cohort(world, apart_by_host("web"), 6)
+
+    async def unseen() -> None:
+        hand.store.pause_watches()
+        await beat(world, hand, placed.seats[0].node, "2")
+
+    sizes = before_transactions(hand, unseen)
+
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats}
+    assert sizes[:2] == [6, 5]
+
+
+async def test_rules_over_all_namespaces_share_a_transaction(world: World) -> None:
+    """A namespace selector compares all that is bound anywhere; a bind in a namespace nobody named halves it."""
+    hand, placed = await cohort(world, apart_by_host("web", namespaceSelector={}), 8, nodes=9)
+    free = next(name for name in hand.cache.nodes if name not in {seat.node for seat in placed.seats})
+
+    async def bind_elsewhere() -> None:
+        await world.put_pod("other", namespace="far", spec={"nodeName": free})
+        await world.store.txn([], [Put(keys.bound("far"), b"{}"), Put(keys.binding(free), b"{}")])
+
+    sizes = before_transactions(hand, bind_elsewhere)
+
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats}
+    assert sizes[:2] == [8, 4]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_a_lost_answer_is_resolved_by_the_retry(world: World, applied: bool) -> None:
+    hand, placed = await cohort(world, spread("web"), 12)
+    hand.store.fail_next(applied=applied)
+
+    with pytest.raises(ApplicationError) as failed:
+        await hand.bind_many(placed)
+    assert failed.value.type == "Unavailable"
+    bound = await hand.bind_many(placed)
+
+    assert told(bound) == {seat.name: seat.node for seat in placed.seats}
+    await hand.seen()
+    await settled()
+    assert hand.cache.assumed() == ()
 
 
 async def test_a_seat_whose_node_was_taken_goes_to_a_runner_up(world: World) -> None:

@@ -250,15 +250,13 @@ class Bindings:
         """Count what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
         for what in moved.what:
             self._metrics.bind_conflicts.labels(moved=what).inc()
-        if "pod" in moved.what:
-            effort.note("the pod changed")
-        if moved.same_node is not None:
-            effort.note("the node's heart-beat was adopted")
+        for note in moved.adopted_notes:
+            effort.note(note)
         if not moved.must_catch_up:
             return True
         if not await self._cache.progress.wait_for(moved.revision, self._settings.catch_up):
             return False
-        effort.note("caught up with the node" if set(moved.what) <= {"pod", "node"} else "caught up with another bind")
+        effort.note(moved.catch_up_note)
         return True
 
     # --- the pod's own state ------------------------------------------------------------------

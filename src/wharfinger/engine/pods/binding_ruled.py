@@ -7,6 +7,7 @@
                                              └─────────────────┘
     a seat that does not hold:   it relies on pods that are not bound yet ─► next round
                                  else                                     ─► its next runner-up, in the next round
+    its pod, node or binding version moved:                                  verified anew in its place, a few times
 
 A seat relies on facts, on binds of this worker that have happened, and on the seats before it in its transaction. The
 transaction compares the version of every namespace that one of its rules looks at, so the rules hold at every revision,
@@ -45,6 +46,8 @@ class Ruled:
     candidates: tuple[str, ...]
     """The chosen node, then the runners-up that were not tried yet."""
     notes: list[str] = field(default_factory=list)
+    tries: int = 0
+    """Transactions that failed because its pod, its node or its binding version moved."""
 
     @property
     def node(self) -> str:
@@ -53,8 +56,13 @@ class Ruled:
 
     def give_up_node(self, why: str) -> None:
         """Go on with the next runner-up."""
-        self.notes.append(f"{self.node}: {why}")
+        self.note(f"{self.node}: {why}")
         self.candidates = self.candidates[1:]
+
+    def note(self, text: str) -> None:
+        """Keep for the explanation, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 @dataclass(slots=True)
@@ -258,18 +266,41 @@ class RuledBindings:
     async def _sort_out(
         self, work: Work, this: Round, filled: Filled, failures: Sequence[Moved], answer: TxnResult
     ) -> None:
-        """Whose fault the failure is: those go alone; the rest is verified anew, after the watch showed what moved."""
+        """Verify all seats anew, in their order, after the watch has shown what moved.
+
+        A seat whose own pod, node or binding version moved keeps its place, because seats after it may rely on it.
+        After a few such failures, or where the watch is behind, it is committed alone: that path reads etcd.
+        """
         found = blame(failures, answer)
         for what in found.counted:
             self._metrics.bind_conflicts.labels(moved=what).inc()
         seats = [one for one, _, _ in filled.seats]
-        work.singles += [one.number for at, one in enumerate(seats) if at in found.own]
         if found.revision:  # binds of others came in between: fewer pods, a shorter window
             this.window = max(1, len(seats) // 2)
-        this.left = [one for at, one in enumerate(seats) if at not in found.own] + this.left
-        if found.revision and not await self._cache.progress.wait_for(found.revision, self._settings.catch_up):
-            this.put_off += this.left  # this worker's watch is behind
+        progress = self._cache.progress
+        newest = max((failures[at].newest for at in found.own), default=0)
+        caught_up = await progress.wait_for(max(found.revision, newest), self._settings.catch_up)
+        again: list[Ruled] = []
+        for at, one in enumerate(seats):
+            if at in found.own and not self._keeps_place(one, failures[at], caught_up=caught_up):
+                work.singles.append(one.number)
+            else:
+                again.append(one)
+        this.left = again + this.left
+        if progress.revision < found.revision:  # this worker's watch is behind
+            this.put_off += this.left
             this.left = []
+
+    def _keeps_place(self, one: Ruled, moved: Moved, *, caught_up: bool) -> bool:
+        """Whether a seat whose own pod, node or binding version moved is tried again among the others."""
+        one.tries += 1
+        if not caught_up or one.tries >= self._settings.tries:
+            return False
+        for note in moved.adopted_notes:
+            one.note(note)
+        if moved.must_catch_up:
+            one.note(moved.catch_up_note)
+        return True
 
     def _without_unwritable(self, work: Work, this: Round, filled: Filled) -> None:
         """The pods that cannot be written bound go alone, and say so; the others are sent without them."""
@@ -307,7 +338,8 @@ class RuledBindings:
         if self._late(work):
             why = f"the cohort took longer than {self._patience:g} s: it is placed anew"
         else:
-            why = f"no node was left for {seated.found.pod.key}: {'; '.join(one.notes) or LEANS}"
+            reasons = [*one.notes, LEANS] if one.candidates else one.notes
+            why = f"no node was left for {seated.found.pod.key}: {'; '.join(reasons)}"
         work.outcomes.contended(one.number, why)
 
     def _late(self, work: Work) -> bool:

@@ -137,6 +137,19 @@ class Moved:
     node_gone: bool
     revision: int
     """What the watch must have shown before trying again is worth it."""
+    newest: int
+    """The revision at which the watch has shown every compared key as it was read, the pod's included."""
+
+    @property
+    def adopted_notes(self) -> tuple[str, ...]:
+        """For the explanation: changes of the pod and of the node that need no other decision."""
+        changed = ("the pod changed",) if "pod" in self.what else ()
+        return changed if self.same_node is None else (*changed, "the node's heart-beat was adopted")
+
+    @property
+    def catch_up_note(self) -> str:
+        """For the explanation: what the watch has shown since."""
+        return "caught up with the node" if set(self.what) <= {"pod", "node"} else "caught up with another bind"
 
     @property
     def must_catch_up(self) -> bool:
@@ -149,6 +162,7 @@ def read_failure(commit: Commit, answer: TxnResult) -> Moved:
     """What the failed transaction's reads say."""
     what: list[str] = []
     seen: list[int] = []
+    pod_at = 0
     behind_a_delete = False
     for compare, kv in zip(commit.compares, answer.reads, strict=True):
         actual = 0 if kv is None else kv.mod_revision if compare.target == "mod" else kv.create_revision
@@ -156,15 +170,19 @@ def read_failure(commit: Commit, answer: TxnResult) -> Moved:
             continue
         kind = _kind(compare.key)
         what.append(kind)
-        if kind != "pod":
+        if kind == "pod":
+            pod_at = answer.revision if kv is None else kv.mod_revision
+        else:
             behind_a_delete |= kv is None
             seen.append(kv.mod_revision if kv is not None else 0)
     node = answer.reads[1]
+    revision = answer.revision if behind_a_delete or not what else max(seen, default=0)
     return Moved(
         what=tuple(dict.fromkeys(what)),
         same_node=_same(commit.node, node) if "node" in what else None,
         node_gone=node is None,
-        revision=answer.revision if behind_a_delete or not what else max(seen, default=0),
+        revision=revision,
+        newest=max(revision, pod_at),
     )
 
 
