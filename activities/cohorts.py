@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 
 from temporalio import activity
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import (
     BindManyInput,
     BoundMany,
@@ -22,23 +20,17 @@ from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_many import ManyBindings
 from wharfinger.engine.pods.binding_whole import WholeBindings
 from wharfinger.engine.pods.committer import Committer
-from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.gang_decision import Deciding
-from wharfinger.engine.pods.gang_members import GangMembers
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.finding import Finder
+from wharfinger.engine.pods.placing_cohorts import CohortPlacements
 from wharfinger.engine.pods.placing_gangs import GangPlacements
-from wharfinger.engine.pods.placing_many import ManyPlacements
 from wharfinger.engine.pods.recording_many import ManyRefusals
 from wharfinger.engine.pods.refusal import Refusals
 from wharfinger.engine.pods.seating import Seating
-from wharfinger.engine.pods.tally import Tally
-from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Profile
-from wharfinger.framework.sampling import Start
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 
 class CohortActivities(CohortScheduling):
@@ -46,62 +38,23 @@ class CohortActivities(CohortScheduling):
 
     def __init__(
         self,
+        core: Core,
         *,
         store: Store,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
-        eligibility: Eligibility,
-        members: GangMembers,
-        verification: Verification,
+        finder: Finder,
+        decider: Decider,
         committer: Committer,
         bindings: Bindings,
         refusals: Refusals,
         cluster: str,
-        identity: str,
         settings: BindSettings,
         limits: Limits,
-        preferred_nodes: PreferredNodes,
-        start: Start,
-        metrics: Metrics,
-        tally: Tally,
-        utc_now: Callable[[], datetime],
     ) -> None:
         """`bindings`, `refusals`: those of single pods, which share the other parts; `limits`: etcd's."""
-        seating = Seating(
-            cache=cache, profiles=profiles, eligibility=eligibility, verification=verification, utc_now=utc_now
-        )
-        self._placements = ManyPlacements(
-            cache=cache,
-            profiles=profiles,
-            eligibility=eligibility,
-            members=members,
-            verification=verification,
-            identity=identity,
-            behind_limit=settings.behind,
-            preferred_nodes=preferred_nodes,
-            start=start,
-            metrics=metrics,
-            tally=tally,
-        )
-        self._gangs = GangPlacements(
-            cache=cache,
-            members=members,
-            eligibility=eligibility,
-            deciding=Deciding(
-                cache=cache,
-                profiles=profiles,
-                verification=verification,
-                identity=identity,
-                limits=limits,
-                preferred_nodes=preferred_nodes,
-                start=start,
-                metrics=metrics,
-                tally=tally,
-                utc_now=utc_now,
-            ),
-            cluster=cluster,
-            behind_limit=settings.behind,
-        )
+        cache, eligibility, metrics = core.cache, core.eligibility, core.metrics
+        seating = Seating(core)
+        self._placements = CohortPlacements(core, finder, decider)
+        self._gangs = GangPlacements(core, finder, decider, limits)
         self._many = ManyBindings(
             bindings=bindings,
             seating=seating,

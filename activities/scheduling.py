@@ -1,11 +1,12 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
-`placement` decides, `binding` commits, `refusal` records, `eviction` makes room; `standing` tells whether the pod
-still is to be placed, `failures` maps what goes wrong. All effects of attempts on the world go through here.
+`placing_lone` decides, `binding` commits, `refusal` records, `eviction` makes room; `eligibility` has whether the pod
+still is to be placed, `failures` maps errors. All effects of attempts on the world go through here.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -27,18 +28,19 @@ from wharfinger.contracts.scheduling import (
 from wharfinger.engine.failures import mapped
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
-from wharfinger.engine.pods.gang_members import GangMembers
+from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.in_doubt import InDoubtResolver
-from wharfinger.engine.pods.placement import Placements
+from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pods.refusal import Refusals
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.sampling import Start
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
@@ -64,47 +66,31 @@ class SchedulingActivities(Scheduling):
         preferred_nodes: PreferredNodes | None = None,
         limits: Limits = STOCK,
         fleet_revision: str = "",
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
 
         `preferred_nodes`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
         `fleet_revision`: of the template that this worker was made from; empty when it was started by hand.
+        `clock`: seconds, for durations.
         """
-        tally = Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision)
-        preferred_nodes = preferred_nodes if preferred_nodes is not None else PreferredNodes()
-        start = Start()
         eligibility = Eligibility(store=store, cache=cache, ownership=ownership)
-        members = GangMembers(cache=cache, profiles=profiles, eligibility=eligibility)
-        verification = Verification(cache=cache, profiles=profiles)
+        core = Core(
+            cache=cache,
+            profiles=profiles,
+            eligibility=eligibility,
+            verification=Verification(cache=cache, profiles=profiles),
+            metrics=metrics,
+            tally=Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision),
+            utc_now=utc_now,
+            clock=clock,
+        )
+        finder = Finder(core, cluster=cluster, behind_limit=settings.behind)
+        decider = Decider(core, finder, identity=identity, preferred_nodes=preferred_nodes or PreferredNodes())
         self._in_doubt = InDoubtResolver(store=store, cache=cache)
         committer = Committer(store=store, cache=cache, in_doubt=self._in_doubt)
-        self._placements = Placements(
-            cache=cache,
-            profiles=profiles,
-            eligibility=eligibility,
-            members=members,
-            verification=verification,
-            cluster=cluster,
-            identity=identity,
-            behind_limit=settings.behind,
-            preferred_nodes=preferred_nodes,
-            start=start,
-            metrics=metrics,
-            tally=tally,
-            utc_now=utc_now,
-        )
-        self._bindings = Bindings(
-            store=store,
-            cache=cache,
-            profiles=profiles,
-            eligibility=eligibility,
-            verification=verification,
-            committer=committer,
-            settings=settings,
-            metrics=metrics,
-            tally=tally,
-            utc_now=utc_now,
-        )
+        self._placements = LonePlacements(core, finder, decider)
+        self._bindings = Bindings(core, store=store, committer=committer, settings=settings)
         self._refusals = Refusals(
             store=store,
             cache=cache,
@@ -115,24 +101,16 @@ class SchedulingActivities(Scheduling):
         )
         self._evictions = Evictions(store=store, cache=cache, eligibility=eligibility, mode=eviction, utc_now=utc_now)
         self.cohorts = CohortActivities(
+            core,
             store=store,
-            cache=cache,
-            profiles=profiles,
-            eligibility=eligibility,
-            members=members,
-            verification=verification,
+            finder=finder,
+            decider=decider,
             committer=committer,
             bindings=self._bindings,
             refusals=self._refusals,
             cluster=cluster,
-            identity=identity,
             settings=settings,
             limits=limits,
-            preferred_nodes=preferred_nodes,
-            start=start,
-            metrics=metrics,
-            tally=tally,
-            utc_now=utc_now,
         )
         """Those of many pods at once; they share what is known of this worker's binds."""
 

@@ -3,6 +3,8 @@
 The real cache, profile and activities on a store that answers at once (`bind_many` in Python, without etcd's part), and
 the conversion of what travels between them and the workflow. Plain pods, several cohorts; the lower quartile of the
 process times counts, so that neighbours do not. A JSON line of microseconds a pod; `--profile` prints where they go.
+`place` and `refuse` are decisions for lone pods that fit and that fit nowhere; `gang` is one decision for as many
+members as a gang of the default limits can have, and `sum` leaves all three out.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ import core_workloads
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany, PlaceManyInput
-from wharfinger.contracts.cohorts import CohortInput, CohortPod
+from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName
 from wharfinger.contracts.conversion import data_converter
+from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
+from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.manifests.decode import decode_pod, node_from_mapping
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
@@ -35,6 +39,13 @@ from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, TxnResult
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
+
+CLUSTER = "bench"
+GROUP = "pod-group.scheduling.sigs.k8s.io/"
+MEMBERS = 40
+"""Of a gang."""
+ALONE = ("place", "refuse", "gang")
+"""Steps that are no part of a cohort's way."""
 
 
 class Agreeable(MemoryStore):
@@ -68,7 +79,7 @@ class Bench:
             cache=self.cache,
             profiles=profiles,
             ownership=Ownership(frozenset(profiles), "common"),
-            cluster="bench",
+            cluster=CLUSTER,
             identity="bench",
             settings=BindSettings(),
             metrics=Metrics(),
@@ -76,14 +87,19 @@ class Bench:
         )
         self._number = nodes
 
-    def pods(self, number: int) -> tuple[CohortPod, ...]:
-        """Pending pods as the watch shows them, named as a dispatcher does."""
+    def pods(self, number: int, *, cpu: str = "", group: str = "") -> tuple[CohortPod, ...]:
+        """Pending pods as the watch shows them, named as a dispatcher does; `group`: the gang that they are."""
         named = []
         for _ in range(number):
             self._number += 1
             revision = self._number
             manifest = core_workloads.pod(f"pod-{revision}")
             manifest["metadata"]["uid"] = f"5a2d6a0e-8d5c-4b0f-9b1e-{revision:012d}"
+            if cpu:
+                manifest["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+            if group:
+                labels = {GROUP + "name": group, GROUP + "min-available": str(number)}
+                manifest["metadata"]["labels"] = manifest["metadata"].get("labels", {}) | labels
             raw = json.dumps(manifest).encode()
             meta = manifest["metadata"]
             pod = decode_pod(
@@ -121,6 +137,41 @@ class Bench:
             self.cache.set_pod(replace(pod, node_name=seat.node))
         return took
 
+    async def lone(self, number: int) -> dict[str, float]:
+        """Seconds of decisions for lone pods, and of one for a gang as if it were as many."""
+        fitting, huge, gang = self.pods(number), self.pods(number, cpu="4k"), self.pods(MEMBERS, group="team")
+        took: dict[str, float] = {}
+        for step, pods in (("place", fitting), ("refuse", huge)):
+            took[step] = 0.0
+            for one in pods:
+                given = PlaceInput(
+                    namespace=one.namespace,
+                    name=one.name,
+                    uid=one.uid,
+                    revision=one.revision,
+                    workflow_id=pod_workflow_id(CLUSTER, one.namespace, one.name, one.uid),
+                    run_id="run",
+                )
+                began = time.process_time()
+                outcome = await self.activities.place(given)
+                took[step] += time.process_time() - began
+                assert outcome.kind == ("placed" if step == "place" else "refused"), outcome
+                self.remove(one)
+        name = GangName(namespace=gang[0].namespace, name="team")
+        run = gang_workflow_id(CLUSTER, name.namespace, name.name)
+        asked = PlaceManyInput(gang=name, revision=self._number, workflow_id=run, run_id="run")
+        began = time.process_time()
+        placed = await self.activities.cohorts.place_many(asked)
+        took["gang"] = (time.process_time() - began) * number / MEMBERS
+        assert len(placed.seats) == MEMBERS, placed.reasons
+        for one in gang:
+            self.remove(one)
+        return took
+
+    def remove(self, one: CohortPod) -> None:
+        """The pod is deleted, as the watch tells it."""
+        self.cache.remove_pod(PodKey(one.namespace, one.name))
+
 
 def converted(value: CohortInput | PlaceManyInput | PlacedMany | BindManyInput | BoundMany) -> int:
     """There and back; how many bytes it is."""
@@ -134,12 +185,13 @@ async def measure(nodes: int, pods: int, cohorts: int, profile: bool) -> dict[st
     """The line that is printed."""
     bench = Bench(nodes)
     await bench.cohort(pods)
+    await bench.lone(pods)
     gc.collect()
     gc.freeze()
     profiler = cProfile.Profile() if profile else None
     if profiler is not None:
         profiler.enable()
-    rounds = [await bench.cohort(pods) for _ in range(cohorts)]
+    rounds = [await bench.cohort(pods) | await bench.lone(pods) for _ in range(cohorts)]
     if profiler is not None:
         profiler.disable()
         pstats.Stats(profiler).sort_stats("tottime").print_stats(40)
@@ -149,7 +201,7 @@ async def measure(nodes: int, pods: int, cohorts: int, profile: bool) -> dict[st
     return (
         line
         | {f"{name}_us": round(micros, 1) for name, micros in each.items()}
-        | {"sum_us": round(sum(each.values()), 1), "bytes": round(size)}
+        | {"sum_us": round(sum(v for name, v in each.items() if name not in ALONE), 1), "bytes": round(size)}
     )
 
 

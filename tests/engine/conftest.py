@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -218,8 +219,9 @@ class World:
         utc_now: Callable[[], datetime] = lambda: NOW,
         limits: Limits = STOCK,
         fleet_revision: str = "",
+        durations: Callable[[], float] = time.perf_counter,
     ) -> Hand:
-        """One more worker, synced."""
+        """One more worker, synced; `durations`: the clock by which it measures how long things take."""
         clock = [0.0]
         store = self.store.client()
         cache = Cache(clock=lambda: clock[0], assume_expiry=settings.assume_expiry)
@@ -240,6 +242,7 @@ class World:
             preferred_nodes=preferred_nodes,
             limits=limits,
             fleet_revision=fleet_revision,
+            clock=durations,
         )
         progress.feeding = asyncio.create_task(feed(store, cache))
         hand = Hand(name, store, cache, activities, metrics, clock, progress.feeding)

@@ -26,13 +26,6 @@ ZONE_LABELS = (
 """The old label wins over the new one."""
 
 
-@dataclass(slots=True)
-class Start:
-    """Where the next search of a sampling profile begins: one for all decisions, as in kube-scheduler."""
-
-    position: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Which nodes were looked at."""

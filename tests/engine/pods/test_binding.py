@@ -13,7 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import World, settled
-from tests.engine.pods.test_placement import Fussy, with_plugin
+from tests.engine.pods.test_placing_lone import Fussy, with_plugin
 from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
 from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge

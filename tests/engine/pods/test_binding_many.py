@@ -12,7 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World, settled
-from tests.engine.pods.test_placing_many import worst_seat
+from tests.engine.pods.test_placing_cohorts import worst_seat
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound

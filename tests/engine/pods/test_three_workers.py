@@ -18,7 +18,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World
-from tests.engine.pods.test_placement import with_plugin
+from tests.engine.pods.test_placing_lone import with_plugin
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable

@@ -17,21 +17,17 @@ the tries of one pod's bind (Temporal begins the next one when the answer is lat
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.pods import across_nodes, payload, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, Moved, prepare, read_failure, together
 from wharfinger.engine.pods.committer import Committer
-from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.eligibility import Life, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.locks import Locks
-from wharfinger.engine.pods.tally import Tally
-from wharfinger.engine.pods.verification import LEANS, Verification
+from wharfinger.engine.pods.verification import LEANS
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
@@ -41,7 +37,6 @@ from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store, TxnResult
 from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 BINDER = "DefaultBinder"
 TURNS = 5
@@ -90,32 +85,18 @@ class Effort:
 class Bindings:
     """Commits the placements of one worker."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
-        eligibility: Eligibility,
-        verification: Verification,
-        committer: Committer,
-        settings: BindSettings,
-        metrics: Metrics,
-        tally: Tally,
-        utc_now: Callable[[], datetime],
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, core: Core, *, store: Store, committer: Committer, settings: BindSettings) -> None:
         self._store = store
-        self._cache = cache
-        self._profiles = profiles
-        self._verification = verification
-        self._eligibility = eligibility
+        self._cache = core.cache
+        self._profiles = core.profiles
+        self._verification = core.verification
+        self._eligibility = core.eligibility
         self._committer = committer
         self._settings = settings
-        self._metrics = metrics
-        self.tally = tally
-        self._utc_now = utc_now
-        self._clock = clock
+        self._metrics = core.metrics
+        self.tally = core.tally
+        self._utc_now = core.utc_now
+        self._clock = core.clock
         self.locks = Locks()
         """Of this worker's binds."""
 

@@ -11,7 +11,8 @@ from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, Bou
 from wharfinger.contracts.computation import NodeScore
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.pods import payload
-from wharfinger.engine.pods.cohort_payload import OUTCOMES, SHORT, Room, size
+from wharfinger.engine.pods.cohort_payload import OUTCOMES, SHORT
+from wharfinger.engine.pods.payload import Room, size
 from wharfinger.engine.transactions import Limits
 from wharfinger.model.texts import shortened
 

@@ -1,32 +1,32 @@
 """What travels of a cohort's decisions: far below Temporal's 2 MiB, whatever names, reasons and data there are.
 
-Room is given out as decisions are made. What many pods share is told once; what does not fit any more is told shorter,
+Room is given out as decisions are made. What many pods share is said once; what does not fit any more is said shorter,
 and a pod for which nothing is left at all is not decided. Sizes are of the JSON, measured where a text may be any.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts.cohort_scheduling import Reasons, Seat, TurnedAway
-from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes
-from wharfinger.engine.pods import payload
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.snapshot import Nominations
+from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.engine.pods.groups import Chosen, Nomination
+from wharfinger.engine.pods.payload import MESSAGE_LIMIT, Overlay, Room, refusals, size
+from wharfinger.model.pod import Pod
 from wharfinger.model.texts import shortened
 
 DECISIONS = 700_000
-"""Bytes of seats and pods turned away."""
+"""Bytes of a cohort's seats and of its pods turned away."""
 REASONS = 200_000
-"""Bytes of reasons as they are for single pods; then they are told in a few words."""
+"""Bytes of reasons as they are for single pods; beyond, they are given in a few words."""
 FEW_WORDS = 100_000
-"""Bytes of those; then only which plugins refused."""
+"""Bytes of those; beyond, only the plugins that refused are named."""
 OVERLAY = 100_000
-"""Bytes of what decisions reckoned with (assumed and nominated pods, other workers); beyond, they can be made again
-approximately only."""
-OVERLAY_LIMIT = 300
+"""Bytes of the overlays (assumed and nominated pods, other workers); beyond, decisions can be made again approximately
+only."""
+STRETCH_OVERLAY_LIMIT = 300
 """Assumed pods that a stretch names."""
 OUTCOMES = 400_000
 """Bytes of notes and messages of commits."""
@@ -42,22 +42,8 @@ _PER_ENTRY = 350
 _PER_NAME = 12
 
 
-class Room:
-    """Bytes left for one kind of thing."""
-
-    def __init__(self, size: int) -> None:
-        self.left = size
-
-    def take(self, size: int) -> bool:
-        """Take it if it is there; whether it was."""
-        if size > self.left:
-            return False
-        self.left -= size
-        return True
-
-
 class CohortPayload:
-    """Of one cohort."""
+    """The room of one cohort's decisions."""
 
     def __init__(self, pods: int) -> None:
         """`pods`: how many are to be decided."""
@@ -68,12 +54,78 @@ class CohortPayload:
         self._decisions = Room(DECISIONS)
         self._reasons = Room(REASONS)
         self._few_words = Room(FEW_WORDS)
-        self._overlay = Room(OVERLAY)
+        self.overlay = Overlay(STRETCH_OVERLAY_LIMIT, room=Room(OVERLAY))
+        """Of each of its stretches."""
 
     @property
     def full(self) -> bool:
         """Whether no further decision may be made."""
         return self._decisions.left < LEAST
+
+    def seat_of(
+        self,
+        chosen: Chosen,
+        asked: CohortPod,
+        reasons: int | None,
+        *,
+        stretch: int = 0,
+        others: Mapping[str, int] = MappingProxyType({}),
+    ) -> Seat:
+        """The seat of a pod that has a node; `others`: the runners-up and their totals, best first."""
+        pod, best = chosen.pod, chosen.evaluation.chosen
+        return self.seat(
+            Seat(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                create_revision=pod.create_revision,
+                pod_revision=pod.mod_revision,
+                node=chosen.node,
+                score=best.total if best is not None else None,
+                plugins=dict(best.plugins) if best is not None else {},
+                others=dict(others),
+                feasible=chosen.evaluation.feasible_count,
+                reasons=reasons,
+                stretch=stretch,
+                attempt=asked.attempt,
+                recorded=asked.recorded,
+                chained=asked.chained,
+                record_revision=asked.record_revision,
+                plugin_data=chosen.evaluation.state.baggage,
+            )
+        )
+
+    def away_of(
+        self,
+        pod: Pod,
+        asked: CohortPod,
+        reasons: int,
+        *,
+        after_seat: int = 0,
+        stretch: int = 0,
+        own_attempt: bool = False,
+        nomination: Nomination = ("", ()),
+    ) -> TurnedAway:
+        """The entry of a pod that was turned away; `reasons`: the index of why."""
+        node, victims = nomination
+        return self.away(
+            TurnedAway(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                create_revision=pod.create_revision,
+                pod_revision=pod.mod_revision,
+                reasons=reasons,
+                after_seat=after_seat,
+                stretch=stretch,
+                attempt=asked.attempt,
+                chained=asked.chained,
+                record_revision=asked.record_revision,
+                own_attempt=own_attempt,
+                nominated_node=node,
+                victims=victims,
+            )
+        )
 
     def seat(self, seat: Seat) -> Seat:
         """The seat, with as much as there is room for."""
@@ -101,11 +153,11 @@ class CohortPayload:
         key: object = (message, rejectors, tuple((plugin, tuple(each.items())) for plugin, each in counts.items()))
         if key in self._known:
             return self._known[key]
-        told = Reasons(refusals=payload.refusals(counts), rejectors=rejectors, message=payload.message(message))
-        if not self._reasons.take(_size(told)):
-            short = {"refusals": payload.refusals(counts, 0), "message": shortened(message, SHORT)}
+        told = Reasons(refusals=refusals(counts), rejectors=rejectors, message=shortened(message, MESSAGE_LIMIT))
+        if not self._reasons.take(len(told.model_dump_json().encode())):
+            short = {"refusals": refusals(counts, 0), "message": shortened(message, SHORT)}
             told = told.model_copy(update=short)
-            if not self._few_words.take(_size(told)):
+            if not self._few_words.take(len(told.model_dump_json().encode())):
                 key = rejectors
                 told = Reasons(rejectors=rejectors, message=UNTOLD if message else "")
         return self._index(key, told)
@@ -115,37 +167,3 @@ class CohortPayload:
         if known == len(self.reasons):
             self.reasons.append(told)
         return known
-
-    def overlay(self, assumed: Collection[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
-        """The assumed pods by name, and whether they are too many to be told."""
-        if len(assumed) > OVERLAY_LIMIT:
-            return (), True
-        told: list[Assumed] = []
-        for one in assumed:
-            identity = one.identity
-            pod = f"{identity.namespace}/{identity.name}"
-            told.append(Assumed(pod=pod, create_revision=identity.create_revision, node=one.node))
-        fits = self._overlay.take(sum(size(one.pod + one.node) + 60 for one in told))
-        return (tuple(told), False) if fits else ((), True)
-
-    def nominated(self, nominations: Nominations) -> tuple[tuple[Nominated, ...], bool]:
-        """The nominations by name, and whether they are too many to be told."""
-        told, too_many = payload.nominated(nominations, None)
-        fits = self._overlay.take(sum(size(one.pod + one.node) + 60 for one in told))
-        return (told, too_many) if fits else ((), True)
-
-    def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
-        """By whose nodes decisions went; without the others where there is no room for them."""
-        told = payload.own_nodes(preferred_nodes)
-        fits = self._overlay.take(sum(size(member) + 4 for member in told.members))
-        return told if fits else told.model_copy(update={"members": ()})
-
-
-def size(text: str) -> int:
-    """Bytes of a text as JSON, at most."""
-    plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
-    return len(text) if plain else 6 * len(text)
-
-
-def _size(reasons: Reasons) -> int:
-    return len(reasons.model_dump_json().encode())

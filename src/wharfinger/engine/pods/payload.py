@@ -1,12 +1,14 @@
 """What travels of a decision: a summary of at most 4 KiB, whatever the size of the cluster.
 
-Reasons, runners-up and victims are cut, most telling first; what was cut is said. Everything else about the
-decision can be computed again, and so are the victims, by whoever nominates.
+Reasons, runners-up and victims are cut, most telling first, and the payload says what was cut. Everything else about a
+decision can be computed again, and so are the victims, by the activity that nominates. Sizes are of the JSON. What
+many decisions share travels once: `cohort_payload`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
@@ -20,9 +22,9 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.texts import shortened
 
 LIMIT = 4096
-"""Bytes of JSON."""
+"""Bytes of a lone decision."""
 OVERLAY_LIMIT = 32
-"""Assumed pods that are named; beyond that the overlay is only called approximate."""
+"""Assumed pods, and nominated ones, that are named; beyond that the overlay is only called approximate."""
 MEMBERS_LIMIT = 16
 """Workers that are named as those who share the nodes; with more, a decision can be made again approximately only."""
 RANKED_LIMIT = 5
@@ -35,6 +37,29 @@ REASON_LIMIT = 160
 OTHER_REASONS = "other reasons"
 
 Outcome = Placed | Refused
+
+
+class Room:
+    """Bytes left for one kind of thing."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def take(self, size: int) -> bool:
+        """Take it if it is there; whether it was."""
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+
+def size(text: str) -> int:
+    """Bytes of a text as JSON, at most."""
+    plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    return len(text) if plain else 6 * len(text)
+
+
+# --- what all decisions say -----------------------------------------------------------------------
 
 
 def message(text: str) -> str:
@@ -54,36 +79,60 @@ def refusals(counts: Mapping[str, Mapping[str, int]], limit: int = REASONS_LIMIT
     )
 
 
-def overlay(assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
-    """The assumed pods by name, and whether they are too many to be told."""
-    first = list(islice(assumed, OVERLAY_LIMIT + 1))
-    if len(first) > OVERLAY_LIMIT:
-        return (), True
-    told = (
-        Assumed(
-            pod=f"{one.identity.namespace}/{one.identity.name}",
-            create_revision=one.identity.create_revision,
-            node=one.node,
+def _most_frequent(reasons: Mapping[str, int], limit: int) -> dict[str, int]:
+    ordered = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
+    kept = {shortened(reason, REASON_LIMIT): count for reason, count in ordered[:limit]}
+    rest = sum(count for _, count in ordered[limit:])
+    if rest:
+        kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + rest
+    return kept
+
+
+class Overlay:
+    """What decisions reckoned with that etcd does not say: by name, while there is room."""
+
+    def __init__(self, limit: int = OVERLAY_LIMIT, *, but: Pod | None = None, room: Room | None = None) -> None:
+        """`limit`: of assumed pods; `but`: the lone pod that is decided; `room`: bytes for all overlays of a cohort."""
+        self._limit = limit
+        self._but = but.identity if but is not None else None
+        self._room = room
+
+    def assumed(self, assumed: Iterable[Assumption]) -> tuple[tuple[Assumed, ...], bool]:
+        """The assumed pods by name, and whether they are too many to be named."""
+        first = list(islice((one for one in assumed if one.identity != self._but), self._limit + 1))
+        if len(first) > self._limit:
+            return (), True
+        named = tuple(
+            Assumed(
+                pod=f"{one.identity.namespace}/{one.identity.name}",
+                create_revision=one.identity.create_revision,
+                node=one.node,
+            )
+            for one in first
         )
-        for one in first
-    )
-    return tuple(told), False
+        return (named, False) if self._takes(named) else ((), True)
+
+    def nominated(self, nominations: Nominations) -> tuple[tuple[Nominated, ...], bool]:
+        """The nominations by name, and whether they are too many to be named."""
+        every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != self._but)
+        first = list(islice(every, OVERLAY_LIMIT + 1))
+        if len(first) > OVERLAY_LIMIT:
+            return (), True
+        named = tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first)
+        return (named, False) if self._takes(named) else ((), True)
+
+    def own_nodes(self, preferred_nodes: PreferredNodes) -> OwnNodes:
+        """The nodes that went before slightly better ones; without the other workers where they are too many."""
+        members = preferred_nodes.members if len(preferred_nodes.members) <= MEMBERS_LIMIT else ()
+        if self._room is not None and not self._room.take(sum(size(member) + 4 for member in members)):
+            members = ()
+        return OwnNodes(me=preferred_nodes.me or "", members=members, margin=preferred_nodes.margin)
+
+    def _takes(self, named: tuple[Assumed | Nominated, ...]) -> bool:
+        return self._room is None or self._room.take(sum(size(one.pod + one.node) + 60 for one in named))
 
 
-def nominated(nominations: Nominations, but: Pod | None) -> tuple[tuple[Nominated, ...], bool]:
-    """The nominations that a decision for this pod reckoned with, and whether they are too many to be told."""
-    own = but.identity if but is not None else None
-    every = ((pod, node) for node, pods in nominations.items() for pod in pods if pod.identity != own)
-    first = list(islice(every, OVERLAY_LIMIT + 1))
-    if len(first) > OVERLAY_LIMIT:
-        return (), True
-    return tuple(Nominated(pod=str(p.key), create_revision=p.create_revision, node=node) for p, node in first), False
-
-
-def own_nodes(preferred_nodes: PreferredNodes) -> OwnNodes:
-    """By whose nodes a decision went."""
-    members = preferred_nodes.members if len(preferred_nodes.members) <= MEMBERS_LIMIT else ()
-    return OwnNodes(me=preferred_nodes.me or "", members=members, margin=preferred_nodes.margin)
+# --- a lone decision ------------------------------------------------------------------------------
 
 
 def fitted(outcome: Outcome) -> Outcome:
@@ -94,15 +143,6 @@ def fitted(outcome: Outcome) -> Outcome:
             break
         outcome = cut(outcome)
     return outcome
-
-
-def _most_frequent(reasons: Mapping[str, int], limit: int) -> dict[str, int]:
-    ordered = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-    kept = {shortened(reason, REASON_LIMIT): count for reason, count in ordered[:limit]}
-    rest = sum(count for _, count in ordered[limit:])
-    if rest:
-        kept[OTHER_REASONS] = kept.get(OTHER_REASONS, 0) + rest
-    return kept
 
 
 def _without_overlay(outcome: Outcome) -> Outcome:
@@ -151,14 +191,6 @@ def _with_listed_victims(outcome: Outcome, limit: int) -> Outcome:
     return outcome.model_copy(update=cut)
 
 
-def _with_fewer_victims(outcome: Outcome) -> Outcome:
-    return _with_listed_victims(outcome, 3)
-
-
-def _with_one_victim(outcome: Outcome) -> Outcome:
-    return _with_listed_victims(outcome, 1)
-
-
 def _without_reasons(outcome: Outcome) -> Outcome:
     return outcome.model_copy(update={"refusals": ()})
 
@@ -176,8 +208,8 @@ _CUTS: tuple[Callable[[Outcome], Outcome], ...] = (
     _without_overlay,
     _without_members,
     _without_scores,
-    _with_fewer_victims,
+    partial(_with_listed_victims, limit=3),
     _without_reasons,
     _with_shorter_message,
-    _with_one_victim,
+    partial(_with_listed_victims, limit=1),
 )

@@ -1,62 +1,215 @@
-"""Placing gangs: who belongs to one is looked up when it is decided, in this worker's cache.
+"""Places a gang as a whole: seats for as many members as it needs, or all of them are turned away.
 
-From the look-up to the assumptions nothing is awaited. A gang that has too few members by now, or none that is pending,
-is gone as far as its run is concerned: whoever keeps the queue starts another when there are enough.
+From the look-up of the members to the assumptions nothing is awaited. Each member of a refused gang waits with the same
+message, and where room can be made for all that are needed, each is nominated.
 """
 
 from __future__ import annotations
 
-from wharfinger.cache.cache import Cache
-from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped
-from wharfinger.contracts.cohorts import GangName
-from wharfinger.contracts.names import gang_workflow_id
-from wharfinger.engine.failures import behind, wrong_id
-from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.gang_decision import Deciding, GangDecision
-from wharfinger.engine.pods.gang_members import GangMembers
-from wharfinger.errors import Unavailable
-from wharfinger.model.gang import GangKey
+import logging
+
+from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped, Stretch
+from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, GangName
+from wharfinger.engine.pods import points, preemption
+from wharfinger.engine.pods.cohort_payload import CohortPayload
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.finding import Finder, Found
+from wharfinger.engine.pods.groups import GANG, NO_ROOM, Chosen, Denied
+from wharfinger.engine.transactions import Limits
+from wharfinger.errors import PluginError
+from wharfinger.framework import gangs
+from wharfinger.framework.gangs import GangPlacement, Seated, Unseated
+from wharfinger.framework.snapshot import Snapshot
+from wharfinger.framework.status import Code, Status, unschedulable
+from wharfinger.model.gang import GANG_SCHEDULING, Wanted
+from wharfinger.model.pod import Pod
+
+log = logging.getLogger(__name__)
+
+BESIDE = 2
+"""Operations that one transaction has at least beside one a member: the node and its binding version."""
+SHARED = 8
+"""The same for keys that members share: versions of their namespace and of rules across nodes, a tenant."""
+TOO_MANY = (
+    "gang needs {required} members bound in one transaction, which is {least} operations in one of its lists at least, "
+    "and {most} are allowed: raise --max-txn-ops of etcd and of the workers, or make the group smaller"
+)
+WAITS = "{plugin} would keep the pod waiting: members of a gang are bound in one transaction, and cannot wait singly"
+NOT_TAKEN_ALONG = "its gang was bound without it: a transaction holds no more members"
 
 
 class GangPlacements:
     """Decides for the gangs of one worker."""
 
-    def __init__(
-        self,
-        *,
-        cache: Cache,
-        members: GangMembers,
-        eligibility: Eligibility,
-        deciding: Deciding,
-        cluster: str,
-        behind_limit: float,
-    ) -> None:
-        """`behind_limit`: seconds to wait for the watch."""
-        self._eligibility = eligibility
-        self._cluster = cluster
-        self._cache = cache
-        self._members = members
-        self._deciding = deciding
-        self._behind_limit = behind_limit
+    def __init__(self, core: Core, finder: Finder, decider: Decider, limits: Limits) -> None:
+        """`limits`: of etcd's transactions."""
+        self._core = core
+        self._finder = finder
+        self._decider = decider
+        self._limits = limits
 
     async def place(self, request: PlaceManyInput, name: GangName) -> PlacedMany:
         """Decide and assume. Raises `StoreError`, and the failures WrongWorkflowId, Behind and Unavailable."""
-        right = gang_workflow_id(self._cluster, name.namespace, name.name)
-        if request.workflow_id != right:
-            raise wrong_id(f"gang {name.namespace}/{name.name}", request.workflow_id, right)
-        progress = self._cache.progress
-        if not await progress.wait_for(request.revision, self._behind_limit):
-            newest = await self._eligibility.newest()
-            # A revision that does not exist is of the time before etcd was restored: nothing waits for it.
-            wanted = request.revision if request.revision <= newest else newest
-            if not await progress.wait_for(wanted, self._behind_limit):
-                raise behind(progress.revision, wanted)
-        found = self._members.find(GangKey(name.namespace, name.name))
+        found = await self._finder.gang(request, name)
         if isinstance(found, str):
             return PlacedMany(skipped=(Skipped(namespace=name.namespace, name=name.name, reason=found),))
-        for pod in found.pending:
-            if self._cache.is_sent(pod.identity):  # a transaction of all is out, and only etcd knows what became of it
-                raise Unavailable(f"what became of the bind of {pod.key} is not known yet")
-        for pod in found.pending:  # whatever an earlier run assumed and never sent: they are decided anew
-            self._cache.forget_unsent(pod.identity)
-        return GangDecision(self._deciding, found).decide()
+        return GangDecision(self._core, self._decider, self._limits, found).decide()
+
+
+class GangDecision:
+    """One gang while it is decided."""
+
+    def __init__(self, core: Core, decider: Decider, limits: Limits, found: Found) -> None:
+        self._core = core
+        self._decider = decider
+        self._limits = limits
+        self._found = found
+        self._profile = core.profiles[found.pending[0].scheduler_name]
+        self._began = core.clock()
+        self._snapshot = core.cache.snapshot()
+        self._preference = decider.preference(self._snapshot)
+        self._payload = CohortPayload(min(len(found.pending), MOST_PODS))
+        self._computation = decider.computation(
+            self._profile,
+            self._snapshot,
+            self._payload.overlay,
+            self._began,
+            gang=str(found.gang.key),
+            start=decider.start,
+            preferring=self._preference is not None,
+        )
+
+    def decide(self) -> PlacedMany:
+        """Seats for all that are needed, or all are turned away, also when a plugin fails."""
+        try:
+            return self._decided()
+        except PluginError as error:
+            log.warning("plugin_failed error=%r", str(error))
+            return self._refused_by(unschedulable(str(error)).by(error.plugin))
+
+    def _decided(self) -> PlacedMany:
+        required = self._found.gang.required(len(self._found.bound))
+        most = self._limits.operations - BESIDE
+        if required > most:
+            counts = {"required": required, "least": required + BESIDE, "most": self._limits.operations}
+            return self._refused_by(unschedulable(TOO_MANY.format(**counts)).by(GANG_SCHEDULING))
+        wanted = Wanted(
+            self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_key
+        )
+        placement = self._place(wanted, self._snapshot, preempt=True)
+        self._decider.start = placement.next_start
+        self._core.metrics.algorithm_duration.observe(self._core.clock() - self._began)
+        return self._placed(placement, required) if placement.placed else self._refused(wanted, placement)
+
+    def _place(self, wanted: Wanted, snapshot: Snapshot, *, preempt: bool) -> GangPlacement:
+        start = self._decider.start
+        return gangs.place(self._profile, wanted, snapshot, start=start, preempt=preempt, preference=self._preference)
+
+    # --- placed -------------------------------------------------------------------------------
+
+    def _placed(self, placement: GangPlacement, required: int) -> PlacedMany:
+        """Reserve, permit and assume every member on its node; none of them when one is refused."""
+        seats = self._within_limits(placement.seats, required)
+        for number, one in enumerate(seats):
+            status = self._reserved(one)
+            if status is not None:
+                for other in reversed(seats[:number]):
+                    points.tell_given_up(self._profile, other.evaluation.state, other.pod, other.node)
+                return self._refused_by(status)
+        chosen = [self._decider.assume(Chosen(one.pod, one.node, one.evaluation)) for one in seats]
+        told = tuple(self._payload.seat_of(one, _asked(one.pod), self._reasons(one)) for one in chosen)
+        seated = {one.pod.key for one in seats}
+        away = {one.pod.key: one for one in placement.away}
+        return PlacedMany(
+            seats=told,
+            turned_away=tuple(
+                self._payload.away_of(pod, _asked(pod), self._why_not(away.get(pod.key)), after_seat=len(seats))
+                for pod in self._found.pending
+                if pod.key not in seated
+            ),
+            reasons=tuple(self._payload.reasons),
+            stretches=(self._stretch(seats[0].evaluation.feasible_count),),
+            domain=_domain(placement),
+        )
+
+    def _within_limits(self, seats: tuple[Seated, ...], required: int) -> tuple[Seated, ...]:
+        """Without those last ones, beyond the ones that are needed, that one transaction does not hold."""
+        count = len(seats)
+        while count > required:
+            nodes = len({one.node for one in seats[:count]})
+            if max(count + 2 * nodes, 2 * count + nodes) + SHARED <= self._limits.operations:
+                break
+            count -= 1
+        return seats[:count]
+
+    def _reserved(self, one: Seated) -> Status | None:
+        """The refusal of Reserve or Permit, which has been undone already; None when both allow the seat."""
+        try:
+            status = self._decider.reserve(one.pod, self._profile, one.evaluation, one.node, GANG)
+        except PluginError as error:
+            return unschedulable(str(error)).by(error.plugin)
+        if not isinstance(status, Status):
+            return None
+        if status.code is Code.WAIT:
+            return unschedulable(WAITS.format(plugin=status.plugin)).by(status.plugin)
+        return status
+
+    def _reasons(self, chosen: Chosen) -> int | None:
+        refusals = chosen.evaluation.refusals
+        return self._payload.because(refusals) if refusals else None
+
+    def _why_not(self, one: Unseated | None) -> int:
+        if one is None:
+            return self._payload.because({}, NOT_TAKEN_ALONG, (GANG_SCHEDULING,))
+        return self._payload.because(one.evaluation.refusals, one.evaluation.message, one.evaluation.rejectors)
+
+    # --- refused ------------------------------------------------------------------------------
+
+    def _refused(self, wanted: Wanted, placement: GangPlacement) -> PlacedMany:
+        room = self._decider.room(
+            wanted.members,
+            self._profile,
+            self._snapshot,
+            {one.pod.key: (one.node, preemption.victims(one.victims)) for one in placement.nominations},
+            lambda snapshot: self._place(wanted, snapshot, preempt=False).placed,
+            gang=str(self._found.gang.key),
+        )
+        counts = placement.away[0].evaluation.refusals if placement.away else {}
+        denied = Denied(counts, placement.message + room.report, placement.rejectors, room)
+        return self._all_away(denied, self._found.pending, _domain(placement))
+
+    def _refused_by(self, status: Status) -> PlacedMany:
+        """Refused by one plugin for all, or before any member was decided."""
+        counts = {status.plugin: {status.message: len(self._snapshot)}}
+        denied = Denied(counts, status.message, (status.plugin,), NO_ROOM)
+        return self._all_away(denied, self._found.pending[:MOST_PODS])
+
+    def _all_away(self, denied: Denied, members: tuple[Pod, ...], domain: str = "") -> PlacedMany:
+        room, took = denied.room, self._core.clock() - self._began
+        self._core.tally.refused_together(self._profile.name, took, len(self._found.pending))
+        reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
+        return PlacedMany(
+            turned_away=tuple(
+                self._payload.away_of(pod, _asked(pod), reasons, nomination=room.of(pod)) for pod in members
+            ),
+            reasons=tuple(self._payload.reasons),
+            stretches=(self._stretch(0),),
+            domain=domain,
+            only_assumed=room.only_assumed,
+            leaving=room.leaving,
+        )
+
+    def _stretch(self, feasible: int) -> Stretch:
+        took = {"micros": round((self._core.clock() - self._began) * 1e6), "feasible": feasible}
+        return Stretch(first_seat=0, computation=self._computation.model_copy(update=took))
+
+
+def _asked(pod: Pod) -> CohortPod:
+    """The member as a dispatcher would name it: a condition that says False comes with an attempt record."""
+    recorded = pod.condition is not None and pod.condition[0] == "False"
+    return CohortPod(namespace=pod.namespace, name=pod.name, recorded=recorded)
+
+
+def _domain(placement: GangPlacement) -> str:
+    return str(placement.domain) if placement.domain is not None else ""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, prepare
-from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
-from wharfinger.engine.pods.verification import Verification
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.eligibility import Life, StoredPod
 from wharfinger.engine.transactions import Shape
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
@@ -69,20 +67,12 @@ class Seated:
 class Seating:
     """Finds, verifies and prepares the seats of one worker's cohorts."""
 
-    def __init__(
-        self,
-        *,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
-        eligibility: Eligibility,
-        verification: Verification,
-        utc_now: Callable[[], datetime],
-    ) -> None:
-        self._cache = cache
-        self._profiles = profiles
-        self._eligibility = eligibility
-        self._verification = verification
-        self._utc_now = utc_now
+    def __init__(self, core: Core) -> None:
+        self._cache = core.cache
+        self._profiles = core.profiles
+        self._eligibility = core.eligibility
+        self._verification = core.verification
+        self._utc_now = core.utc_now
 
     def find(self, request: BindManyInput, number: int) -> Seated | None:
         """The seat with its pod as the watch showed it; None when etcd has to be asked about it."""

@@ -14,15 +14,13 @@ from tests.patience import patient
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.engine.pods import payload
+from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import Eligibility
-from wharfinger.engine.pods.gang_members import GangMembers
-from wharfinger.engine.pods.placement import Placements
+from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.framework.interface import Permission
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Enabled, Profile
-from wharfinger.framework.sampling import Start
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
@@ -151,30 +149,23 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     hand = await world.hand()
     hand.store.pause_watches()
     await world.put_pod("web")
-    ownership = Ownership(frozenset(PROFILES), "common")
-    clock = count(step=600)
-    eligibility = Eligibility(store=hand.store, cache=hand.cache, ownership=ownership)
-    placements = Placements(
+    ticks = count(step=600)
+    core = Core(
         cache=hand.cache,
         profiles=PROFILES,
-        eligibility=eligibility,
-        members=GangMembers(cache=hand.cache, profiles=PROFILES, eligibility=eligibility),
+        eligibility=Eligibility(store=hand.store, cache=hand.cache, ownership=Ownership(frozenset(PROFILES), "common")),
         verification=Verification(cache=hand.cache, profiles=PROFILES),
-        cluster=CLUSTER,
-        identity="hand",
-        behind_limit=600.0,
-        preferred_nodes=PreferredNodes(),
-        start=Start(),
         metrics=hand.metrics,
         tally=Tally(hand.metrics),
         utc_now=lambda: NOW,
-        clock=lambda: float(next(clock)),
+        clock=lambda: float(next(ticks)),
     )
+    finder = Finder(core, cluster=CLUSTER, behind_limit=600.0)
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
     request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")
 
     with pytest.raises(ApplicationError) as raised:
-        await asyncio.wait_for(placements.place(request), patient(30))
+        await asyncio.wait_for(finder.lone(request), patient(30))
     assert raised.value.type == "Behind"
 
 

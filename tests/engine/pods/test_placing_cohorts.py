@@ -14,7 +14,7 @@ from tests.patience import patient
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Reasons, Seat, Stretch
 from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, Turn
 from wharfinger.contracts.computation import Computation
-from wharfinger.engine.pods import cohort_payload, placing_many
+from wharfinger.engine.pods import cohort_payload, placing_cohorts
 from wharfinger.engine.pods.cohort_payload import CohortPayload, size
 from wharfinger.engine.pods.sequencer import CohortSequencer
 from wharfinger.framework.interface import Permission
@@ -158,19 +158,18 @@ async def test_a_worker_that_has_seen_none_of_them_leaves_the_cohort_to_its_next
     assert failure.value.type == "Behind"
 
 
-async def test_when_deciding_takes_too_long_the_rest_is_left_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_deciding_takes_too_long_the_rest_is_left_out(world: World) -> None:
     """A cohort whose time is over would decide nothing, and the next one again."""
     await world.put_node("node")
     for number in range(3):
         await world.put_pod(f"web-{number}")
-    hand = await world.hand()
     ticks = itertools.count()
-    monkeypatch.setattr(hand.activities.cohorts._placements, "_clock", lambda: next(ticks) * placing_many.LONGEST / 4)
+    hand = await world.hand(durations=lambda: next(ticks) * placing_cohorts.LONGEST / 4)
 
     placed = await hand.place_many("web-0", "web-1", "web-2")
 
     assert [seat.name for seat in placed.seats] == ["web-0"]
-    assert {one.reason for one in placed.skipped} == {placing_many.TOO_LONG}
+    assert {one.reason for one in placed.skipped} == {placing_cohorts.TOO_LONG}
 
 
 async def test_run_again_it_decides_anew(world: World) -> None:
@@ -191,7 +190,7 @@ async def test_a_long_cohort_lets_others_have_their_turn(world: World, monkeypat
         await world.put_node(f"node-{number}")
         await world.put_pod(f"web-{number}")
     hand = await world.hand()
-    monkeypatch.setattr(placing_many, "STRETCH", -1.0)
+    monkeypatch.setattr(placing_cohorts, "STRETCH", -1.0)
 
     placed = await hand.place_many("web-0", "web-1", "web-2", "web-3")
 
@@ -392,8 +391,8 @@ def test_what_every_stretch_says_again_is_bounded_for_all_of_them() -> None:
     preferred_nodes.share(tuple(f"common/{number}".ljust(60, "y") for number in range(16)), f"{'common/0':y<60}")
     stretches = []
     for number in range(MOST_PODS):
-        nominated, approximate = told.nominated({"n" * 100: pods})
-        own = told.own_nodes(preferred_nodes)
+        nominated, approximate = told.overlay.nominated({"n" * 100: pods})
+        own = told.overlay.own_nodes(preferred_nodes)
         computation = Computation(revision=2**60, nominated=nominated, own_nodes=own, approximate=approximate)
         stretches.append(Stretch(first_seat=number, computation=computation))
     placed = PlacedMany(stretches=tuple(stretches))
@@ -449,5 +448,5 @@ async def test_when_there_is_no_room_the_rest_is_left_out(world: World, monkeypa
     placed = await hand.place_many(*(f"web-{number}" for number in range(6)))
 
     assert 0 < len(placed.seats) < 6
-    assert {one.reason for one in placed.skipped} == {placing_many.TOO_LARGE}
+    assert {one.reason for one in placed.skipped} == {placing_cohorts.TOO_LARGE}
     assert len(placed.seats) + len(placed.skipped) == 6

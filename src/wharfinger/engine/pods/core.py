@@ -1,0 +1,31 @@
+"""What deciding and committing share on one worker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from wharfinger.cache.cache import Cache
+from wharfinger.engine.pods.eligibility import Eligibility
+from wharfinger.engine.pods.tally import Tally
+from wharfinger.engine.pods.verification import Verification
+from wharfinger.framework.profile import Profile
+from wharfinger.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The parts that every activity of one worker uses."""
+
+    cache: Cache
+    profiles: Mapping[str, Profile]
+    """By scheduler name."""
+    eligibility: Eligibility
+    verification: Verification
+    metrics: Metrics
+    tally: Tally
+    utc_now: Callable[[], datetime]
+    clock: Callable[[], float] = time.perf_counter
+    """Seconds, for durations."""

@@ -1,0 +1,93 @@
+"""Places one pod for an attempt of its own: from the request to what travels of the decision."""
+
+from __future__ import annotations
+
+from wharfinger.contracts.computation import Computation, NodeScore
+from wharfinger.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
+from wharfinger.engine.pods import payload
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.deciding import Decider
+from wharfinger.engine.pods.finding import Finder
+from wharfinger.engine.pods.groups import LONE, Chosen, Denied
+from wharfinger.engine.pods.payload import Overlay
+from wharfinger.model.pod import Pod
+
+
+class LonePlacements:
+    """Decides for the pods of one worker's attempts."""
+
+    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
+        self._core = core
+        self._finder = finder
+        self._decider = decider
+
+    async def place(self, request: PlaceInput) -> PlaceOutcome:
+        """Decide and assume. Raises `StoreError`, `PluginError`, and the failures Behind and WrongWorkflowId."""
+        pod = await self._finder.lone(request)
+        if isinstance(pod, Gone):
+            return pod
+        try:
+            return payload.fitted(self._decide(pod))
+        except Exception:
+            self._core.tally.failed(pod.scheduler_name)
+            raise
+
+    def _decide(self, pod: Pod) -> Placed | Refused:
+        core, decider, overlay = self._core, self._decider, Overlay(but=pod)
+        profile = core.profiles[pod.scheduler_name]
+        began = core.clock()
+        snapshot = core.cache.snapshot(excluding=pod.identity)
+        denied = decider.admit(pod, profile, snapshot, LONE)
+        if denied is not None:
+            return self._refused(pod, denied, decider.computation(profile, snapshot, overlay, began))
+        start = decider.start
+        evaluation = decider.evaluate(pod, profile, snapshot)
+        core.metrics.algorithm_duration.observe(core.clock() - began)
+        computation = decider.computation(
+            profile,
+            snapshot,
+            overlay,
+            began,
+            start=start,
+            preferring=evaluation.by_preference,
+            feasible=evaluation.feasible_count,
+        )
+        answer = decider.conclude(pod, profile, evaluation, LONE)
+        if isinstance(answer, Denied):
+            return self._refused(pod, answer, computation)
+        return self._placed(answer, computation)
+
+    def _placed(self, chosen: Chosen, computation: Computation) -> Placed:
+        pod, evaluation = chosen.pod, chosen.evaluation
+        ranking, passed_over = evaluation.ranking(payload.RANKED_LIMIT), evaluation.passed_over
+        return Placed(
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            node=chosen.node,
+            node_revision=self._core.cache.nodes[chosen.node].mod_revision,
+            score=ranking[0].total if ranking else None,
+            ranking=payload.ranking(ranking),
+            passed_over=NodeScore(node=passed_over.node, total=passed_over.total) if passed_over else None,
+            refusals=payload.refusals(evaluation.refusals),
+            computation=computation,
+            permit=chosen.wait,
+            plugin_data=evaluation.state.baggage,
+        )
+
+    def _refused(self, pod: Pod, denied: Denied, computation: Computation) -> Refused:
+        self._core.tally.refused(computation.profile_name, computation.micros / 1e6)
+        nominated_node, victims = denied.room.of(pod)
+        return Refused(
+            uid=pod.uid,
+            create_revision=pod.create_revision,
+            pod_revision=pod.mod_revision,
+            message=payload.message(denied.message),
+            refusals=payload.refusals(denied.counts),
+            rejectors=denied.rejectors,
+            only_assumed=denied.room.only_assumed,
+            nominated_node=nominated_node,
+            victims=victims,
+            leaving=denied.room.leaving,
+            computation=computation,
+        )
