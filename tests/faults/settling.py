@@ -29,7 +29,7 @@ PAUSE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class InDoubtResolver:
+class Settled:
     """How a round came to rest."""
 
     seconds: float
@@ -56,7 +56,7 @@ def _what(violation: Violation) -> tuple[str, str]:
     return violation.invariant, violation.text.partition(" ")[0]
 
 
-def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None]) -> InDoubtResolver:
+def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None]) -> Settled:
     """Wait for the rest."""
     began = time.monotonic()
     undone, last = Undone(), list[str]()
@@ -66,7 +66,7 @@ def settle(recorder: Recorder, temporal: str, watch_over: Callable[[], None]) ->
         took = time.monotonic() - began
         overdue = undone.overdue(found, took)
         if overdue or not found or took > REST:
-            return InDoubtResolver(round(took, 1), overdue or found, last)
+            return Settled(round(took, 1), overdue or found, last)
         last = [str(violation) for violation in found]
         time.sleep(PAUSE)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.faults import stopped
+from tests.faults import ruled, stopped
 from tests.faults.judge import Judge
 from tests.faults.recorder import read_back
 from tests.faults.round import Result, plan_for_soak, play
@@ -31,6 +31,8 @@ LOG = "history.jsonl, struck.json, schedule.txt, result.json and the logs of all
 
 STOPPED = 5
 """Last digit of the seeds whose round stops a worker in the middle of a bind."""
+RULED = 8
+"""Last digit of the seeds whose round kills workers and etcd while ruled pods are bound."""
 SLOW = 20.0
 """Seconds to settle that are worth a line of explanation."""
 
@@ -39,12 +41,15 @@ TOLD = 12
 
 
 def play_seed(seed: int, folder: Path, say: Callable[[str], object]) -> Result:
-    """The round of a seed: a storm, or now and then a worker stopped for a minute in the middle of a bind."""
+    """The round of a seed: a storm, or now and then a worker stopped in the middle of a bind, or a flood of rules."""
     try:
         if seed % 10 == STOPPED:
             say("a worker is stopped in the middle of a bind")
             company = list(Company)[seed // 20 % len(Company)]
             return stopped.play(folder, seconds=60, answer=seed % 20 == STOPPED, company=company, seed=seed)
+        if seed % 10 == RULED:
+            say("workers are killed while they bind pods with rules across nodes")
+            return ruled.play(folder, seed=seed, seconds=30)
         return play(plan_for_soak(seed), folder, say)
     except AssertionError as error:  # something was not up, or did not happen in time
         return Result(seed, violations=[f"story: {error}"])

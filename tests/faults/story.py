@@ -24,12 +24,13 @@ def node(name: str, zone: str = "a", *, cpu: str = "1", pods: str = "10", spec: 
 
 
 def pod(
-    name: str, *, cpu: str = "600m", app: str = "", port: int = 0, phase: str = "", labels: Any = None, **spec: Any
-) -> dict[str, Any]:
+    name: str, namespace: str = "default", *, cpu: str = "600m", app: str = "", port: int = 0, phase: str = "",
+    labels: Any = None, **spec: Any,
+) -> dict[str, Any]:  # fmt: skip
     container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     if port:
         container["ports"] = [{"containerPort": port, "hostPort": port}]
-    metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "labels": {"app": app, **(labels or {})}}
+    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{name}", "labels": {"app": app, **(labels or {})}}
     status = {"phase": phase} if phase else {}
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}, "status": status}
 
