@@ -23,8 +23,8 @@ def test_help_lists_every_command(outside: Shell) -> None:
     answer = outside("--help")
 
     assert answer.code == 0
-    for module in main.COMMANDS:
-        assert module.replace("_", "-") in answer.out
+    for command in main.COMMANDS:
+        assert command in answer.out
 
 
 INTERRUPTED_WHILE_LOADING = """
@@ -32,7 +32,7 @@ import sys
 
 class CtrlC:
     def find_spec(self, name, path=None, target=None):
-        if name == "wharfinger.cli.fleet_rollout":
+        if name == "wharfinger.cli.fleet.changes":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, CtrlC())
@@ -63,7 +63,7 @@ def test_help_is_wrapped_to_the_terminal_and_lists_keep_their_lines() -> None:
 def command_lines() -> list[str]:
     """Every command, those of groups too: `fleet scale`."""
     groups = {name: group.commands for name, group in get_command(main.app).commands.items() if is_group(group)}  # type: ignore[attr-defined]
-    single = [module.replace("_", "-") for module in main.COMMANDS if module not in groups]
+    single = [command for command in main.COMMANDS if command not in groups]
     return single + [f"{group} {command}" for group, commands in groups.items() for command in commands]
 
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.cli.conftest import Shell, outside, shell
-from tests.cli.fleet_records import Records, remove, status
-from tests.cli.test_fleet_writing import fleet_object, look, manifest, with_rollout
+from tests.cli.fleet.fleet_records import Records, remove, status
+from tests.cli.fleet.test_writing import fleet_object, look, manifest, with_rollout
 from tests.conftest import EtcdServer
 from tests.patience import patient
 from wharfinger.client import FleetChange, Fleets, Goal, Verdict

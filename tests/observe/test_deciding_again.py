@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, World
-from wharfinger.cli.verdicts import tell
+from wharfinger.cli.understand.verdicts import tell
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import ConfigurationError, NotFound
 from wharfinger.model.pod import PodKey

@@ -27,25 +27,25 @@ INTERRUPTED = 130
 DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
 
-COMMANDS = (
-    "worker",
-    "agent",
-    "dev",
-    "demo",
-    "fleet",
-    "host",
-    "config",
-    "apply",
-    "get",
-    "delete",
-    "describe",
-    "pending",
-    "explain",
-    "simulate",
-    "capacity",
-    "workflow_id",
-)
-"""Modules of this package with a `register(app)`, in the order in which help lists their commands."""
+COMMANDS = {
+    "worker": "processes.worker",
+    "agent": "processes.agent",
+    "dev": "processes.dev",
+    "demo": "processes.demo",
+    "fleet": "fleet.commands",
+    "host": "fleet.hosts",
+    "config": "config.commands",
+    "apply": "objects.apply",
+    "get": "objects.get",
+    "delete": "objects.delete",
+    "describe": "understand.describe",
+    "pending": "understand.pending",
+    "explain": "understand.explain",
+    "simulate": "understand.simulate",
+    "capacity": "understand.capacity",
+    "workflow-id": "understand.workflow_id",
+}
+"""Commands in the order of help, each with its module below this package, which has a `register(app)`."""
 
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
@@ -81,8 +81,8 @@ def root(
 
 
 def _register() -> None:
-    for name in COMMANDS:
-        importlib.import_module(f"wharfinger.cli.{name}").register(app)
+    for module in COMMANDS.values():
+        importlib.import_module(f"wharfinger.cli.{module}").register(app)
     _flow(app)
 
 

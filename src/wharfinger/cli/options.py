@@ -9,7 +9,7 @@ Another command uses them like this; nothing else is needed::
     @connected
     def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: Connection) -> None:
         '''What --help says.'''
-        from wharfinger.cli import connect         # heavy imports stay inside
+        from wharfinger.cli import connect
 
         connect.run(_things(connection, name))     # asyncio.run
 
@@ -19,7 +19,7 @@ Another command uses them like this; nothing else is needed::
 
 `connected` replaces the parameter `connection` by the options below. Each is also an environment
 variable: `--etcd-user` is `WHARFINGER_ETCD_USER`; an option wins over its variable. Defaults are those
-of `wharfinger.settings`. Neighbours: `cli.process_options` has what commands share that run schedulers.
+of `wharfinger.settings`. Neighbours: `cli.processes.process_options` has what commands share that run schedulers.
 """
 
 from __future__ import annotations

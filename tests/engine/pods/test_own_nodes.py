@@ -10,8 +10,8 @@ import pytest
 from tests.engine.conftest import PROFILES, Hand, World
 from tests.observe.test_explanation import explained
 from tests.observe.test_history import read
-from wharfinger.cli import verdicts
-from wharfinger.cli.story import tell
+from wharfinger.cli.understand import verdicts
+from wharfinger.cli.understand.story import tell
 from wharfinger.contracts.computation import Assumed
 from wharfinger.contracts.scheduling import Bound, Placed
 from wharfinger.engine.pods import payload

@@ -1,0 +1,1 @@
+"""`wharfinger config`: configuration files, and dynamic configuration in etcd."""

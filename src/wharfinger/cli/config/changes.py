@@ -1,0 +1,221 @@
+"""Changing values of the dynamic configuration: all that is wrong is told first, then one compare-and-set.
+
+The value and the record of who set it, when and why are one transaction. The record lies where no worker follows, so
+that the past costs those nothing. Neighbours: `cli.config.stored` are the
+commands, `config.dynamic` says what a value may say, `dynamic_config.following` follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.client.fleet_changes import Author
+from wharfinger.config.dynamic import (
+    CohortValue,
+    ProfileValue,
+    QueueValue,
+    canonical,
+    check_backoff,
+    check_cohort,
+    check_kind,
+    digest,
+    read_value,
+    well_formed_profiles,
+)
+from wharfinger.config.errors import refuse
+from wharfinger.config.fleet import read_fleet
+from wharfinger.config.overlay import check_alone
+from wharfinger.contracts.config_records import ConfigChangeRecord
+from wharfinger.contracts.search import MOST_LISTED
+from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
+from wharfinger.framework.catalog import Catalog
+from wharfinger.manifests import documents
+from wharfinger.profiles import Configured, load_configuration, overlay_configuration
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
+
+TRIES = 10
+"""Compare-and-sets; each fails only because somebody else changed the value in between."""
+KEPT = 100
+"""Changes of one value that are remembered."""
+_DIGITS = 18
+"""Of a change's number, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value to be set, or taken away (None)."""
+
+    kind: str
+    target: str
+    value: Mapping[str, Any] | None
+
+    def __str__(self) -> str:
+        return f"config/{self.kind}/{self.target}"
+
+    @property
+    def key(self) -> str:
+        """Of the value."""
+        return keys.config(self.kind, self.target)
+
+    def noted(self, number: int) -> str:
+        """The key of a change."""
+        return keys.config_history(self.kind, self.target, number)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a change."""
+
+    result: str
+    """`created`, `configured`, `unset` or `unchanged`."""
+    number: int = 0
+    """Of the change in the history; 0 when nothing was changed."""
+
+
+async def check(store: Store, change: Change, catalog: Catalog) -> None:
+    """Whether workers will take the value in, as far as can be told here. Raises `InvalidConfiguration`, all problems.
+
+    Of a tenant with a fleet it is laid over the fleet's template; what other workers were started with nobody knows.
+    """
+    model = check_kind(change.kind)
+    base = await _template_of(store, change.target, catalog) if model in (ProfileValue, QueueValue) else None
+    if model is ProfileValue:
+        _check_profiles(change.value or {}, base, catalog)
+        return
+    match read := read_value(model, change.value):
+        case QueueValue():
+            first, longest = read.pod_initial_backoff_seconds, read.pod_max_backoff_seconds
+            if base is not None:
+                settings = base.configuration.settings
+                check_backoff(read, settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds)
+            elif first is not None and longest is not None:
+                check_backoff(read, first, longest)
+        case CohortValue():
+            check_cohort(read)
+            _check_listed(read)
+
+
+def _check_listed(value: CohortValue) -> None:
+    """Refuse cohorts of whose pods Temporal would not find each one; workers cap those that were set before."""
+    if (value.cohort_most or 0) > MOST_LISTED:
+        reason = f"must be at most {MOST_LISTED}, because Temporal finds a cohort by the name of each of its pods"
+        raise refuse([("cohortMost", reason)])
+
+
+def _check_profiles(written: Mapping[str, Any], base: Configured | None, catalog: Catalog) -> None:
+    """Raise what is malformed together with what is wrong with the rest, each once."""
+    problems: list[str] = []
+    try:
+        value = read_value(ProfileValue, written)
+    except InvalidConfiguration as error:
+        problems += error.problems
+        value = well_formed_profiles(written)
+    problems += refuse(check_alone(value, catalog)).problems
+    if base is not None:
+        try:
+            overlay_configuration(base, value, base)
+        except InvalidConfiguration as error:
+            problems += error.problems
+    if problems:
+        raise InvalidConfiguration(dict.fromkeys(problems))
+
+
+async def write(store: Store, change: Change, by: Author, *, now: str, again: bool = False) -> Written:
+    """Make a change, whoever else does meanwhile. `again`: also when the value says the same already.
+
+    Raises `Unavailable`, `AccessDenied`.
+    """
+    try:
+        return await _write(store, change, by, now, again=again)
+    except AccessDenied as error:
+        raise AccessDenied(f"{error} (a change of a value writes below {keys.ROOT} and {keys.ASIDE})") from error
+
+
+async def _write(store: Store, change: Change, by: Author, now: str, *, again: bool) -> Written:
+    value = change.value
+    record = ConfigChangeRecord(
+        value=dict(value) if value is not None else None,
+        digest=digest(value) if value is not None else "",
+        who=by.who,
+        why=by.why,
+        time=now,
+    )
+    for _ in range(TRIES):
+        stored = (await store.get(change.key)).kv
+        if _says(stored, value) and not (again and value is not None):
+            return Written("unchanged")
+        numbers = [number for number, _ in await history(store, change.kind, change.target)]
+        if await _commit(store, change, stored, record, numbers):
+            result = "unset" if value is None else "created" if stored is None else "configured"
+            return Written(result, _next(numbers))
+    raise WharfingerError(f"{change} is changed by others all the time; gave up after {TRIES} tries")
+
+
+async def history(store: Store, kind: str, target: str) -> list[tuple[int, ConfigChangeRecord]]:
+    """The changes of a value that are remembered, the oldest first; what cannot be read is left out."""
+    prefix = keys.config_history_of(kind, target)
+    found: list[tuple[int, ConfigChangeRecord]] = []
+    async for page in store.list(prefix):
+        for kv in page.items:
+            number = kv.key.removeprefix(prefix)
+            if number.isascii() and number.isdigit() and len(number) <= _DIGITS:
+                found.append((int(number), _record(kv)))
+    return found
+
+
+async def _commit(
+    store: Store, change: Change, stored: KeyValue | None, record: ConfigChangeRecord, numbers: list[int]
+) -> bool:
+    noted = change.noted(_next(numbers))
+    forgotten = sorted(numbers)[: -(KEPT - 1)]
+    operations: list[Operation] = [
+        Put(change.key, canonical(change.value)) if change.value is not None else Delete(change.key),
+        Put(noted, record.to_bytes()),
+        *(Delete(change.noted(number)) for number in forgotten[:20]),
+    ]
+    before = stored.mod_revision if stored is not None else 0
+    try:
+        compares = [Compare(change.key, "mod", before), Compare(noted, "create", 0)]
+        return (await store.txn(compares, operations)).succeeded
+    except Unavailable as error:
+        if not error.maybe_applied:
+            raise
+        kv = (await store.get(noted)).kv  # only reading tells
+        return kv is not None and kv.value == record.to_bytes()
+
+
+def _next(numbers: list[int]) -> int:
+    return max(numbers, default=0) + 1
+
+
+def _says(stored: KeyValue | None, value: Mapping[str, Any] | None) -> bool:
+    if stored is None or value is None:
+        return stored is None and value is None
+    return stored.value == canonical(value)
+
+
+def _record(kv: KeyValue) -> ConfigChangeRecord:
+    try:
+        return ConfigChangeRecord.model_validate_json(kv.value)
+    except ValueError:
+        return ConfigChangeRecord(why="(cannot be read)")
+
+
+async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:
+    """The configuration of the target's fleet; None without a fleet, or with one that is not valid itself.
+
+    None too where the template has none: its instances get their agent's (`--config`), which nobody knows here.
+    """
+    of_tenant = target.split("/")[1:2]
+    kv = (await store.get(keys.fleet(of_tenant[0]))).kv if of_tenant else None
+    if kv is None:
+        return None
+    try:
+        written = documents.parse(kv.value)
+        template = read_fleet(written, catalog, name=of_tenant[0]).template
+        return load_configuration(template.configuration, catalog=catalog) if template.configuration else None
+    except (InvalidConfiguration, InvalidObject):
+        return None

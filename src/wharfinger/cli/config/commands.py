@@ -1,0 +1,118 @@
+"""`wharfinger config`: what a KubeSchedulerConfiguration says, and whether it is valid.
+
+These commands read files only: neither etcd nor Temporal is asked. Those of `cli.config.stored`, which change what
+workers do while they run, stand beside them.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.config import stored as dynamic_config
+from wharfinger.cli.options import RUN, Plugins, PluginsOption, variable
+from wharfinger.cli.output import Output, plain, show
+from wharfinger.errors import InvalidConfiguration, UsageError
+
+_FAILED = 1
+
+
+class Format(StrEnum):
+    """How a configuration is printed."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+_group = typer.Typer(
+    no_args_is_help=True,
+    help="Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    dynamic_config.register(_group)
+    app.add_typer(_group, name="config", rich_help_panel=RUN)
+
+
+@_group.command()
+def validate(
+    file: Annotated[Path, typer.Argument(help="The configuration (YAML or JSON).", metavar="FILE")],
+    *,
+    plugins: PluginsOption = Plugins.NAMED,
+) -> None:
+    """Say whether a configuration is valid.
+
+    Prints `valid` and the names of its profiles, or a line for each problem, with the path of the field
+    (exit code 1). Of a valid one, a note names each field that has no effect. Plugins of installed packages are
+    known, and their arguments checked. Of a file for kube-scheduler's v1beta2 or v1beta3, the problems are what to
+    change.
+    """
+    from wharfinger.config.origins import enabling, package
+    from wharfinger.profiles import load_configuration
+
+    _check_there(file)
+    try:
+        configured = load_configuration(file, all_plugins=plugins is Plugins.ALL)
+    except InvalidConfiguration as error:
+        for problem in error.problems:
+            typer.echo(plain(problem))
+        raise typer.Exit(_FAILED) from None
+    typer.echo(f"valid: {plain(', '.join(configured.profiles))}")
+    for path, reason in configured.notes():
+        typer.echo(plain(f"note: {path} {reason}"))
+    for plugin in configured.not_enabled:
+        line = enabling(plugin, next(iter(configured.profiles)))
+        said = f"plugin {plugin.name} of {package(plugin.origin, plugin.version)} is installed and not named"
+        typer.echo(plain(f"note: {said}; to enable it: {line}"))
+
+
+@_group.command("show")
+def show_configuration(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help=f"The configuration; without, that of {variable('config')}, else the defaults.", metavar="[FILE]"
+        ),
+    ] = None,
+    *,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Show the defaults, whatever the environment says.")
+    ] = False,
+    plugins: PluginsOption = Plugins.NAMED,
+    output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
+) -> None:
+    """Print a configuration with nothing left out, as a worker runs it.
+
+    Every profile with its plugins in order, their weights and all arguments. What is printed is a
+    configuration itself, and means the same. Comments above it name where each plugin comes from; with -o json,
+    standard error names those of other packages.
+    """
+    from wharfinger.config.origins import BUILT_IN, origins, package
+    from wharfinger.profiles import load_configuration
+
+    if defaults and file is not None:
+        raise UsageError("--defaults and a file: which one is to be shown?")
+    named = os.environ.get(variable("config"))
+    chosen = None if defaults else file or (Path(named) if named else None)
+    if chosen is not None:
+        _check_there(chosen)
+    configured = load_configuration(chosen, all_plugins=plugins is Plugins.ALL)
+    as_comments = output is Format.YAML
+    for name, origin in origins(configured.configuration, configured.catalog).items():
+        if as_comments or origin != BUILT_IN:
+            typer.echo(plain(f"# {name}: {origin}"), err=not as_comments)
+    for plugin in configured.not_enabled:
+        said = f"# {plugin.name}: {package(plugin.origin, plugin.version)}, installed and not enabled"
+        typer.echo(plain(said), err=not as_comments)
+    show(configured.configuration.document(), Output(output.value))
+
+
+def _check_there(file: Path) -> None:
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")

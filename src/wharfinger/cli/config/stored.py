@@ -1,0 +1,223 @@
+"""`wharfinger config set|unset|get|history`: values that workers take in while they run, without a restart.
+
+They work on etcd alone; workers follow by their watch. Neighbour: `cli.config.commands` has the commands for files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests.times import rfc3339
+
+if TYPE_CHECKING:
+    from wharfinger.cli.config.changes import Change
+    from wharfinger.cli.config.rows import StoredValue
+    from wharfinger.registry.store import Store
+
+DYNAMIC = "While workers run"
+"""Panel of `wharfinger config --help`."""
+
+KindArgument = Annotated[str, typer.Argument(help="profile, queue, cohort or log.", metavar="KIND")]
+TargetOption = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="Whose: default, tenant/TENANT (`tenant/common` for the common pool) or instance/TENANT/SLOT. The most "
+        "specific counts; default only where a worker was started with nothing to say.",
+        metavar="TARGET",
+    ),
+]
+ReasonOption = Annotated[str, typer.Option("--reason", help="Why: shown by `config history`.", metavar="TEXT")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group `config`."""
+    group.command("set", rich_help_panel=DYNAMIC)(set_value)
+    group.command("unset", rich_help_panel=DYNAMIC)(unset)
+    group.command("get", rich_help_panel=DYNAMIC)(get)
+    group.command("history", rich_help_panel=DYNAMIC)(history)
+
+
+@connected
+def set_value(
+    kind: KindArgument,
+    *,
+    target: TargetOption,
+    file: Annotated[
+        str, typer.Option("--filename", "-f", help="The value (YAML or JSON); - for standard input.", metavar="FILE|-")
+    ] = "",
+    value: Annotated[str, typer.Option("--value", help="The value itself.", metavar="JSON")] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="Also when it is set already: workers that fell back try it once more.")
+    ] = False,
+    reason: ReasonOption = "",
+    connection: Connection,
+) -> None:
+    """Set a value; workers take it in within moments, without a restart.
+
+    profile: {profiles: {NAME: {weights: {PLUGIN: N}, pluginConfig: [{name, args}]}}}. queue: podInitialBackoffSeconds,
+    podMaxBackoffSeconds. cohort: cohorts (auto, off), cohortFrom, cohortMost, cohortsInFlight, parkedChains. log:
+    level.
+
+    What is wrong is told line by line, and nothing is written then (exit code 2).
+    """
+    from wharfinger.cli import connect
+    from wharfinger.cli.config.changes import Change
+    from wharfinger.config.dynamic import check_kind, check_target
+
+    check_kind(kind)
+    connect.run(_set(connection, Change(kind, check_target(target), _given(file, value)), reason, again=again))
+
+
+@connected
+def unset(kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: Connection) -> None:
+    """Take a value away: the next target's counts, or what workers were started with."""
+    from wharfinger.cli import connect
+    from wharfinger.cli.config.changes import Change
+    from wharfinger.config.dynamic import check_kind, check_target
+
+    check_kind(kind)
+    connect.run(_unset(connection, Change(kind, check_target(target), None), reason))
+
+
+@connected
+def get(
+    kind: Annotated[str, typer.Argument(help="profile, queue, cohort or log; all without.", metavar="[KIND]")] = "",
+    *,
+    target: Annotated[str, typer.Option("--target", help="Only this target's.", metavar="TARGET")] = "",
+    effective: Annotated[
+        str,
+        typer.Option(
+            "--effective", help="What counts for this instance, and what it says is in force.", metavar="TENANT/SLOT"
+        ),
+    ] = "",
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Show values, or with --effective which of them count for an instance."""
+    from wharfinger.cli import connect
+    from wharfinger.config.dynamic import check_kind, check_target
+
+    if kind:
+        check_kind(kind)
+    if target:
+        check_target(target)
+    if target and effective:
+        raise UsageError("either --target or --effective: which one?")
+    connect.run(_get(connection, kind, target, effective, output))
+
+
+@connected
+def history(
+    kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: Connection
+) -> None:
+    """Show who changed a value, when and why; with -o json what was set, too."""
+    from wharfinger.cli import connect
+    from wharfinger.config.dynamic import check_kind, check_target
+
+    check_kind(kind)
+    connect.run(_history(connection, kind, check_target(target), output))
+
+
+def _given(file: str, value: str) -> Mapping[str, Any]:
+    from wharfinger.cli.files import contents
+    from wharfinger.config.dynamic import VALUE_LIMIT
+    from wharfinger.manifests import documents
+
+    if bool(file) == bool(value):
+        raise UsageError("what? Either -f FILE or --value JSON is meant")
+    content = value.encode() if value else next(found for _, found in contents(file))
+    if len(content) > 16 * VALUE_LIMIT:
+        raise UsageError(f"the value is larger than {VALUE_LIMIT // 1024} KiB")
+    try:
+        parsed = documents.parse(content)
+    except InvalidObject as error:
+        raise UsageError(f"the value {error}") from error
+    if not isinstance(parsed, Mapping):
+        raise UsageError("the value is no mapping")
+    return parsed
+
+
+async def _set(connection: Connection, change: Change, reason: str, *, again: bool) -> None:
+    from wharfinger.cli.config.changes import check, write
+    from wharfinger.cli.config.rows import nobody_yet
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.client.fleet_templates import known_plugins
+
+    async with open_store(connection) as store:
+        await check(store, change, known_plugins())
+        note = await nobody_yet(store, change.target)
+        done = await write(store, change, author(reason), now=_now(), again=again)
+    typer.echo(f"{change} {done.result}")
+    if note:  # it may be set before, but a slip of the pen looks the same
+        typer.echo(note, err=True)
+
+
+async def _unset(connection: Connection, change: Change, reason: str) -> None:
+    from wharfinger.cli.config.changes import write
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_changes import author
+
+    async with open_store(connection) as store:
+        done = await write(store, change, author(reason), now=_now())
+    typer.echo(f"{change} {done.result}")
+
+
+async def _get(connection: Connection, kind: str, target: str, effective: str, output: Output) -> None:
+    from wharfinger.cli.config import rows
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        values = [one for one in await rows.read(store) if kind in ("", one.kind) and target in ("", one.target)]
+        if effective:
+            await _show_effective(store, values, kind, effective, output)
+            return
+    if output is not Output.TABLE:
+        show({"items": [one.mapping() for one in values]}, output)
+    elif not values:
+        some = "nothing of that is set" if kind or target else "nothing is set: workers are as they were started"
+        typer.echo(some, err=True)
+    else:
+        typer.echo(Columns(*rows.HEADINGS).render([one.row() for one in values]))
+
+
+async def _show_effective(store: Store, values: list[StoredValue], kind: str, whose: str, output: Output) -> None:
+    from wharfinger.cli.config import rows
+
+    found = await rows.effective(store, values, kind, whose)
+    if note := await rows.nobody_yet(store, rows.instance_target(whose)):
+        typer.echo(note, err=True)
+    if output is not Output.TABLE:
+        show({"items": [one.mapping() for one in found]}, output)
+        return
+    typer.echo(Columns(*rows.EFFECTIVE_HEADINGS).render([one.row() for one in found]))
+    for one in found:
+        if one.problem:
+            typer.echo(f"{one.kind}: {one.problem}", err=True)
+
+
+async def _history(connection: Connection, kind: str, target: str, output: Output) -> None:
+    from wharfinger.cli.config import changes as config_changes
+    from wharfinger.cli.config import rows
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        changes = await config_changes.history(store, kind, target)
+    if output is not Output.TABLE:
+        show({"items": [{"number": number, **record.model_dump()} for number, record in changes]}, output)
+    elif not changes:
+        typer.echo(f"{kind} of {target} was never set", err=True)
+    else:
+        typer.echo(Columns(*rows.HISTORY_HEADINGS).render([rows.history_row(*change) for change in changes]))
+
+
+def _now() -> str:
+    return rfc3339(datetime.now(UTC))

@@ -1,0 +1,1 @@
+"""`wharfinger fleet` and `wharfinger host`: scheduler instances and the machines that run them."""

@@ -1,0 +1,115 @@
+"""`wharfinger fleet apply`: fleets from manifests, all checked before the first is written; tenant by tenant on demand.
+
+A wave over tenants is nothing but this loop: apply, wait until it is complete, stop at the first that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.files import FilesOption, load
+from wharfinger.cli.fleet.commands import WRITE
+from wharfinger.cli.fleet.options import ReasonOption, TimeoutOption, change, open_fleets
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import plain
+from wharfinger.errors import InvalidConfiguration, UsageError
+from wharfinger.manifests.kinds import FLEET
+
+if TYPE_CHECKING:
+    from wharfinger.client.fleet_manifests import Wanted
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("apply", rich_help_panel=WRITE)(apply)
+
+
+@connected
+def apply(
+    files: FilesOption,
+    *,
+    tenants: Annotated[
+        str | None,
+        typer.Option(
+            "--tenants",
+            help="Apply one manifest to these fleets, whatever its name: one after the other, each when the one before "
+            "is complete.",
+            metavar="T,T,...",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until the fleet is complete, before the next one; --tenants always does.")
+    ] = False,
+    timeout: TimeoutOption = "15m",
+    reason: ReasonOption = "",
+    connection: Connection,
+) -> None:
+    """Create fleets, or change what they should be.
+
+    All manifests are checked before the first is written; what is wrong is told line by line, and nothing is done then
+    (exit code 2). Replicas and paused, when the manifest leaves them out, stay as they are; requests to a rollout are
+    made by promote, abort and resume alone. A note tells which variables of the template hosts would not pass.
+
+    Exit codes with --wait and --tenants: 0 all are complete; 1 one failed, or stands still; 3 the time (of each fleet)
+    is over. The fleets behind are not touched then.
+    """
+    from wharfinger.cli import connect
+    from wharfinger.cli.fleet.wait import seconds_of, wait_for
+    from wharfinger.client.fleet_goals import Goal
+    from wharfinger.client.fleets import Fleets
+
+    seconds_of(timeout)
+    wanted = _wanted(files, tenants)
+    notes = connect.run(_check(connection, wanted))
+    for number, one in enumerate(wanted):
+        change(connection, partial(Fleets.apply, manifest=one.manifest, reason=reason))
+        if (note := notes[number]) and note not in notes[:number]:  # a wave's are all alike
+            typer.echo(plain(note), err=True)
+        if not wait and tenants is None:
+            continue
+        try:
+            wait_for(connection, one.tenant, Goal.COMPLETE, timeout)
+        except typer.Exit:
+            behind = ", ".join(later.tenant for later in wanted[number + 1 :])
+            if behind:
+                typer.echo(f"stopped: not applied to {behind}", err=True)
+            raise
+
+
+def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
+    """Which fleets are to be made what. Raises `UsageError`, `InvalidConfiguration`."""
+    from wharfinger.client.fleet_manifests import Wanted, each_once, for_tenants, problems_beside_the_name
+    from wharfinger.client.fleet_templates import known_plugins
+
+    found: list[Wanted] = []
+    problems: list[str] = []
+    entries = load(files, "default")
+    for entry in entries:
+        if entry.about is None or entry.obj is None:
+            problems.append(f"{entry.source}: {entry.problem}")
+        elif entry.about.kind is not FLEET:
+            raise UsageError(f"{entry.about} in {entry.source} is no fleet: use `wharfinger apply`")
+        else:
+            found.append(Wanted(entry.about.name, entry.obj))
+    if problems:
+        catalog = known_plugins()
+        beside = (problem for entry in entries for problem in problems_beside_the_name(entry.obj, catalog))
+        raise InvalidConfiguration([*problems, *beside])
+    if not found:
+        raise UsageError("no fleet found")
+    if tenants is None:
+        return each_once(found)
+    if len(found) != 1:
+        raise UsageError(f"--tenants is for one manifest, not for {len(found)}")
+    return for_tenants(found[0].manifest, [name.strip() for name in tenants.split(",")])
+
+
+async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
+    """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
+    async with open_fleets(connection) as fleets:
+        return await fleets.check(wanted)

@@ -1,0 +1,55 @@
+"""`wharfinger fleet get`: one line a fleet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from wharfinger.cli.fleet.commands import READ
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("get", rich_help_panel=READ)(get)
+
+
+@connected
+def get(
+    fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="[T]", show_default="all")] = "",
+    *,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """List fleets: how many instances are wanted and serve, on which revision, and how the rollout stands.
+
+    `ready` counts slots whose instance says so itself; `updated` those of them on the wanted template; `outdated`
+    instances of other templates that still live. Needs etcd alone.
+    """
+    from wharfinger.cli import connect
+
+    connect.run(_get(connection, fleet, output))
+
+
+async def _get(connection: Connection, tenant: str, output: Output) -> None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.cli.fleet.rows import FLEET_HEADINGS, fleet_row
+    from wharfinger.client.fleet_reading import existing, read
+
+    async with open_store(connection) as store:
+        estate = await read(store, tenant, templates=False)
+    now = datetime.now(UTC)
+    fleets = [existing(estate, tenant)] if tenant else estate.fleets.values()
+    found = [picture for picture in fleets if picture.exists]
+    if output is not Output.TABLE:
+        from wharfinger.cli.fleet.mappings import fleet_object
+
+        items: list[dict[str, Any]] = [fleet_object(picture) for picture in found]
+        show(items[0] if tenant else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+    elif not found:
+        typer.echo("no fleet found", err=True)
+    else:
+        typer.echo(Columns(*FLEET_HEADINGS).render([fleet_row(picture, now) for picture in found]))

@@ -1,0 +1,50 @@
+"""`wharfinger fleet history`: the revisions of a fleet's template, and what became of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import typer
+
+from wharfinger.cli.fleet.commands import READ
+from wharfinger.cli.fleet.options import FleetArgument
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("history", rich_help_panel=READ)(history)
+
+
+@connected
+def history(
+    fleet: FleetArgument,
+    *,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Show the revisions of a fleet: how their rollouts ended, who wrote them, when and why.
+
+    The star marks the one that is wanted. With -o json the templates too, as they were written.
+    """
+    from wharfinger.cli import connect
+
+    connect.run(_history(connection, fleet, output))
+
+
+async def _history(connection: Connection, tenant: str, output: Output) -> None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.cli.fleet.rows import HISTORY_HEADINGS, history_rows
+    from wharfinger.client.fleet_reading import existing, read
+
+    async with open_store(connection) as store:
+        picture = existing(await read(store, tenant), tenant)
+    if output is not Output.TABLE:
+        from wharfinger.cli.fleet.mappings import history_list
+
+        show(history_list(picture), output)
+    elif not picture.revisions:
+        typer.echo(f"fleet {tenant} has no revision yet: nobody has looked at it", err=True)
+    else:
+        typer.echo(Columns(*HISTORY_HEADINGS).render(history_rows(picture, datetime.now(UTC))))

@@ -1,0 +1,199 @@
+"""`wharfinger host`: the machines whose agents run scheduler instances.
+
+A cordon has no lease: it outlives the agent, and holds for a host that is away. When most hosts go at once, what they
+had is repaired one slot at a time, because a cut network looks the same and what is behind it lives on. `confirm-lost`
+ends the waiting for one host; an agent of its name that comes back removes the record.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from wharfinger.cli.options import RUN, Connection, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.errors import UsageError
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.names import is_dns_subdomain
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
+
+HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of its agent.", metavar="HOST")]
+WhyOption = Annotated[str, typer.Option("--reason", help="Why, for others who see it.", metavar="TEXT")]
+
+_group = typer.Typer(no_args_is_help=True, help="Machines that run scheduler instances: see them, keep off them.")
+
+
+@_group.callback()
+def _root() -> None:
+    """Machines that run scheduler instances: see them, keep off them."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    _group.command("list")(list_hosts)
+    for command in (cordon, drain, uncordon):
+        _group.command(command.__name__)(command)
+    _group.command("confirm-lost")(confirm_lost)
+    app.add_typer(_group, name="host", rich_help_panel=RUN)
+
+
+@connected
+def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -> None:
+    """List hosts: agents, the versions they have, instances, capacity, cordons.
+
+    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: gone for good, as
+    somebody said.
+    """
+    from wharfinger.cli import connect
+
+    connect.run(_list(connection, output))
+
+
+async def _list(connection: Connection, output: Output) -> None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.cli.fleet.rows import HOST_HEADINGS, host_rows
+    from wharfinger.client.fleet_reading import read
+
+    async with open_store(connection) as store:
+        estate = await read(store, templates=False)
+    for problem in estate.unreadable:
+        typer.echo(plain(problem), err=True)
+    if output is not Output.TABLE:
+        from wharfinger.cli.fleet.mappings import host_list
+
+        show(host_list(estate), output)
+    elif not (cells := host_rows(estate, datetime.now(UTC))):
+        typer.echo("no host has an agent: run `wharfinger agent --host NAME --data-dir DIR` on it", err=True)
+    else:
+        typer.echo(Columns(*HOST_HEADINGS).render(cells))
+
+
+# --- cordons ---------------------------------------------------------------------------------------
+
+
+@connected
+def cordon(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+    """Put no more instances on a host; those there stay, and return there no more."""
+    _run(connection, host, "cordon", reason)
+
+
+@connected
+def drain(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+    """Cordon a host and move its instances to others, within what their fleets' strategies allow."""
+    _run(connection, host, "drain", reason)
+
+
+@connected
+def uncordon(host: HostArgument, *, connection: Connection) -> None:
+    """Let instances onto a host again."""
+    from wharfinger.cli import connect
+
+    removed = connect.run(_uncordon(connection, checked(host)))
+    typer.echo(f"host/{host} {'uncordoned' if removed else 'is not cordoned'}")
+
+
+def _run(connection: Connection, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
+    from wharfinger.cli import connect
+
+    written, alive = connect.run(_cordon(connection, checked(host), action, reason))
+    words = {"cordon": ("cordoned", "is cordoned already"), "drain": ("is being drained", "is being drained already")}
+    typer.echo(f"host/{host} {words[action][0 if written else 1]}")
+    if not alive:
+        typer.echo(f"note: no live agent calls itself {host}", err=True)
+
+
+async def _cordon(
+    connection: Connection, host: str, action: Literal["cordon", "drain"], reason: str
+) -> tuple[bool, bool]:
+    """Whether anything was written, and whether the host has an agent."""
+    from wharfinger.cli.connect import open_store
+    from wharfinger.registry import keys
+
+    async with open_store(connection) as store:
+        written = await _write(store, host, action, reason)
+        return written, (await store.get(keys.host(host))).kv is not None
+
+
+async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
+    from wharfinger.client.committing import commit
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.contracts.fleet_records import CordonRecord
+    from wharfinger.registry import keys
+    from wharfinger.registry.store import KeyValue
+
+    by = author(reason)
+    now = rfc3339(datetime.now(UTC))
+    written = False
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal written
+        if stored is not None and _same(stored.value, action, by.why):
+            return None
+        written = True
+        return CordonRecord(action=action, who=by.who, why=by.why, time=now).to_bytes()
+
+    await commit(store, keys.cordon(host), over, f"the cordon of {host}")
+    return written
+
+
+def _same(value: bytes, action: str, why: str) -> bool:
+    from wharfinger.contracts.fleet_records import CordonRecord
+
+    try:
+        record = CordonRecord.model_validate_json(value)
+    except ValueError:
+        return False
+    return record.action == action and why in ("", record.why)
+
+
+async def _uncordon(connection: Connection, host: str) -> bool:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.registry import keys
+
+    async with open_store(connection) as store:
+        return await store.delete(keys.cordon(host))
+
+
+def checked(host: str) -> str:
+    """A host's name. Raises `UsageError` for what can be none."""
+    if not is_dns_subdomain(host):
+        raise UsageError(f"{host!r} is no name of a host")
+    return host
+
+
+# --- lost hosts ------------------------------------------------------------------------------------
+
+
+@connected
+def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+    """Say that a host without an agent is gone for good: what it had is repaired at once.
+
+    Needed only when more than half of at least three hosts went within a minute. Instances that are ready stay.
+    """
+    from wharfinger.cli import connect
+
+    written = connect.run(_confirm(connection, checked(host), reason))
+    typer.echo(f"host/{host} {'is taken for lost' if written else 'is taken for lost already'}")
+
+
+async def _confirm(connection: Connection, host: str, reason: str) -> bool:
+    """Whether anything was written. Raises `UsageError` where the host has an agent."""
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.contracts.fleet_records import LostHostRecord
+    from wharfinger.registry import keys
+    from wharfinger.registry.store import Compare, Put
+
+    by = author(reason)
+    record = LostHostRecord(who=by.who, why=by.why, time=rfc3339(datetime.now(UTC)))
+    async with open_store(connection) as store:
+        said = (await store.get(keys.lost_host(host))).kv
+        put = Put(keys.lost_host(host), record.to_bytes())
+        absent = [Compare(keys.host(host), "create", 0)]
+        if not (await store.txn(absent, [put] if said is None or by.why else [])).succeeded:
+            raise UsageError(f"host {host} has a live agent: it is not lost (`wharfinger host cordon` keeps off it)")
+        return said is None or bool(by.why)

@@ -1,0 +1,56 @@
+"""`wharfinger fleet plan`: what would happen, step by step, decided by the code that decides in earnest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from wharfinger.cli.fleet.commands import READ
+from wharfinger.cli.fleet.options import FileOption, FleetArgument
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import Output, OutputOption, plain, show
+
+if TYPE_CHECKING:
+    from wharfinger.client.fleet_plans import FleetPlan
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("plan", rich_help_panel=READ)(plan)
+
+
+@connected
+def plan(
+    fleet: FleetArgument,
+    *,
+    file: FileOption = "",
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Show step by step what would happen to a fleet, and change nothing.
+
+    With -f: if the file were applied now. Without: from here on. Every step is taken to succeed; the seconds are those
+    that must pass at least. Slots that wait for a person (a canary, a partition, a pause) are where it ends. How long
+    an open rollout has run stands in Temporal: it is planned as if it began now.
+    """
+    from wharfinger.cli import connect
+
+    found = connect.run(_plan(connection, fleet, file))
+    if found.note:
+        typer.echo(plain(found.note), err=True)
+    if output is not Output.TABLE:
+        show([{"seconds": line.at, "step": line.text} for line in found.lines], output)
+    elif not found.lines:
+        typer.echo("nothing would happen", err=True)
+    else:
+        for line in found.lines:
+            typer.echo(f"{line.at:5.0f} s  {plain(line.text)}")
+
+
+async def _plan(connection: Connection, tenant: str, file: str) -> FleetPlan:
+    from wharfinger.cli.fleet.options import fleet_in, open_fleets
+
+    manifest = fleet_in(file, tenant) if file else None
+    async with open_fleets(connection) as fleets:
+        return await fleets.plan(tenant, manifest)

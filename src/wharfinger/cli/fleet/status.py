@@ -1,0 +1,39 @@
+"""`wharfinger fleet status`: one fleet with its slots, conditions, and what is being waited for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.fleet.commands import READ
+from wharfinger.cli.fleet.options import FleetArgument
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import Output, OutputOption
+from wharfinger.errors import UsageError
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("status", rich_help_panel=READ)(status)
+
+
+@connected
+def status(
+    fleet: FleetArgument,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change, until Ctrl-C.")] = False,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Tell how a fleet stands: slots, conditions, and what the running steps wait for.
+
+    Needs etcd alone: what instances say of themselves stands here even while Temporal is down.
+    """
+    from wharfinger.cli import connect
+    from wharfinger.cli.fleet import status_view as fleet_status_view
+
+    if watch and output is not Output.TABLE:
+        raise UsageError("these options exclude each other: --watch and --output")
+    view = fleet_status_view
+    connect.run(view.watch(connection, fleet) if watch else view.once(connection, fleet, output))

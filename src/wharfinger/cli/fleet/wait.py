@@ -1,0 +1,120 @@
+"""`wharfinger fleet wait`: for scripts, until a fleet is as they need it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.fleet.commands import READ
+from wharfinger.cli.fleet.options import FleetArgument
+from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.output import plain
+from wharfinger.client.fleet_goals import Goal
+from wharfinger.errors import Unavailable
+
+if TYPE_CHECKING:
+    from wharfinger.client.fleet_goals import Verdict
+    from wharfinger.registry.store import Store
+
+FAILED = 1
+TIMED_OUT = 3
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("wait", rich_help_panel=READ)(wait)
+
+
+@connected
+def wait(
+    fleet: FleetArgument,
+    *,
+    goal: Annotated[
+        Goal, typer.Option("--for", help="complete, ready, paused or deleted.", metavar="GOAL")
+    ] = Goal.COMPLETE,
+    timeout: Annotated[str, typer.Option("--timeout", help="How long: 90s, 5m, 1h.", metavar="DURATION")] = "5m",
+    connection: Connection,
+) -> None:
+    """Wait until a fleet is as it should be.
+
+    - complete: the template as it is now runs in every slot (or as far as the partition allows).
+    - ready: every slot has an instance that serves, of whatever revision.
+    - paused: the rollout stands still: by `paused`, by its deadline, or because the canary waits for promote.
+    - deleted: nothing is left of the fleet, or there never was one.
+
+    Exit codes: 0 it is so; 1 it cannot be so any more (the rollout failed, was aborted or stands still beyond its
+    deadline, the spec is invalid, the fleet is deleted or there is none), or the command failed; 2 it was used wrongly;
+    3 the time is over, also where etcd could not be reached. What is waited for is told on standard error.
+    """
+    wait_for(connection, fleet, goal, timeout)
+
+
+def wait_for(connection: Connection, fleet: str, goal: Goal, timeout: str) -> None:
+    """Wait, and tell what came of it; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
+    from wharfinger.cli import connect
+
+    verdict = connect.run(_wait(connection, fleet, goal, seconds_of(timeout)))
+    if verdict.kind == "reached":
+        typer.echo(plain(f"fleet {fleet} is {goal.value}: {verdict.why}"))
+        return
+    if verdict.kind == "failed":
+        typer.echo(plain(f"error: fleet {fleet} will not be {goal.value}: {verdict.why}"), err=True)
+        raise typer.Exit(FAILED)
+    typer.echo(plain(f"error: fleet {fleet} is not {goal.value} after {_with_unit(timeout)}: {verdict.why}"), err=True)
+    raise typer.Exit(TIMED_OUT)
+
+
+def seconds_of(timeout: str) -> float:
+    """A time to wait; raises `UsageError`, for a command to find before it changes anything."""
+    from wharfinger.dev import durations
+
+    return durations.parse(_with_unit(timeout)).total_seconds()
+
+
+def _with_unit(timeout: str) -> str:
+    """A bare number is one of seconds."""
+    return f"{timeout}s" if timeout.isdecimal() else timeout
+
+
+async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:
+    from wharfinger.client.fleet_goals import Verdict
+    from wharfinger.client.fleets import Fleets
+
+    deadline = time.monotonic() + seconds
+    async with AsyncExitStack() as opened:
+        try:
+            store = await _reached(opened, connection, deadline)
+        except Unavailable as error:
+            return Verdict("waiting", str(error))
+        left = max(deadline - time.monotonic(), 0.0)
+        return await Fleets(store).wait(tenant, goal, timeout=left, say=_say)
+
+
+async def _reached(opened: AsyncExitStack, connection: Connection, deadline: float) -> Store:
+    """The store, as soon as etcd answers; why it does not is said once.
+
+    Raises `Unavailable` when it has not until the deadline.
+    """
+    from wharfinger.cli.connect import FIRST_ANSWER, open_store
+    from wharfinger.client.fleet_waits import LAST_LOOK, TRY_AGAIN
+
+    said = False
+    while True:
+        within = min(max(deadline - time.monotonic(), LAST_LOOK), FIRST_ANSWER)
+        try:
+            return await opened.enter_async_context(open_store(connection, within=within))
+        except Unavailable as error:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise
+            if not said:
+                said = True
+                _say(str(error))
+            await asyncio.sleep(min(left, TRY_AGAIN))
+
+
+def _say(what: str) -> None:
+    typer.echo(plain(f"waits: {what}"), err=True)

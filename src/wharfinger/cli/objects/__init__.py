@@ -1,0 +1,1 @@
+"""Commands that write and read objects: apply, get and delete."""

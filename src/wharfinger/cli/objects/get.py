@@ -1,0 +1,105 @@
+"""`wharfinger get`: list stored objects, watch them, or find the ones that cannot be read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from wharfinger.cli.objects.rows import Usage, columns, table_rows
+from wharfinger.cli.objects.stored import Stored, every, one, pod_key
+from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.manifests import kinds
+from wharfinger.manifests.kinds import NODE, POD, Kind
+from wharfinger.registry.store import Store
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("get", rich_help_panel=OBJECTS)(get)
+
+
+@connected
+def get(
+    kind: Annotated[str, typer.Argument(help="pods, nodes, or any other kind that is stored.", metavar="KIND")],
+    name: Annotated[str, typer.Argument(help="One object only.", metavar="NAME")] = "",
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace to look in.", show_default="default", metavar="NAME")
+    ] = "",
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    invalid: Annotated[
+        bool, typer.Option("--invalid", help="Only objects that cannot be read, of all namespaces unless -n is given.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """List objects."""
+    from wharfinger.cli import connect
+
+    if (watch and invalid) or (all_namespaces and (namespace or name)):
+        raise UsageError("these options exclude each other: --watch and --invalid, -A and -n or a name")
+    found = kinds.by_word(kind)
+    scope = "" if all_namespaces or (invalid and not name) else "default"
+    scope = (namespace or scope) if found.namespaced else ""
+    if found.namespaced and "/" in name:
+        scope, name = pod_key(name, scope)
+    if invalid:
+        connect.run(_get_invalid(connection, found, scope, name, output))
+    elif watch:
+        from wharfinger.cli.objects.watching import follow
+
+        connect.run(follow(connection, found, scope, name, output))
+    else:
+        connect.run(_get(connection, found, scope, name, output))
+
+
+async def _get(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        if name:
+            found = [await one(store, kind, namespace, name)]
+            if output is not Output.TABLE and not found[0].mapping():
+                raise InvalidObject(f"{kind.singular} {name} cannot be read: {found[0].invalid or 'is no object'}")
+        else:
+            _, found = await every(store, kind, namespace)
+        usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
+    if output is not Output.TABLE:
+        items = [obj for entry in found if (obj := entry.mapping())]
+        show(items[0] if name else {"apiVersion": "v1", "kind": "List", "items": items}, output)
+        if len(items) < len(found):
+            typer.echo(f"{len(found) - len(items)} stored under these keys are no objects; see --invalid", err=True)
+    elif not found:
+        typer.echo(f"no {kind.plural} found" + (f" in namespace {namespace}" if namespace else ""), err=True)
+    else:
+        typer.echo(columns(kind).render(table_rows(kind, found, usage, datetime.now(UTC))))
+
+
+async def _usage(store: Store) -> Usage:
+    _, pods = await every(store, POD)
+    return Usage.of(stored.pod for stored in pods if stored.pod is not None)
+
+
+async def _get_invalid(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        _, found = await every(store, kind, namespace)
+    invalid = [entry for entry in found if entry.invalid and name in ("", entry.name)]
+    if output is not Output.TABLE:
+        listed: list[dict[str, Any]] = [{"key": _key(entry), "reason": entry.invalid} for entry in invalid]
+        show(listed, output)
+    elif not invalid:
+        typer.echo(f"all {kind.plural} can be read", err=True)
+    else:
+        typer.echo(Columns("KEY", "REASON").render([(_key(entry), entry.invalid) for entry in invalid]))
+
+
+def _key(entry: Stored) -> str:
+    """The key as text that any terminal takes; bytes that are no UTF-8 are shown escaped."""
+    return entry.kv.key.encode(errors="surrogateescape").decode(errors="backslashreplace")

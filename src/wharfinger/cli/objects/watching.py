@@ -1,0 +1,115 @@
+"""`wharfinger get --watch`: the table first, then a row for every change.
+
+A node's row is printed again when its own object or what its pods use changes. When etcd has compacted
+what was to be watched next, the list is printed anew. Priority classes are those of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import typer
+
+from wharfinger.cli.objects.rows import Usage, columns, table_rows
+from wharfinger.cli.objects.stored import Stored, every, priority_classes, read, resolved
+from wharfinger.cli.options import Connection
+from wharfinger.cli.output import Columns, Output, plain, to_text
+from wharfinger.errors import Compacted
+from wharfinger.manifests.kinds import NODE, POD, Kind
+from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PriorityClasses
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, Store
+
+
+async def follow(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    """Print what there is, then every change, until interrupted."""
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        view = _View(kind, namespace, name, output)
+        while True:
+            try:
+                await _follow(store, view)
+            except Compacted:
+                continue
+
+
+async def _follow(store: Store, view: _View) -> None:
+    revision, found = await every(store, view.kind, view.namespace)
+    prefix = keys.stored_prefix(view.kind.folder, view.namespace)
+    if view.kind is NODE:  # rows of nodes show what pods use: both in one stream, in order
+        prefix = keys.ROOT
+        _, pods = await every(store, POD)
+        view.usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
+    if view.kind is POD:
+        view.classes = await priority_classes(store)
+    view.show_all(found)
+    async with store.watch(prefix, revision + 1) as batches:
+        async for batch in batches:
+            view.show(batch.events)
+
+
+class _View:
+    """What is on the screen."""
+
+    def __init__(self, kind: Kind, namespace: str, name: str, output: Output) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.usage = Usage()
+        self.classes = PriorityClasses()
+        self._name = name
+        self._output = output
+        self._columns: Columns = columns(kind)
+        self._known: dict[str, Stored] = {}
+        self._prefix = keys.stored_prefix(kind.folder, namespace)
+
+    def show_all(self, found: Iterable[Stored]) -> None:
+        """Print the whole list."""
+        self._known = {entry.kv.key: entry for entry in found if self._name in ("", entry.name)}
+        entries = list(self._known.values())
+        if self._output is Output.TABLE:
+            typer.echo(self._columns.render(table_rows(self.kind, entries, self.usage, datetime.now(UTC))))
+        else:
+            self._print(entries)
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Print what the events of one revision change."""
+        changed: dict[str, Stored] = {}
+        for event in events:
+            if event.kv.key.startswith(self._prefix):
+                self._take(event, changed)
+            elif self.kind is NODE and event.kv.key.startswith(keys.PODS):
+                for node in self._pod_changed(event):
+                    if (entry := self._known.get(keys.node(node))) is not None:
+                        changed[entry.kv.key] = entry
+        self._print(list(changed.values()))
+
+    def _take(self, event: Event, changed: dict[str, Stored]) -> None:
+        entry = resolved(read(self.kind, event.kv), self.classes)
+        if self._name not in ("", entry.name):
+            return
+        if event.deleted:
+            self._known.pop(event.kv.key, None)
+            changed.pop(event.kv.key, None)
+            if self._output is Output.TABLE:
+                name = "/".join(part for part in (entry.namespace, entry.name) if part)
+                typer.echo(f"{plain(name)} deleted")
+        else:
+            self._known[event.kv.key] = changed[event.kv.key] = entry
+
+    def _pod_changed(self, event: Event) -> tuple[str, ...]:
+        stored = read(POD, event.kv)
+        return self.usage.set_pod(PodKey(stored.namespace, stored.name), None if event.deleted else stored.pod)
+
+    def _print(self, entries: list[Stored]) -> None:
+        if not entries:
+            return
+        if self._output is Output.TABLE:
+            table = table_rows(self.kind, entries, self.usage, datetime.now(UTC))
+            typer.echo(self._columns.render(table, headings=False))
+            return
+        for entry in entries:
+            separator = "---\n" if self._output is Output.YAML else ""
+            typer.echo(separator + to_text(entry.mapping(), self._output))

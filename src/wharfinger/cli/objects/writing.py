@@ -1,0 +1,126 @@
+"""Writing one manifest by compare-and-set, whoever else writes the object meanwhile.
+
+What is written is `manifests.merge`'s affair, where it lies `registry.keys`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wharfinger.cli.files import Manifest
+from wharfinger.cli.objects.stored import priority_classes
+from wharfinger.client.committing import commit, readable, same
+from wharfinger.errors import (
+    ConfigurationError,
+    InvalidConfiguration,
+    InvalidObject,
+    RequestTooLarge,
+)
+from wharfinger.manifests import decode, documents, merge
+from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Reference
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of one manifest."""
+
+    object: str
+    """`pod/default/web`, or the file when no object could be read from it."""
+    result: str
+    """`created`, `configured`, `unchanged` or `refused`."""
+    problems: tuple[str, ...] = ()
+    """Why it was refused, a line each."""
+
+    def mapping(self) -> dict[str, str]:
+        """As printed for programs; the reason only where there is one."""
+        shown = {"object": self.object, "result": self.result}
+        return {**shown, "reason": "; ".join(self.problems)} if self.problems else shown
+
+
+async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Applied:
+    """Write one object; what is wrong with it is a result, not an error.
+
+    `uid` and `now` (RFC 3339, UTC) are given to a new object that has none. Raises `Unavailable`.
+    """
+    if manifest.about is None or manifest.obj is None:
+        return Applied(manifest.source, REFUSED, (manifest.problem,))
+    if manifest.about.kind is FLEET:
+        return await _write_fleet(store, manifest.about, manifest.obj)
+    default = (await priority_classes(store)).default if manifest.about.kind is PRIORITY_CLASS else None
+    draft = _Draft(manifest.about, dict(manifest.obj), uid, now, default.name if default is not None else "")
+    key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
+    try:
+        await commit(store, key, draft.over, str(manifest.about))
+        return Applied(str(manifest.about), draft.result)
+    except (InvalidObject, RequestTooLarge) as error:
+        return Applied(str(manifest.about), REFUSED, (str(error),))
+
+
+async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
+    from wharfinger.client import fleet_changes
+    from wharfinger.client.fleet_templates import known_plugins
+
+    by, catalog = fleet_changes.author(), known_plugins()
+    try:
+        changed = await fleet_changes.apply(store, about.name, manifest, by, catalog=catalog)
+    except InvalidConfiguration as error:
+        return Applied(str(about), REFUSED, error.problems)
+    except (ConfigurationError, InvalidObject, RequestTooLarge) as error:
+        return Applied(str(about), REFUSED, (str(error),))
+    return Applied(str(about), changed.result)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A manifest to be laid over whatever is stored; remembers what that made of the object."""
+
+    about: Reference
+    manifest: dict[str, Any]
+    uid: str
+    now: str
+    default: str = ""
+    """Of a PriorityClass: the stored class that is the global default; empty = none is."""
+    result: str = "unchanged"
+
+    def over(self, stored: KeyValue | None) -> bytes | None:
+        """The value to store, or None when what is stored says it already. Raises `InvalidObject`."""
+        before = readable(stored.value) if stored is not None else None
+        if before is None:  # nothing there, or bytes that are no object: nothing to keep
+            obj = merge.created(self.manifest, self.about, uid=self.uid, now=self.now)
+        else:
+            obj = merge.updated(before, self.manifest, self.about)
+            if same(obj, before):
+                return None
+        _check(obj, self.about)
+        if self.default not in ("", self.about.name) and obj.get("globalDefault") is True:
+            raise InvalidObject(
+                f"globalDefault: PriorityClass {self.default} is the default, of which there is one only"
+            )
+        self.result = "created" if stored is None else "configured"
+        return documents.to_json(obj)
+
+
+def unreadable(manifest: Manifest) -> tuple[str, ...]:
+    """Why the scheduler could not read a manifest as it stands; empty when it can."""
+    try:
+        if manifest.about is not None and manifest.obj is not None:
+            _check(dict(manifest.obj), manifest.about)
+    except InvalidObject as error:
+        return (str(error),)
+    return ()
+
+
+def _check(obj: dict[str, Any], about: Reference) -> None:
+    """Refuse a pod, node or priority class that the scheduler could not read. Raises `InvalidObject`."""
+    if about.kind is POD:
+        decode.pod_from_mapping(obj)
+    elif about.kind is NODE:
+        decode.node_from_mapping(obj)
+    elif about.kind is PRIORITY_CLASS:
+        decode.surrounding_from_mapping(obj, about.kind.name)

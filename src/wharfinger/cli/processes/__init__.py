@@ -1,0 +1,1 @@
+"""Commands that start processes: worker, agent, dev and demo."""

@@ -1,0 +1,191 @@
+"""`wharfinger agent`: one host's agent, which starts, watches and ends scheduler instances, and looks after fleets."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option, variable
+from wharfinger.cli.processes.instance_options import (
+    INSTANCES_PANEL,
+    AllowEnv,
+    Install,
+    SecretsDir,
+    installs,
+    secrets_folder,
+    variables,
+)
+from wharfinger.cli.processes.process_options import (
+    DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
+    DEFAULT_MAX_TXN_OPS,
+    DEFAULT_OWN_NODE_MARGIN,
+    DEFAULT_TENANT_LABEL,
+    BindAddress,
+    Cohorts,
+    CohortsOption,
+    CompatibleOption,
+    Eviction,
+    EvictionMode,
+    HealthPort,
+    LeaseTtl,
+    Level,
+    LogLevel,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
+    MaxTxnOps,
+    OwnNodeMargin,
+    TaintEviction,
+    TenantLabel,
+    bind_settings,
+    node_eviction_arguments,
+)
+from wharfinger.contracts.names import check_tenant_label
+from wharfinger.errors import UsageError
+from wharfinger.model.names import is_dns_subdomain
+from wharfinger.settings import AgentSettings, LeaseSettings
+
+_DEFAULTS = AgentSettings(host="", data_dir=Path())
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("agent", rich_help_panel=RUN)(agent)
+
+
+@connected
+def agent(
+    *,
+    host: Annotated[
+        str, option("host", "Its name among the hosts, and no other agent's.", "NAME", shown="this machine's")
+    ] = "",
+    data_dir: Annotated[
+        Path, option("data-dir", "Instances' files are kept here; the next agent on it adopts what runs.", "DIR")
+    ] = Path("wharfinger-agent"),
+    control: Annotated[
+        bool,
+        typer.Option(
+            "--control/--no-control",
+            envvar=variable("control"),
+            show_envvar=False,
+            help="Whether it also looks after fleets: of all agents, some must.",
+        ),
+    ] = True,
+    health_port: HealthPort = _DEFAULTS.health_port,
+    bind_address: BindAddress = _DEFAULTS.bind_address,
+    log_level: LogLevel = Level.INFO,
+    install: Install = None,
+    secrets_dir: SecretsDir = None,
+    allow_env: AllowEnv = None,
+    capacity: Annotated[
+        int,
+        option("capacity", "How many instances may run here. 0: no bound.", "N", min=0, panel=INSTANCES_PANEL),
+    ] = _DEFAULTS.capacity,
+    instance_health_port: Annotated[
+        int,
+        option(
+            "instance-health-port",
+            "Slot n's health port is this + n where that is free. 0: any free one.",
+            "PORT",
+            min=0,
+            max=65535,
+            panel=INSTANCES_PANEL,
+        ),
+    ] = _DEFAULTS.instance_health_port,
+    stop_instances: Annotated[
+        float | None,
+        option(
+            "stop-instances",
+            "End the instances too when the agent is told to stop; they get this long.",
+            "SECONDS",
+            min=0,
+            shown="they go on",
+            panel=INSTANCES_PANEL,
+        ),
+    ] = None,
+    end_with: Annotated[
+        int, typer.Option(min=0, metavar="PID", hidden=True, help="Agent and instances end at once when this does.")
+    ] = 0,
+    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
+    eviction: EvictionMode = Eviction.GRACEFUL,
+    cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
+    max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
+    own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    compatible: CompatibleOption = False,
+    tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
+    connection: Connection,
+) -> None:
+    """Run scheduler instances on this host, as fleets want them: one agent a host.
+
+    Instances outlive it: SIGTERM or Ctrl-C stops the agent alone, and the next one on the same folder adopts them.
+    What instances are told is what the agent was told (etcd, Temporal, --config, --eviction, ...), unless their
+    template says otherwise.
+    """
+    if end_with:
+        from wharfinger.runtime.ending_with import end_with as watch
+
+        watch(end_with)
+    import uvloop
+
+    from wharfinger.agent import run_agent
+    from wharfinger.observe.logs import quiet_sdk, write_lines
+
+    settings = AgentSettings(
+        host=host_name(host),
+        data_dir=data_dir,
+        etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+        temporal=connection.temporal,
+        cluster=connection.cluster,
+        control=control,
+        installs=installs(install or ()),
+        secrets_dir=secrets_folder(secrets_dir),
+        allow_env=variables(allow_env or ()),
+        capacity=capacity,
+        bind_address=bind_address,
+        health_port=health_port,
+        instance_health_port=instance_health_port,
+        config=config,
+        all_plugins=plugins is Plugins.ALL,
+        worker_options=(
+            f"--cohorts={cohorts.value}",
+            f"--eviction={eviction.value}",
+            *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
+            *binding_options(own_node_margin, compatible=compatible),
+            f"--tenant-label={check_tenant_label(tenant_label)}",
+            f"--log-level={log_level.value}",
+            *(["--plugins=all"] if plugins is Plugins.ALL else []),  # a release before this one has no such option
+            *([f"--end-with={end_with}"] if end_with else []),
+        ),
+        lease=LeaseSettings(ttl=lease_ttl),
+        tenant_label=tenant_label,
+        stop_instances=stop_instances,
+    )
+    write_lines(log_level.value)
+    quiet_sdk()
+    code = uvloop.run(run_agent(settings))
+    if code:
+        raise typer.Exit(code)
+
+
+def binding_options(own_node_margin: int, *, compatible: bool) -> tuple[str, ...]:
+    """How instances are told to choose nodes. Raises `UsageError`."""
+    bind_settings(own_node_margin, compatible=compatible)
+    return (f"--own-node-margin={own_node_margin}", *(["--compatible"] if compatible else []))
+
+
+def host_name(given: str) -> str:
+    """The host's name; by default the machine's. Raises `UsageError`."""
+    name = given or socket.gethostname().lower()
+    if not is_dns_subdomain(name):
+        raise UsageError(f"--host: {name!r} is no name of a host (lower case letters, digits, dashes, dots)")
+    return name

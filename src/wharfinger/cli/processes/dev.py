@@ -1,0 +1,192 @@
+"""`wharfinger dev`: etcd, Temporal with its UI, an agent and the common fleet, run by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, ConfigOption, Plugins, PluginsOption, variable
+from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
+from wharfinger.cli.processes.process_options import (
+    DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
+    Cohorts,
+    CohortsOption,
+    CompatibleOption,
+    Eviction,
+    EvictionMode,
+    LeaseTtl,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
+    TaintEviction,
+    node_eviction_arguments,
+)
+from wharfinger.cli.processes.stopping import Stopping
+from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
+from wharfinger.errors import UsageError
+
+if TYPE_CHECKING:
+    from wharfinger.dev.tree import DevSettings, DevTree, Servers
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("dev", rich_help_panel=RUN)(dev)
+
+
+def dev(
+    *,
+    data_dir: Annotated[
+        Path,
+        typer.Option(help="Everything is kept here; the next start goes on from it.", envvar=variable("data-dir")),
+    ] = Path("wharfinger-data"),
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=64,
+            metavar="N",
+            help="How many workers to run: replicas of the fleet `common`.",
+            show_default="1 in a new folder, else as they are",
+        ),
+    ] = None,
+    etcd_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Port of etcd.", show_default="2379 if free")
+    ] = None,
+    temporal_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal.", show_default="7233 if free"),
+    ] = None,
+    ui_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, metavar="PORT", help="Port of Temporal's UI.", show_default="8233 if free"),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535 - 64,
+            metavar="PORT",
+            help="Health port of the first worker; the others follow, as far as theirs are free.",
+            show_default="10259 if free",
+        ),
+    ] = None,
+    retention: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long Temporal keeps the history of an ended attempt.")
+    ] = "30d",
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Written once all is up, and whenever a process was replaced: JSON with URLs and pids."
+        ),
+    ] = None,
+    bind_address: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Where everything listens: plain, without authentication."),
+    ] = "127.0.0.1",
+    cluster: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
+    ] = DEFAULT_CLUSTER,
+    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
+    eviction: EvictionMode = Eviction.IMMEDIATE,
+    cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
+    compatible: CompatibleOption = False,
+    install: Install = None,
+    secrets_dir: SecretsDir = None,
+    allow_env: AllowEnv = None,
+) -> None:
+    """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
+
+    The workers are the fleet `common`: `wharfinger fleet status common` shows them, `fleet scale` and `fleet apply`
+    change them. What dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
+    """
+    if ready_file is not None and not ready_file.parent.is_dir():
+        raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")
+    from wharfinger.dev import durations, tree
+    from wharfinger.dev.folder import DataFolder
+    from wharfinger.dev.progress import progress_for
+    from wharfinger.profiles import load_configuration
+
+    # Better told here than by workers that do not come up.
+    load_configuration(config, all_plugins=plugins is Plugins.ALL)
+    settings = tree.DevSettings(
+        data_dir=data_dir,
+        workers=workers,
+        etcd_port=etcd_port,
+        temporal_port=temporal_port,
+        ui_port=ui_port,
+        health_port=health_port,
+        retention=durations.parse(retention),
+        ready_file=ready_file,
+        bind_address=bind_address,
+        cluster=check_cluster(cluster),
+        lease_ttl=lease_ttl,
+        config=config,
+        eviction=eviction.value,
+        cohorts=cohorts.value,
+        agent_options=(
+            *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
+            *(["--compatible"] if compatible else []),
+            *arguments(install or (), secrets_dir, allow_env or ()),
+            f"--plugins={plugins.value}",
+        ),
+    )
+    if ready_file is not None:
+        with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
+            ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
+    asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr))))
+
+
+async def _run(settings: DevSettings, servers: Servers) -> None:
+    from wharfinger.dev.status import Status
+    from wharfinger.dev.tree import running
+
+    began = time.monotonic()
+    stopping = Stopping()
+    status = Status(sys.stdout)
+    with suppress(asyncio.CancelledError), stopping, status:
+        status.say("Starting etcd, Temporal, an agent and its workers: a few seconds ...")
+        async with running(settings, servers, say=status.say) as tree:
+            stopping.tree = tree
+            status.show(tree)
+            status.say(f"Everything is up after {time.monotonic() - began:.1f} s. Data: {tree.folder.root}")
+            for line in _what_next(tree, settings):
+                status.say(line)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                status.hide()
+                status.say("Stopping; once more Ctrl-C does not wait for anything.")
+    status.say("Stopped.")
+
+
+def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
+    """Lines that a newcomer can copy; with variables where ports are not the usual ones."""
+    from wharfinger.dev import binaries
+    from wharfinger.dev.tree import ETCD_PORT, TEMPORAL_PORT
+
+    variables = {}
+    if tree.etcd.url != f"http://127.0.0.1:{ETCD_PORT}":
+        variables[variable("etcd")] = tree.etcd.url
+    if tree.temporal.address != f"127.0.0.1:{TEMPORAL_PORT}":
+        variables[variable("temporal")] = tree.temporal.address
+    if settings.cluster != DEFAULT_CLUSTER:
+        variables[variable("cluster")] = settings.cluster
+    lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    quickstart = shlex.quote(os.path.relpath(binaries.examples() / "quickstart"))
+    lines += [f"  wharfinger apply -f {quickstart}     # four nodes, three pods", "  wharfinger get pods -w"]
+    return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]

@@ -1,0 +1,201 @@
+"""`wharfinger worker`: one scheduler process."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option
+from wharfinger.cli.processes.process_options import (
+    DEFAULT_LEASE_TTL,
+    DEFAULT_LOST_AFTER,
+    DEFAULT_MAX_TXN_OPS,
+    DEFAULT_OWN_NODE_MARGIN,
+    DEFAULT_TENANT_LABEL,
+    BindAddress,
+    Cohorts,
+    CohortsOption,
+    CompatibleOption,
+    Eviction,
+    EvictionMode,
+    HealthPort,
+    LeaseTtl,
+    Level,
+    LogLevel,
+    LostAfter,
+    LostPods,
+    LostPodsOption,
+    MaxTxnOps,
+    OwnNodeMargin,
+    TaintEviction,
+    TenantLabel,
+    bind_settings,
+    node_evictions,
+)
+from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
+from wharfinger.errors import ServerError, UsageError
+from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
+
+_DEFAULTS = WorkerSettings()
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}")
+
+INSTANCE_PANEL = "Instance (set by an agent)"
+LOCKED = 4
+"""Exit code when another process is this instance."""
+
+
+class Dispatch(StrEnum):
+    """Which attempts a worker starts."""
+
+    SHARDED = "sharded"
+    NONE = "none"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("worker", rich_help_panel=RUN)(worker)
+
+
+@connected
+def worker(
+    *,
+    dispatch: Annotated[
+        Dispatch,
+        option(
+            "dispatch",
+            "`sharded`: start attempts for this worker's share of the pods. `none`: run only what others start.",
+        ),
+    ] = Dispatch.SHARDED,
+    tenant: Annotated[
+        str, option("tenant", "Whose pods it takes: a tenant's, or the common pool's (`common`).", "NAME")
+    ] = COMMON,
+    health_port: HealthPort = _DEFAULTS.health_port,
+    bind_address: BindAddress = _DEFAULTS.bind_address,
+    lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
+    eviction: EvictionMode = Eviction.GRACEFUL,
+    cohorts: CohortsOption = Cohorts.AUTO,
+    lost_pods: LostPodsOption = LostPods.REPORT,
+    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    taint_eviction: TaintEviction = False,
+    max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
+    own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
+    compatible: CompatibleOption = False,
+    tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
+    log_level: LogLevel = Level.INFO,
+    instance: Annotated[
+        str,
+        typer.Option(
+            "--instance",
+            metavar="TENANT/SLOT/INCARNATION",
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="Which life of which slot this process is. It lives under that grant only: exit code 3 when there is "
+            "none.",
+        ),
+    ] = "",
+    instance_revision: Annotated[
+        int,
+        typer.Option(
+            "--instance-revision",
+            metavar="N",
+            min=0,
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="The fleet's revision that it was made from.",
+        ),
+    ] = 0,
+    instance_lock: Annotated[
+        Path | None,
+        typer.Option(
+            "--instance-lock",
+            metavar="FILE",
+            rich_help_panel=INSTANCE_PANEL,
+            help="Locked for life: exit code 4 when another process has it.",
+        ),
+    ] = None,
+    end_with: Annotated[
+        int,
+        typer.Option(
+            "--end-with",
+            metavar="PID",
+            min=0,
+            show_default=False,
+            rich_help_panel=INSTANCE_PANEL,
+            help="End at once when that process has ended.",
+        ),
+    ] = 0,
+    connection: Connection,
+) -> None:
+    """Place pods: run one scheduler process until it is told to stop.
+
+    Any number may run beside each other; they share the pods out. The first SIGTERM or Ctrl-C
+    finishes what is being done, the second ends the process at once. A configuration that is wrong
+    is told line by line, with exit code 2.
+    """
+    granted, grant = _granted(instance, instance_revision, instance_lock)
+    tenant = granted or check_tenant(tenant)
+    if instance_lock is not None:  # before anything else: whoever looks must find this process alive
+        _lock(instance_lock)
+    if end_with:
+        from wharfinger.runtime.ending_with import end_with as watch
+
+        watch(end_with)
+    import uvloop
+
+    from wharfinger.observe.logs import quiet_sdk, write_lines
+    from wharfinger.worker import run_worker
+
+    write_lines(log_level.value)
+    quiet_sdk()
+    settings = WorkerSettings(
+        etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
+        temporal=connection.temporal,
+        cluster=connection.cluster,
+        tenant=tenant,
+        dispatch=dispatch.value,
+        config=config,
+        all_plugins=plugins is Plugins.ALL,
+        bind_address=bind_address,
+        health_port=health_port,
+        grant=grant,
+        tenant_label=check_tenant_label(tenant_label),
+        lease=LeaseSettings(ttl=lease_ttl),
+        binding=bind_settings(own_node_margin, compatible=compatible),
+        eviction=eviction.value,
+        node_evictions=node_evictions(lost_pods, lost_after, taint_eviction),
+        dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
+    )
+    code = uvloop.run(run_worker(settings))
+    if code:
+        raise typer.Exit(code)
+
+
+def _granted(instance: str, revision: int, lock: Path | None) -> tuple[str, GrantSettings | None]:
+    """The tenant and the grant that `--instance` names; empty and None without it. Raises `UsageError`."""
+    if not instance:
+        if revision or lock is not None:
+            raise UsageError("--instance-revision and --instance-lock need --instance")
+        return "", None
+    tenant, *numbers = instance.split("/")
+    if len(numbers) != 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+        raise UsageError(f"--instance: {instance!r} is no TENANT/SLOT/INCARNATION, such as common/0/1")
+    slot, incarnation = map(int, numbers)
+    return check_tenant(tenant), GrantSettings(slot, incarnation, revision, lock)
+
+
+def _lock(path: Path) -> None:
+    """Lock the file until this process has ended."""
+    from wharfinger.runtime.locks import hold
+
+    try:
+        hold(path)
+    except ServerError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(LOCKED) from None

@@ -1,0 +1,1 @@
+"""Commands that tell why: describe, explain, pending, simulate, capacity and workflow-id."""

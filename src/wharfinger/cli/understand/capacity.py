@@ -1,0 +1,80 @@
+"""`wharfinger capacity`: how many more of a pod fit, where, and what stops the next one; nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.files import FilesOption
+from wharfinger.cli.objects.validation import ValidateOption, Validation
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
+from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
+from wharfinger.errors import InvalidObject, UsageError
+
+if TYPE_CHECKING:
+    from wharfinger.cli.understand.supposed import Supposed
+    from wharfinger.whatif.capacity import Capacity
+
+NONE_FITS = 1
+"""Exit code when not even one fits."""
+MOST = 100_000
+"""Copies that are counted at most, unless --most says otherwise."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("capacity", rich_help_panel=UNDERSTAND)(capacity)
+
+
+@connected
+def capacity(
+    files: FilesOption,
+    *,
+    live: LiveOption = False,
+    most: Annotated[int, typer.Option(help="Stop counting there.", min=1, max=1_000_000, metavar="N")] = MOST,
+    config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
+    validate: ValidateOption = Validation.STRICT,
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Tell how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
+
+    The first -f holds one pod without a node, or one workload, whose template is meant; it or others hold the nodes
+    and the pods on them. Without any node among them, or with --live, the live state is taken. Nobody is evicted.
+
+    Exit codes: 0 at least one fits, 1 none does, 2 used wrongly. -o json: revision, pod, fits, limited (counting
+    stopped at --most), nodes (node to number), message and refusals (of the next one), before, after, notes.
+    """
+    from wharfinger.cli.understand.supposed import supposed
+
+    found = supposed(files, namespace, connection, live=live, live_without_nodes=True, validate=validate)
+    told = _count(found, config, plugins, most)
+    if output is Output.TABLE:
+        from wharfinger.cli.understand.simulated import tell_capacity
+
+        typer.echo(tell_capacity(told, found.revision))
+    else:
+        from wharfinger.whatif import plain
+
+        show(plain.capacity(told, found.revision), output)
+    if not told.fits:
+        raise typer.Exit(NONE_FITS)
+
+
+def _count(found: Supposed, config: Path | None, plugins: Plugins, most: int) -> Capacity:
+    from wharfinger.cli.understand.supposed import progress, scene_of
+    from wharfinger.whatif import capacity
+
+    scene = scene_of(found, config, plugins)
+    try:
+        pod = capacity.subject(scene, found.first.items(), found.given.items())
+        scene.load()
+        with progress("counting", 0) as advance:
+            return capacity.capacity(scene, pod, most=most, progress=lambda done: advance(done, 0))
+    except InvalidObject as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,302 @@
+"""`wharfinger describe`: all that scheduling knows of one pod, node or priority class, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.objects import rows
+from wharfinger.cli.objects.stored import Stored, every, one, pod_key, priority_classes, record_of
+from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.output import Columns, plain
+from wharfinger.cli.understand.gangs import held_member
+from wharfinger.cli.understand.lost import is_lost, lost_pods
+from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.errors import InvalidObject, NotFound, UsageError
+from wharfinger.manifests import kinds
+from wharfinger.manifests.edit import DISRUPTION_TARGET
+from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
+from wharfinger.model.node import CPU, MEMORY, Node
+from wharfinger.model.pod import Pod
+from wharfinger.model.priority import PriorityClasses, affected, missing
+from wharfinger.model.quantities import format_bytes, format_cpu
+from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.observe.serving import unserved
+
+_INDENT = 18
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("describe", rich_help_panel=OBJECTS)(describe)
+
+
+@connected
+def describe(
+    kind: Annotated[str, typer.Argument(help="pod, node or priorityclass.", metavar="pod|node|priorityclass")],
+    name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the pod.", metavar="NAME")
+    ] = "default",
+    connection: Connection,
+) -> None:
+    """Tell all that scheduling knows of a pod, a node or a priority class."""
+    from wharfinger.cli import connect
+
+    found = kinds.by_word(kind)
+    if found not in (POD, NODE, PRIORITY_CLASS):
+        hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
+        raise UsageError(f"pods, nodes and priorityclasses are described, not {found.plural}{hint}")
+    typer.echo(connect.run(_describe(connection, found, name, namespace)))
+
+
+async def _describe(connection: Connection, kind: Kind, name: str, namespace: str) -> str:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        if kind is PRIORITY_CLASS:
+            found = await one(store, kind, "", name)
+            _, pods = await every(store, POD)
+            named = [entry.pod for entry in pods if entry.pod is not None]
+            return describe_class(found, named, await priority_classes(store), datetime.now(UTC))
+        if kind is POD:
+            key = pod_key(name, namespace)
+            found = await one(store, POD, key.namespace, key.name)
+            held = await held_member(store, found.pod) if found.pod is not None else ""
+            lost = found.pod is not None and await is_lost(store, found.pod)
+            nobody = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
+            why = next((reason.sentence for reason in nobody.values()), "")
+            record, now = await record_of(store, found), datetime.now(UTC)
+            return describe_pod(found, record, connection.cluster, now, held=held, unserved=why, lost=lost)
+        try:
+            found = await one(store, NODE, "", name)
+        except NotFound as error:
+            pods_of_it = (await lost_pods(store)).get(name, [])
+            if not pods_of_it:
+                raise
+            told = f"{error}, but {len(pods_of_it)} pods are bound to it: see `wharfinger pending --lost`"
+            raise NotFound(told) from error
+        _, pods = await every(store, POD)
+        here = [entry.pod for entry in pods if entry.pod is not None and entry.pod.node_name == name]
+        return describe_node(found, here, datetime.now(UTC))
+
+
+def describe_pod(
+    found: Stored,
+    record: AttemptRecord | None,
+    cluster: str,
+    now: datetime,
+    *,
+    held: str = "",
+    unserved: str = "",
+    lost: bool = False,
+) -> str:
+    """The text about a pod.
+
+    `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist.
+    Raises `InvalidObject` for a pod that cannot be read.
+    """
+    pod = found.pod
+    if pod is None:
+        raise InvalidObject(f"pod {found.namespace}/{found.name} cannot be read: {found.invalid}")
+    lines = [
+        *_fields(
+            ("Name", pod.name),
+            ("Namespace", pod.namespace),
+            ("UID", pod.uid),
+            ("Created", _when(pod.creation_timestamp, now)),
+            ("Status", rows.pod_status(pod)),
+            ("Disruption", _disruption(found)),
+            ("Node", pod.node_name or "<none>"),
+            ("Lost", f"node {pod.node_name} does not exist" if lost else ""),
+            ("Nominated node", pod.nominated_node_name),
+            ("Scheduler", pod.scheduler_name),
+            ("Not served", unserved),
+            ("Priority", str(pod.priority)),
+            ("Priority class", pod.class_terms.name if pod.class_terms is not None else _class_name(found)),
+            ("Group", pod.group),
+            ("Held back", missing(pod) or held),
+        ),
+        *_block("Labels", [f"{key}={value}" for key, value in pod.labels.items()]),
+        *_block("Requests", [_amount(name, amount) for name, amount in pod.requests.items()]),
+        *_block("Host ports", [f"{port.protocol} {port.ip}:{port.port}" for port in pod.host_ports]),
+        *_block("Node selector", [f"{key}={value}" for key, value in pod.node_selector.items()]),
+        *_block("Required nodes", [_term(term) for term in pod.required_node_terms or ()]),
+        *_block("Preferred nodes", [f"{term.weight}: {_term(term.term)}" for term in pod.preferred_node_terms]),
+        *_block("Tolerations", [_toleration(toleration) for toleration in pod.tolerations]),
+        *_block("Gates", pod.scheduling_gates),
+        *_block("Not supported", pod.unsupported),
+        *_scheduling(pod, found, record, now),
+        *_fields(("Workflow id", _chain(pod, record, cluster))),
+    ]
+    return "\n".join(lines)
+
+
+def describe_node(found: Stored, pods: Iterable[Pod], now: datetime) -> str:
+    """The text about a node and the pods on it. Raises `InvalidObject` for one that cannot be read."""
+    node = found.node
+    if node is None:
+        raise InvalidObject(f"node {found.name} cannot be read: {found.invalid}")
+    here = sorted((pod for pod in pods if not pod.finished), key=lambda pod: pod.key)
+    lines = [
+        *_fields(
+            ("Name", node.name),
+            ("UID", node.uid),
+            ("Created", _when(rows.created(found), now)),
+            ("Status", rows.node_status(node)),
+        ),
+        *_block("Labels", [f"{key}={value}" for key, value in node.labels.items()]),
+        *_block("Taints", [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints]),
+        *_block("Conditions", [f"{name} {status}" for name, status in node.conditions.items()]),
+        "",
+        _room(node, rows.Usage.of(here).on(node.name)),
+        "",
+        _pods_on(here, now),
+    ]
+    return "\n".join(lines)
+
+
+def describe_class(found: Stored, pods: Iterable[Pod], classes: PriorityClasses, now: datetime) -> str:
+    """The text about a priority class and the pods that have their priority by it.
+
+    Raises `InvalidObject` for one that cannot be read.
+    """
+    this = found.priority_class
+    if this is None:
+        raise InvalidObject(f"priorityclass {found.name} cannot be read: {found.invalid}")
+    default = "true" if this.global_default else "false"
+    if this.global_default and classes.default != this and classes.default is not None:
+        default += f", but {classes.default.name} counts: its value is lower"
+    names = ("", this.name) if classes.default == this else (this.name,)
+    asking = [pod for pod in affected(pods, frozenset(names)) if not pod.finished]
+    bound = sum(pod.bound for pod in asking)
+    description = found.mapping().get("description")
+    lines = [
+        *_fields(
+            ("Name", this.name),
+            ("Created", _when(rows.created(found), now)),
+            ("Value", str(this.value)),
+            ("Global default", default),
+            ("Preemption", this.preemption_policy),
+            ("Description", description if isinstance(description, str) else ""),
+            ("Pods", f"{len(asking) - bound} pending, {bound} bound leave priority or preemption policy to it"),
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _class_name(found: Stored) -> str:
+    spec = found.mapping().get("spec")
+    name = spec.get("priorityClassName") if isinstance(spec, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: datetime) -> list[str]:
+    """What became of the attempts so far."""
+    lines: list[str] = []
+    if pod.condition is not None:
+        status, reason, message = pod.condition
+        lines += _fields(("PodScheduled", " ".join(word for word in (status, reason) if word)), ("Message", message))
+    if record is not None and not pod.bound:
+        refused = f"{record.attempt} ({record.reason}, {_when(record.time, now)})"
+        lines += _fields(("Last attempt", refused), ("Refused by", ", ".join(record.plugins)))
+        lines += _block("Preempts", record.victims)
+    lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
+    return lines
+
+
+def _chain(pod: Pod, record: AttemptRecord | None, cluster: str) -> str:
+    """The workflow that sees to the pod: the one that waits with it, such as its gang's, else its own."""
+    if record is not None and record.parked and record.workflow_id and not pod.bound:
+        return record.workflow_id
+    return pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
+
+
+def _disruption(found: Stored) -> str:
+    """For whom the pod has to leave, or why else it is about to: what its condition DisruptionTarget says."""
+    status = found.mapping().get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    for condition in conditions if isinstance(conditions, list) else ():
+        if (condition.get("type"), condition.get("status")) == (DISRUPTION_TARGET, "True"):
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+def _annotation(found: Stored, name: str) -> str:
+    metadata = found.mapping().get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    value = annotations.get(name) if isinstance(annotations, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _room(node: Node, used: Mapping[str, int]) -> str:
+    table = Columns("RESOURCE", "USED", "ALLOCATABLE", "FREE")
+    names = dict.fromkeys((*node.allocatable, *used))
+    cells = []
+    for name in names:
+        taken, room = used.get(name, 0), node.allocatable.get(name, 0)
+        cells.append((name, _shown(name, taken), _shown(name, room), _shown(name, room - taken)))
+    return table.render(cells)
+
+
+def _pods_on(pods: list[Pod], now: datetime) -> str:
+    if not pods:
+        return "No pods."
+    table = Columns("NAMESPACE", "NAME", "CPU", "MEMORY", "AGE")
+    return table.render(
+        [
+            (
+                pod.namespace,
+                pod.name,
+                _shown(CPU, pod.requests.get(CPU, 0)),
+                _shown(MEMORY, pod.requests.get(MEMORY, 0)),
+                rows.age(pod.creation_timestamp, now),
+            )
+            for pod in pods
+        ]
+    )
+
+
+def _fields(*pairs: tuple[str, str]) -> list[str]:
+    """Aligned `Name:  value` lines; empty values are left out."""
+    return [f"{name + ':':<{_INDENT}}{plain(value)}" for name, value in pairs if value]
+
+
+def _block(name: str, values: Iterable[str]) -> list[str]:
+    """One field of several lines; nothing when there are none."""
+    lines = [f"{'':<{_INDENT}}{plain(value)}" for value in values]
+    return [f"{name + ':':<{_INDENT}}{lines[0].lstrip()}", *lines[1:]] if lines else []
+
+
+def _when(stamp: str, now: datetime) -> str:
+    return f"{stamp} ({rows.age(stamp, now)} ago)" if stamp else ""
+
+
+def _amount(name: str, amount: int) -> str:
+    return f"{name}: {_shown(name, amount)}"
+
+
+def _shown(name: str, amount: int) -> str:
+    if name == CPU:
+        return format_cpu(amount)
+    binary = name == MEMORY or name.endswith("storage") or name.startswith("hugepages-")
+    return format_bytes(amount) if binary else str(amount)
+
+
+def _term(term: NodeSelectorTerm) -> str:
+    parts = [
+        f"{requirement.key} {requirement.operator} {','.join(requirement.values)}".rstrip()
+        for requirement in (*term.expressions, *term.fields)
+    ]
+    return " and ".join(parts) or "<nothing>"
+
+
+def _toleration(toleration: Toleration) -> str:
+    what = toleration.key or "<every taint>"
+    value = f"={toleration.value}" if toleration.operator == "Equal" else ""
+    return f"{what}{value}:{toleration.effect or '*'}"

@@ -1,0 +1,121 @@
+"""`wharfinger explain`: every recorded attempt of a pod, and what it waits for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.objects.stored import one, pod_key
+from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.understand.gangs import held_member
+from wharfinger.errors import NotFound, UsageError
+from wharfinger.manifests import kinds
+from wharfinger.manifests.kinds import POD
+from wharfinger.model.pod import PodKey
+from wharfinger.observe.serving import gates, unserved
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
+
+LAST = 20
+"""Attempts that are looked at for the newest decision."""
+EVERY = 1000
+"""Attempts that are looked at for one of a certain number."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain", rich_help_panel=UNDERSTAND)(explain)
+
+
+@connected
+def explain(
+    kind: Annotated[str, typer.Argument(help="Only pods are scheduled.", metavar="pod")],
+    name: Annotated[str, typer.Argument(help="The pod.", metavar="NS/NAME")],
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
+    ] = "default",
+    attempts: Annotated[int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000)] = 20,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Decide again from etcd, and tell what every plugin says of every node.")
+    ] = False,
+    attempt: Annotated[
+        int | None, typer.Option("--attempt", help="With --nodes: which, else the newest.", min=1, metavar="N")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Tell why a pod is where it is, or still waits: from its recorded attempts.
+
+    With --nodes the recorded decision is made again, on the state of its revision as long as etcd has not compacted it,
+    and compared with the record. -o json then: pod, attempt, runId, revision, profile, profileName, approximate, same,
+    recorded and recomputed (node, score, nominatedNode, victims, rejectors, message), filters, skippedFilters, scores,
+    nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped|notAsked and reasons, scores,
+    total), notes.
+    """
+    from wharfinger.cli import connect
+
+    if kinds.by_word(kind) is not POD:
+        raise UsageError(f"only pods are scheduled, not {kind!r}")
+    key = pod_key(name, namespace)
+    if attempt is not None and not nodes:
+        raise UsageError("--attempt goes with --nodes; without, the newest attempts are shown")
+    if nodes:
+        connect.run(_explain_nodes(connection, key, attempt, output))
+    else:
+        connect.run(_explain(connection, key, attempts, output))
+
+
+async def _explain(connection: Connection, key: PodKey, limit: int, output: Output) -> None:
+    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.understand.story import tell
+    from wharfinger.observe.attempts import explain_pod
+    from wharfinger.observe.explanation import to_plain
+
+    async with open_store(connection) as store:
+        client = await open_temporal(connection)
+        found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
+        if found.state == "pending":
+            found = replace(found, held=await held_back(store, key))
+    if found.state == "deleted" and not found.attempts:
+        raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
+    if output is Output.TABLE:
+        typer.echo(tell(found))
+    else:
+        show(to_plain(found), output)
+
+
+async def held_back(store: Store, key: PodKey) -> str:
+    """Why nothing is tried for the pod; empty when something is."""
+    pod = (await one(store, POD, *key)).pod
+    if pod is None:
+        return ""
+    nobody = (await unserved(store, [pod])).get(pod.key)
+    if nobody is not None and nobody.by_name:
+        return nobody.sentence
+    return gates(pod) or await held_member(store, pod)
+
+
+async def _explain_nodes(connection: Connection, key: PodKey, number: int | None, output: Output) -> None:
+    from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.cli.understand import verdicts
+    from wharfinger.observe import deciding_again
+    from wharfinger.observe.attempts import explain_pod
+    from wharfinger.profiles import load_profiles
+
+    async with open_store(connection) as store:
+        client = await open_temporal(connection)
+        limit = LAST if number is None else EVERY
+        found = await explain_pod(client, store, cluster=connection.cluster, key=key, limit=limit)
+        if found.state == "deleted" and not found.attempts:
+            raise NotFound(f"there is no pod {key}, and Temporal keeps no attempt of one")
+        attempt, outcome = deciding_again.decision_of(found.attempts, key, number)
+        again = await deciding_again.decide_again(store, key, outcome, load_profiles)
+    if output is Output.TABLE:
+        typer.echo(verdicts.tell(attempt, again))
+    else:
+        show(deciding_again.to_plain(attempt, again), output)

@@ -1,0 +1,31 @@
+"""Pods that are bound to a node that does not exist, by what is stored."""
+
+from __future__ import annotations
+
+from wharfinger.cli.objects.stored import every
+from wharfinger.manifests.kinds import POD
+from wharfinger.model.pod import Pod
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+
+async def lost_pods(store: Store, namespace: str = "") -> dict[str, list[Pod]]:
+    """The lost pods by node.
+
+    The nodes are listed after the pods: a node that appears in between is counted as existing.
+    """
+    _, found = await every(store, POD, namespace)
+    nodes: dict[str, list[Pod]] = {}
+    for entry in found:
+        if entry.pod is not None and entry.pod.bound and not entry.pod.finished:
+            nodes.setdefault(entry.pod.node_name, []).append(entry.pod)
+    if nodes:
+        async for page in store.list(keys.NODES):
+            for kv in page.items:
+                nodes.pop(kv.key.removeprefix(keys.NODES), None)
+    return nodes
+
+
+async def is_lost(store: Store, pod: Pod) -> bool:
+    """Whether the pod is bound to a node that does not exist."""
+    return pod.bound and not pod.finished and (await store.get(keys.node(pod.node_name))).kv is None

@@ -1,0 +1,199 @@
+"""`wharfinger pending`: the pods that wait, grouped by why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.objects import rows
+from wharfinger.cli.objects.stored import every, record_of
+from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.output import Output, OutputOption, plain, show
+from wharfinger.cli.understand.gangs import held_of
+from wharfinger.cli.understand.lost import lost_pods
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.manifests.kinds import POD
+from wharfinger.manifests.times import duration, seconds_since
+from wharfinger.model.gang import GangKey, gang_key
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.observe.serving import Unserved, gates, unserved
+
+EXAMPLES = 3
+"""Names shown of each group."""
+NOT_TRIED = "NotTried"
+GATED = "SchedulingGated"
+NOT_SERVED = "NotServed"
+NODE_LOST = "NodeLost"
+NOBODY: Mapping[PodKey, str] = {}
+SERVED: Mapping[PodKey, Unserved] = {}
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods that wait for the same reason."""
+
+    reason: str
+    message: str
+    pods: list[Pod] = field(default_factory=list)
+    preemptions: list[str] = field(default_factory=list)
+    """Sentences about those for which room is being made."""
+
+    def oldest(self, now: datetime) -> float | None:
+        """Seconds since the first of them was created; None when none tells."""
+        ages = [seconds_since(pod.creation_timestamp, now) for pod in self.pods]
+        return max((age for age in ages if age is not None), default=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("pending", rich_help_panel=UNDERSTAND)(pending)
+
+
+@connected
+def pending(
+    *,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Only this namespace.", show_default="all", metavar="NAME")
+    ] = "",
+    lost: Annotated[
+        bool, typer.Option("--lost", help="Instead, the pods that are bound to a node that does not exist.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Show the pods that wait for a node, grouped by reason."""
+    from wharfinger.cli import connect
+
+    groups, unreadable = connect.run(_lost_groups(connection, namespace) if lost else _groups(connection, namespace))
+    now = datetime.now(UTC)
+    if output is not Output.TABLE:
+        show([_mapping(entry, now) for entry in groups], output)
+    elif groups:
+        typer.echo("\n".join(_text(entry, now) for entry in groups))
+    else:
+        typer.echo("no pod is bound to a node that does not exist" if lost else "no pod waits for a node", err=True)
+    if unreadable:
+        some = "pod" if unreadable == 1 else "pods"
+        typer.echo(f"note: {unreadable} {some} cannot be read: see `wharfinger get pods --invalid`", err=True)
+
+
+async def _groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+    """The groups of pending pods, and how many pods cannot be read."""
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        _, found = await every(store, POD, namespace)
+        nominated = [entry for entry in found if entry.pod is not None and entry.pod.nominated_node_name]
+        read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
+        pods = [entry.pod for entry in found if entry.pod is not None]
+        held = await held_of(store, pods, namespace)
+        nobody = await unserved(store, [pod for pod in pods if pod.pending])
+    records = {PodKey(*key): record for key, record in read.items() if record is not None}
+    return group(pods, records, held, nobody), len(found) - len(pods)
+
+
+async def _lost_groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+    """The groups of lost pods; pods that cannot be read are not looked for."""
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        lost = await lost_pods(store, namespace)
+    found = ((NODE_LOST, f"node {node} does not exist", pods) for node, pods in lost.items())
+    return sorted((Group(*entry) for entry in found), key=lambda entry: (-len(entry.pods), entry.message)), 0
+
+
+def group(
+    pods: Iterable[Pod],
+    records: Mapping[PodKey, AttemptRecord],
+    held: Mapping[PodKey, str] = NOBODY,
+    unserved: Mapping[PodKey, Unserved] = SERVED,
+) -> list[Group]:
+    """The pending ones of these pods by reason and message, the largest group first.
+
+    `held`: what members of gangs wait for, that are held back for the others. `unserved`: why no instance takes a pod;
+    an unserved scheduler name is the reason of any pod, an absent worker only of pods that were not tried yet.
+    """
+    groups: dict[tuple[str, str], Group] = {}
+    pods = list(pods)
+    refused = _refused_gangs(pods)
+    for pod in pods:
+        if pod.pending:
+            why = _why(pod, held.get(pod.key, ""))
+            nobody = unserved.get(pod.key)
+            if nobody is not None and nobody.by_name:
+                why = NOT_SERVED, _with_condition(nobody.sentence, pod)
+            elif why[0] == NOT_TRIED:
+                why = refused.get(gang_key(pod), (NOT_TRIED, nobody.sentence) if nobody is not None else why)
+            entry = groups.setdefault(why, Group(*why))
+            entry.pods.append(pod)
+            if pod.nominated_node_name:
+                record = records.get(pod.key)
+                victims = record.victims if record is not None else ()
+                entry.preemptions.append(f"{pod.key}: {rows.preemption(pod.nominated_node_name, victims)}")
+    return sorted(groups.values(), key=lambda entry: (-len(entry.pods), entry.reason, entry.message))
+
+
+def _refused_gangs(pods: Iterable[Pod]) -> dict[GangKey | None, tuple[str, str]]:
+    """What the members of gangs wait for, all of them: of a very large gang not every one has it in its condition."""
+    told: dict[GangKey | None, tuple[str, str]] = {}
+    running: set[GangKey | None] = set()
+    for pod in pods:
+        if pod.group and pod.bound:
+            running.add(gang_key(pod))  # what is left of it is placed one by one
+        elif pod.group and pod.pending and not gates(pod) and _refused(pod):
+            told[gang_key(pod)] = _why(pod, "")
+    return {key: why for key, why in told.items() if key not in running}
+
+
+def _with_condition(sentence: str, pod: Pod) -> str:
+    """The sentence, and the refusal of the scheduler that tried the pod before."""
+    if pod.condition is None or not _refused(pod):
+        return sentence
+    _, reason, message = pod.condition
+    return f"{sentence} (PodScheduled=False, {reason}: {message})"
+
+
+def _refused(pod: Pod) -> bool:
+    return pod.condition is not None and pod.condition[0] != "True" and bool(pod.condition[1])
+
+
+def _why(pod: Pod, held: str) -> tuple[str, str]:
+    """Reason and message: of the pod's gates, of its gang, of its condition, else that nothing has tried yet."""
+    if pod.scheduling_gates or pod.class_missing:
+        return GATED, gates(pod)
+    if held:
+        return GATED, held
+    if pod.condition is not None and _refused(pod):
+        return pod.condition[1], pod.condition[2]
+    return NOT_TRIED, f"no attempt has ended yet (scheduler {pod.scheduler_name})"
+
+
+def _text(entry: Group, now: datetime) -> str:
+    age = entry.oldest(now)
+    since = f", the oldest since {duration(age)}" if age is not None else ""
+    names = ", ".join(str(pod.key) for pod in entry.pods[:EXAMPLES])
+    more = len(entry.pods) - EXAMPLES
+    return "\n".join(
+        [
+            f"{len(entry.pods)} {plain(entry.reason)}{since}",
+            f"  {plain(entry.message)}",
+            f"  {names}" + (f" and {more} more" if more > 0 else ""),
+            *(f"  {sentence}" for sentence in entry.preemptions[:EXAMPLES]),
+        ]
+    )
+
+
+def _mapping(entry: Group, now: datetime) -> dict[str, object]:
+    age = entry.oldest(now)
+    return {
+        "reason": entry.reason,
+        "message": entry.message,
+        "count": len(entry.pods),
+        "oldestSeconds": None if age is None else round(age, 3),
+        "pods": [str(pod.key) for pod in entry.pods],
+        "preemptions": entry.preemptions,
+    }

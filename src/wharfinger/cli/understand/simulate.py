@@ -1,0 +1,115 @@
+"""`wharfinger simulate`: what would happen, to pods and to the cluster's use; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.objects.validation import ValidateOption, Validation
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
+from wharfinger.cli.output import Output, OutputOption, show
+from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
+from wharfinger.errors import InvalidObject, UsageError
+
+if TYPE_CHECKING:
+    from wharfinger.cli.understand.supposed import Supposed
+    from wharfinger.whatif.changes import Changes
+    from wharfinger.whatif.outcome import Answer
+
+NOT_PLACED = 1
+"""Exit code when some pods are not placed."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("simulate", rich_help_panel=UNDERSTAND)(simulate)
+
+
+@connected
+def simulate(
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--filename", "-f", help="File, folder, or - for standard input.", metavar="FILE|DIR|-"),
+    ] = None,
+    *,
+    live: LiveOption = False,
+    pending: Annotated[
+        bool, typer.Option("--pending", help="With --live: place the pods that wait there, too.")
+    ] = False,
+    drain: Annotated[
+        list[str] | None, typer.Option(help="Suppose the node is drained: its pods go elsewhere.", metavar="NODE")
+    ] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option(help="Suppose the node takes no new pods.", metavar="NODE")
+    ] = None,
+    add_nodes: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Suppose so many more nodes, like the --like next to it.", metavar="N"),
+    ] = None,
+    like: Annotated[list[str] | None, typer.Option(help="The node that new ones resemble.", metavar="NODE")] = None,
+    config: ConfigOption = None,
+    plugins: PluginsOption = Plugins.NAMED,
+    validate: ValidateOption = Validation.STRICT,
+    every: Annotated[bool, typer.Option("--all", help="List every pod, however many.")] = False,
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.TABLE,
+    connection: Connection,
+) -> None:
+    """Tell where pods would go, and why not; nothing is changed.
+
+    Decides as a worker would, in the order of the queue, for the given pods that have no node, for those of the given
+    workloads (Deployments, StatefulSets, ReplicaSets, ReplicationControllers, DaemonSets, Jobs, CronJobs: as many as
+    are missing), and for the pods of drained nodes. Reads manifests, Lists, and what kubectl get -A -o yaml or json
+    prints; large files are read much faster as JSON. --drain, --cordon, --add-nodes with --like can be repeated and
+    combined.
+
+    Exit codes: 0 every pod is placed (perhaps after others were evicted for it, who find a place too), 1 some are not
+    (or it failed), 2 used wrongly. -o json: revision, summary, pods (pod, cause given|waiting|drained|evicted,
+    workload, from, result placed|preempting|refused|gated|failed, node, nominatedNode, victims, message, refusals),
+    reasons, evictions, before and after (nodes, resources: requested, allocatable, percent; cpu in milli-units), notes.
+    """
+    from wharfinger.cli.understand.supposed import supposed
+
+    if not files and not live:
+        raise UsageError("what is to be simulated? Give objects with -f, or take the live state's with --live")
+    if pending and not live:
+        raise UsageError("--pending goes with --live: given pods are placed anyway")
+    changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
+    found = supposed(files or (), namespace, connection, live=live, validate=validate)
+    answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending)
+    if output is Output.TABLE:
+        from wharfinger.cli.understand.simulated import tell
+
+        typer.echo(tell(answer, found.revision, every=every))
+    else:
+        from wharfinger.whatif.plain import simulation
+
+        show(simulation(answer, found.revision), output)
+    if not answer.complete:
+        raise typer.Exit(NOT_PLACED)
+
+
+def _changes(counts: Sequence[int], likes: Sequence[str], cordoned: Sequence[str], drained: Sequence[str]) -> Changes:
+    from wharfinger.whatif.changes import Changes, MoreNodes
+
+    if len(counts) != len(likes):
+        raise UsageError("every --add-nodes N needs its --like NODE")
+    return Changes(tuple(map(MoreNodes, counts, likes)), tuple(cordoned), tuple(drained))
+
+
+def _answer(found: Supposed, changes: Changes, *, config: Path | None, plugins: Plugins, waiting: bool) -> Answer:
+    from wharfinger.cli.understand.supposed import progress, scene_of
+    from wharfinger.whatif import play
+
+    scene = scene_of(found, config, plugins)
+    pods = len(found.inventory.of_kind("Pod"))
+    try:
+        with progress("loading", pods) as advance:
+            scene.load(advance)
+        with progress("deciding", pods) as advance:
+            return play.simulate(scene, changes, waiting=waiting, progress=advance)
+    except InvalidObject as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,196 @@
+"""An explanation as text for people: the pod's story, attempt by attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from wharfinger.cli.objects.rows import preemption
+from wharfinger.cli.output import Columns, plain
+from wharfinger.observe.explanation import Explanation
+from wharfinger.observe.history import Attempt, Step
+
+_INDENT = "  "
+_NOTHING_TO_PLACE = {
+    "deleted": "The pod was gone",
+    "finished": "The pod had ended already",
+    "terminating": "The pod was about to end",
+    "not-ours": "The pod was for other schedulers",
+    "replaced": "The pod was gone, and another one had its name",
+    "other-scheduler": "The pod was for another scheduler",
+    "other-pool": "The pod was for the instances of another tenant, or the common ones",
+    "unreadable": "The stored object could not be read",
+}
+"""By the cause that workers record; by its reason where it has none of its own here, or an older worker recorded it."""
+_COLOURS = {"bound": typer.colors.GREEN, "refused": typer.colors.YELLOW, "waiting": typer.colors.YELLOW}
+_STEP_NAMES = {
+    "record_refusal": "recorded",
+    "record_many": "recorded",
+    "bind_many": "bind",
+    "evict": "evicted",
+}
+
+
+def tell(explanation: Explanation) -> str:
+    """The whole story, without the last line's end."""
+    parts = ["\n".join(_headline(explanation))]
+    chain = ""
+    for attempt in explanation.attempts:
+        lines = list(_attempt(attempt))
+        if attempt.workflow_id != chain:  # another life of the name, or started under another id
+            chain = attempt.workflow_id
+            lines.insert(0, f"Workflow {chain}")
+        parts.append("\n".join(lines))
+    if not explanation.attempts:
+        parts.append("No attempt is recorded.")
+    if explanation.query:
+        parts.append(f"In the Temporal UI: {plain(explanation.query)}")
+    return "\n\n".join(parts)
+
+
+def _headline(explanation: Explanation) -> Iterator[str]:
+    where = f" to {plain(explanation.node)}" if explanation.node and explanation.state == "bound" else ""
+    yield typer.style(f"pod {explanation.pod} is {explanation.state}{where}", bold=True)
+    if explanation.record is not None and explanation.state == "pending":
+        record = explanation.record
+        yield f"Waits since attempt {record.attempt} ({record.time}): {plain(record.message)}"
+        if record.plugins:
+            yield f"An event that may help {plain(' or '.join(record.plugins))} wakes it."
+        if record.nominated_node:
+            yield f"It {plain(preemption(record.nominated_node, record.victims))}."
+    if explanation.held:
+        yield f"Not tried now: {plain(explanation.held)}."
+    for sentence in explanation.missing:
+        yield f"Not shown: {plain(sentence)}."
+
+
+def _attempt(attempt: Attempt) -> Iterator[str]:
+    outcome = typer.style(attempt.outcome, fg=_COLOURS.get(attempt.outcome), bold=True)
+    took = f", took {_seconds((attempt.ended - attempt.started).total_seconds())}" if attempt.ended else ""
+    yield f"Attempt {attempt.attempt}: {outcome}   {_clock(attempt.started)}{took}"
+    yield plain(f"{_INDENT}{attempt.cause[:1].upper()}{attempt.cause[1:]}.")
+    yield from _decision(attempt)
+    for note in attempt.notes:
+        yield plain(f"{_INDENT}On the way: {note}.")
+    if attempt.steps:
+        yield f"{_INDENT}Steps: " + " → ".join(_step(step) for step in attempt.steps)
+    yield f"{_INDENT}Run {attempt.run_id}"
+
+
+def _decision(attempt: Attempt) -> Iterator[str]:
+    computation = attempt.computation
+    if attempt.message:
+        yield _INDENT + plain(attempt.message)
+    elif (nothing := _nothing_to_place(attempt)) is not None:
+        yield f"{_INDENT}{plain(nothing)}."
+    elif attempt.node:
+        yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
+        if attempt.passed_over:
+            yield _INDENT + plain(_before(attempt))
+    if attempt.nominated_node:
+        yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims, attempt.victim_count))}."
+    if computation:
+        took, worker = _seconds(computation.get("micros", 0) / 1e6), computation.get("worker") or "a worker"
+        yield (
+            f"{_INDENT}{_nodes(computation.get('nodes', 0))} at revision {computation.get('revision', 0)}, "
+            f"decided in {took} by {worker}{_configured(computation)}"
+        )
+    yield from _table(_refusals(attempt))
+    yield from _table(_ranking(attempt))
+
+
+def _nothing_to_place(attempt: Attempt) -> str | None:
+    """Why nothing was decided; None when something was."""
+    if attempt.placement.get("kind") != "gone":
+        return None
+    reason = str(attempt.placement.get("reason", ""))
+    if reason == "bound":
+        return f"It was bound already, to {attempt.placement.get('node') or 'a node'}"
+    cause = str(attempt.placement.get("cause", ""))
+    return _NOTHING_TO_PLACE.get(cause) or _NOTHING_TO_PLACE.get(
+        reason, reason or "There was nothing to place any more"
+    )
+
+
+def _configured(computation: Mapping[str, Any]) -> str:
+    """By which configuration: `profiles/<hash>` in etcd is its content."""
+    digest = str(computation.get("profile") or "")
+    return f", profile {plain(str(computation.get('profile_name') or ''))} ({plain(digest[:12])})" if digest else ""
+
+
+def _among(attempt: Attempt) -> str:
+    """What the chosen node was chosen from."""
+    fitting, nodes = attempt.computation.get("feasible", 0), attempt.computation.get("nodes", 0)
+    if fitting > 1:
+        return f"one of {fitting:,} that fit"
+    if nodes > 1 and not attempt.refusals:  # it is nominated, or the pod names it
+        return f"the only one of {nodes:,} nodes that was looked at"
+    return "the only node that fits"
+
+
+def _before(attempt: Attempt) -> str:
+    """Which node the worker's own one was chosen before."""
+    other = attempt.passed_over
+    points = other["total"] - attempt.placement["score"]
+    better = f"{points} point{'' if points == 1 else 's'} better" if points else "as good"
+    return f"{attempt.placement['node']} was chosen before {other['node']}, {better}: it is this worker's own."
+
+
+def _refusals(attempt: Attempt) -> list[list[str]]:
+    rows = [
+        [plugin, str(count), reason]
+        for plugin, reasons in attempt.refusals.items()
+        for reason, count in sorted(reasons.items(), key=lambda one: (-one[1], one[0]))
+    ]
+    return [["REFUSED BY", "NODES", "REASON"], *rows] if rows else []
+
+
+def _ranking(attempt: Attempt) -> list[list[str]]:
+    ranking = attempt.ranking
+    if not ranking:
+        return []
+    plugins = list(ranking[0].get("plugins", {}))
+    rows = [
+        [one["node"], str(one["total"]), *(str(one.get("plugins", {}).get(plugin, "")) for plugin in plugins)]
+        for one in ranking
+    ]
+    return [["NODE", "SCORE", *plugins], *rows]
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    if rows:
+        for line in Columns(*rows[0]).render(rows[1:]).splitlines():
+            yield _INDENT * 2 + line
+
+
+def _step(step: Step) -> str:
+    name = _STEP_NAMES.get(step.name, step.name)
+    if step.seconds is None:
+        return f"{name} since {_clock(step.started)}"
+    tries = f" in {step.tries} tries" if step.tries > 1 else ""
+    detail = f" ({plain(step.detail)})" if step.detail.startswith("failed") else ""
+    return f"{name} {_seconds(step.seconds)}{tries}{detail}"
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} node" + ("" if count == 1 else "s")
+
+
+def _clock(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03d}Z"
+
+
+def _seconds(seconds: float) -> str:
+    """A duration with two or three telling digits."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

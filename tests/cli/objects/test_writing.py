@@ -1,0 +1,45 @@
+"""apply's write under contention, against the shipped store in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from wharfinger.cli.files import Manifest
+from wharfinger.cli.objects.writing import write
+from wharfinger.manifests.kinds import reference
+from wharfinger.registry import keys
+from wharfinger.registry.memory import MemoryStore
+from wharfinger.registry.store import Read
+
+KEY = keys.pod("default", "web")
+
+
+class OvertakenOnce(MemoryStore):
+    """Somebody else binds the pod right after it was first read."""
+
+    overtaken = False
+
+    async def get(self, key: str, *, revision: int = 0) -> Read:
+        """Read, then be overtaken."""
+        answer = await super().get(key, revision=revision)
+        if not self.overtaken:
+            self.overtaken = True
+            await self.put(KEY, json.dumps(pod(nodeName="n1")).encode())
+        return answer
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+
+
+async def test_a_write_that_was_overtaken_is_laid_over_what_is_there_now() -> None:
+    store = OvertakenOnce()
+    given = pod(priority=3)
+
+    applied = await write(store, Manifest("f", reference(given, "default"), given), uid="u", now="t")
+
+    kv = (await store.get(KEY)).kv
+    assert applied.result == "configured"
+    assert kv is not None
+    assert json.loads(kv.value)["spec"] == {"priority": 3, "nodeName": "n1"}

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wharfinger.cli.main import run
+from wharfinger.cli.processes.agent import binding_options, host_name
+from wharfinger.cli.processes.process_options import DEFAULT_OWN_NODE_MARGIN, bind_settings
+from wharfinger.errors import UsageError
+
+
+def test_instances_of_a_compatible_agent_are_compatible() -> None:
+    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=False) == ("--own-node-margin=4",)
+    assert binding_options(DEFAULT_OWN_NODE_MARGIN, compatible=True) == ("--own-node-margin=4", "--compatible")
+
+
+def test_compatible_means_the_best_node_and_no_runner_up() -> None:
+    for margin in (0, DEFAULT_OWN_NODE_MARGIN):
+        settings = bind_settings(margin, compatible=True)
+        assert (settings.own_node_margin, settings.runners_up) == (0, False)
+    assert bind_settings(7, compatible=False).own_node_margin == 7
+    with pytest.raises(UsageError, match="--own-node-margin 7"):
+        bind_settings(7, compatible=True)
+
+
+@pytest.mark.parametrize("name", ["UPPER", "a_b", "a/b", "-a", "a" * 254])
+def test_a_host_has_a_dns_name(name: str) -> None:
+    with pytest.raises(UsageError, match="--host"):
+        host_name(name)
+
+
+def test_a_host_is_called_as_its_machine() -> None:
+    assert host_name("rack-7.example.org") == "rack-7.example.org"
+    assert host_name("")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "A B"], "--host"),
+        (["--secrets-dir", "/nowhere"], "there is no folder /nowhere"),
+        (["--tenant-label", "a b"], "no key of a label"),
+        (["--config", "/nowhere.yaml"], "/nowhere.yaml"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["agent", f"--data-dir={tmp_path}", "--health-port=-1", *arguments]) in (1, 2)
+
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("error:")
+    assert said in line

@@ -1,0 +1,58 @@
+"""What instances may have, as the agent and `dev` are told it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from wharfinger.cli.processes.agent import agent
+from wharfinger.cli.processes.dev import dev
+from wharfinger.cli.processes.instance_options import arguments, installs, secrets_folder, variables
+from wharfinger.errors import UsageError
+
+
+def test_installs_are_names_and_executables(tmp_path: Path) -> None:
+    program, text = tmp_path / "wharfinger", tmp_path / "text"
+    program.touch(0o755)
+    text.touch(0o644)
+
+    assert installs([f"v2={program}"]) == (("v2", program),)
+    for wrong in (f"={program}", str(program), f"v2={text}", f"v2={tmp_path}", f"v2={tmp_path / 'absent'}", "v2="):
+        with pytest.raises(UsageError, match="--install"):
+            installs([wrong])
+    with pytest.raises(UsageError, match="more than once"):
+        installs([f"v2={program}", f"v2={program}"])
+
+
+def test_variables_that_pass_have_names() -> None:
+    assert variables(["PROXY", "_x1"]) == {"PROXY", "_x1"}
+    for wrong in ("", "A=b", "1A", "A B"):
+        with pytest.raises(UsageError, match="--allow-env"):
+            variables([wrong])
+
+
+def test_they_are_handed_on_to_a_process_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wharfinger").touch(0o755)
+    (tmp_path / "secrets").mkdir()
+
+    handed = arguments(["v2=wharfinger"], Path("secrets"), ["TZ", "PROXY"])
+
+    assert handed == (
+        f"--install=v2={tmp_path}/wharfinger",
+        f"--secrets-dir={tmp_path}/secrets",
+        "--allow-env=PROXY",
+        "--allow-env=TZ",
+    )
+    assert arguments((), None, ()) == ()
+    assert secrets_folder(None) is None
+
+
+@pytest.mark.parametrize("name", ["install", "secrets_dir", "allow_env"])
+def test_dev_takes_them_as_the_agent_does(name: str) -> None:
+    one, other = (get_type_hints(command, include_extras=True)[name] for command in (agent, dev))
+    assert one is other
+    assert inspect.signature(dev).parameters[name].default is None

@@ -1,0 +1,97 @@
+"""An explanation told to people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.observe.test_explanation import POD, RECORD, explained
+from tests.observe.test_history import read
+from wharfinger.cli.objects.rows import preemption
+from wharfinger.cli.understand.story import tell
+
+
+def test_the_story_reads_from_the_headline_to_the_steps() -> None:
+    found = explained(
+        POD.on("node-1"), bound_by="workflow@run", attempts=[read("parked_and_woken"), read("bound_after_waiting")]
+    )
+    story = tell(found)
+
+    assert story.splitlines()[0].endswith("pod default/web-1 is bound to node-1\x1b[0m")
+    for line in (
+        "  0/3 nodes are available: 3 Insufficient cpu.",
+        "    REFUSED BY         NODES   REASON",
+        "    NodeResourcesFit   3       Insufficient cpu",
+        "  Woken by NodeAdd node-1 (NodeResourcesFit says it may help).",
+        "Workflow workflow",
+        "  node-1, one of 2 that fit.",
+        "    node-1   180",
+    ):
+        assert line in story.splitlines()
+    assert "  Steps: backed off " in story
+
+
+def test_the_story_says_by_which_configuration_was_decided() -> None:
+    attempt = read("bound")
+    computation = {**attempt.computation, "profile": "0123456789abcdef", "profile_name": "batch"}
+    story = tell(explained(attempts=[replace(attempt, placement={**attempt.placement, "computation": computation})]))
+
+    assert ", profile batch (0123456789ab)" in story
+
+
+def test_a_waiting_pods_story_begins_with_what_it_waits_for() -> None:
+    story = tell(explained(record=RECORD, attempts=[read("parked_and_woken")]))
+
+    assert story.splitlines()[1:3] == [
+        "Waits since attempt 1 (2026-03-01T12:00:00Z): 0/3 nodes are available.",
+        "An event that may help NodeResourcesFit wakes it.",
+    ]
+
+
+def test_the_story_of_a_preemption_names_node_and_victims() -> None:
+    story = tell(explained(attempts=[read("preempted")]))
+
+    assert "  The pod preempts default/low, default/lower on node-1, its nominated node." in story.splitlines()
+    assert "→ evicted " in story
+
+
+def test_a_node_that_was_looked_at_alone_is_not_called_the_only_one_that_fits() -> None:
+    attempt = read("bound")
+    alone = {**attempt.computation, "nodes": 4, "feasible": 1}
+    nominated = replace(attempt, placement={**attempt.placement, "computation": alone, "refusals": []})
+
+    assert "  node-1, the only one of 4 nodes that was looked at." in tell(explained(attempts=[nominated])).splitlines()
+
+
+def test_many_victims_are_counted_rather_than_named() -> None:
+    assert preemption("n", [f"default/{number}" for number in range(7)]).startswith(
+        "preempts default/0, default/1, default/2, default/3, default/4 and 2 more on n"
+    )
+    assert preemption("n", ()) == "waits for room on n, its nominated node"
+
+
+def test_a_pod_that_is_held_back_says_by_what() -> None:
+    story = tell(replace(explained(attempts=[]), held="PodGroup: 3 of 5 members exist"))
+
+    assert story.splitlines()[1:] == [
+        "Not tried now: PodGroup: 3 of 5 members exist.",
+        "",
+        "No attempt is recorded.",
+    ]
+
+
+def test_a_pod_without_attempts_says_so() -> None:
+    assert tell(explained(attempts=[])).endswith("No attempt is recorded.")
+
+
+def test_a_try_of_a_pod_that_is_bound_decides_nothing() -> None:
+    attempt = replace(read("bound"), outcome="gone", placement={"kind": "gone", "reason": "bound", "node": "node-1"})
+    story = tell(explained(attempts=[attempt]))
+
+    assert "  It was bound already, to node-1." in story.splitlines()
+    assert "that fit" not in story
+    deleted = replace(attempt, node=None, placement={"kind": "gone", "reason": "deleted"})
+    assert "  The pod was gone." in tell(explained(attempts=[deleted])).splitlines()
+    other = replace(attempt, node=None, placement={"kind": "gone", "reason": "not-ours", "cause": "other-scheduler"})
+    assert "  The pod was for another scheduler." in tell(explained(attempts=[other])).splitlines()
+    ended = replace(attempt, node=None, placement={"kind": "gone", "reason": "finished", "cause": "not-pending"})
+    assert "  The pod had ended already." in tell(explained(attempts=[ended])).splitlines()
