@@ -15,7 +15,7 @@ from wharfinger.model.fleet import RolloutAction
 
 if TYPE_CHECKING:
     from wharfinger.client.fleet_goals import Namer
-    from wharfinger.client.fleet_pictures import Picture
+    from wharfinger.observe.fleet_pictures import Picture
 
 
 def scale(replicas: int) -> Edit:

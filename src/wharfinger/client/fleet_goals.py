@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from wharfinger.client.fleet_pictures import Picture
 from wharfinger.client.fleet_summary import ready_count, updated
 from wharfinger.model.rollout import Status
+from wharfinger.observe.fleet_pictures import Picture
 
 
 class Goal(StrEnum):

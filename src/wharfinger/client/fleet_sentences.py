@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from wharfinger.client.fleet_pictures import Estate, Life, Picture
 from wharfinger.client.fleet_summary import exit_words, phase
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import Running
+from wharfinger.observe.fleet_pictures import Estate, Life, Picture
+from wharfinger.registry import keys
 
 SILENT = 60.0
 """Seconds beyond a step's limit after which it is said that the actor is not heard of."""
@@ -108,6 +109,7 @@ def hints(estate: Estate, picture: Picture, now: datetime) -> list[str]:
         *_actor_hints(estate, picture, now),
         *_temporal_hint(picture),
         *_place_hints(estate, picture),
+        *([f"{keys.fleet(picture.tenant)}: {picture.wrong_object}"] if picture.wrong_object else []),
         *picture.unreadable,
     ]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from wharfinger.client import fleet_summary
-from wharfinger.client.fleet_pictures import Estate, LastChange, Life, Picture
-from wharfinger.client.fleet_reading import existing, read
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.contracts.fleet_records import ExitRecord
 from wharfinger.model.rollout import Condition
+from wharfinger.observe.fleet_pictures import Estate, LastChange, Life, Picture
+from wharfinger.observe.fleet_reading import existing, read
 from wharfinger.registry.store import Store
 
 

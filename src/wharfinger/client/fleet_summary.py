@@ -6,11 +6,11 @@ right: the actor may be behind, or away. Neighbours: `fleet_sentences` says what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-from wharfinger.client.fleet_pictures import Estate, Life, Picture
 from wharfinger.contracts.fleet_records import ExitRecord
 from wharfinger.model.rollout import SlotStatus
+from wharfinger.observe.fleet_pictures import Estate, Life, Picture
 
 NOTHING = "-"
 _DECIDING = ("Deleting", "SpecInvalid", "Paused", "CanaryWaiting", "PartitionComplete")
@@ -145,15 +145,6 @@ def outcome_word(picture: Picture, number: int) -> str:
     if outcome is not None:
         return outcome.outcome
     return "wanted" if number == picture.target else NOTHING
-
-
-def instances_by_host(fleets: Iterable[Picture]) -> dict[str, int]:
-    """Grants on each host, of all fleets."""
-    counts: dict[str, int] = {}
-    for picture in fleets:
-        for grant in picture.grants.values():
-            counts[grant.host] = counts.get(grant.host, 0) + 1
-    return counts
 
 
 def host_status(estate: Estate, name: str) -> str:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 
 from wharfinger.client.fleet_goals import Goal, Namer, Verdict, judge
-from wharfinger.client.fleet_pictures import Estate
-from wharfinger.client.fleet_reading import changes, existing, read
 from wharfinger.errors import Unavailable
+from wharfinger.observe.fleet_pictures import Estate
+from wharfinger.observe.fleet_reading import changes, existing, read
 from wharfinger.registry.store import Store
 
 READ_AGAIN = 10.0

@@ -21,12 +21,12 @@ from wharfinger.client.fleet_deletion import mark
 from wharfinger.client.fleet_goals import Goal, Verdict
 from wharfinger.client.fleet_manifests import Wanted
 from wharfinger.client.fleet_plans import FleetPlan, plan
-from wharfinger.client.fleet_reading import existing, read
 from wharfinger.client.fleet_status import FleetStatus, look
 from wharfinger.client.fleet_templates import Names, known_plugins
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import UsageError
 from wharfinger.framework.catalog import Catalog
+from wharfinger.observe.fleet_reading import existing, read
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings

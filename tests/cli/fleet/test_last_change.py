@@ -8,7 +8,7 @@ from tests.cli.fleet.fleet_records import NOW, Records
 from wharfinger.cli.fleet.mappings import history_list, status_mapping
 from wharfinger.cli.fleet.rows import history_rows
 from wharfinger.cli.fleet.status_view import status_text
-from wharfinger.client.fleet_reading import estate_of
+from wharfinger.observe.fleet_reading import estate_of
 
 WHO, WHY = "wharfinger.dev/changed-by", "wharfinger.dev/change-cause"
 

@@ -15,12 +15,12 @@ from wharfinger.cli.fleet.rows import (
     slot_rows,
 )
 from wharfinger.cli.fleet.status_view import status_text
-from wharfinger.client.fleet_pictures import Estate, Picture
-from wharfinger.client.fleet_reading import estate_of
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.client.fleet_summary import rollout_word
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.model.rollout import Condition, Running, SlotStatus
+from wharfinger.observe.fleet_pictures import Estate, Picture
+from wharfinger.observe.fleet_reading import estate_of
 from wharfinger.registry import keys
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.cli.output import plain
-from wharfinger.client.fleet_reading import read as read_fleets
 from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
 from wharfinger.contracts.config_records import ConfigChangeRecord, ConfigStatusRecord
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import AccessDenied, UsageError
+from wharfinger.observe.fleet_reading import read as read_fleets
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 

@@ -18,8 +18,8 @@ from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from wharfinger.client.fleet_pictures import Picture
     from wharfinger.framework.catalog import Catalog
+    from wharfinger.observe.fleet_pictures import Picture
 
 _AROUND = 3
 """Lines shown around what differs."""
@@ -64,8 +64,8 @@ def diff(
 async def _diff(connection: Connection, tenant: str, file: str, revision: int) -> list[str]:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.options import fleet_in
-    from wharfinger.client.fleet_reading import existing, read
     from wharfinger.client.fleet_templates import known_plugins
+    from wharfinger.observe.fleet_reading import existing, read
 
     wanted = fleet_in(file, tenant) if file else None
     async with open_store(connection) as store:

@@ -37,7 +37,7 @@ def get(
 async def _get(connection: Connection, tenant: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import FLEET_HEADINGS, fleet_row
-    from wharfinger.client.fleet_reading import existing, read
+    from wharfinger.observe.fleet_reading import existing, read
 
     async with open_store(connection) as store:
         estate = await read(store, tenant, templates=False)

@@ -36,7 +36,7 @@ def history(
 async def _history(connection: Connection, tenant: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HISTORY_HEADINGS, history_rows
-    from wharfinger.client.fleet_reading import existing, read
+    from wharfinger.observe.fleet_reading import existing, read
 
     async with open_store(connection) as store:
         picture = existing(await read(store, tenant), tenant)

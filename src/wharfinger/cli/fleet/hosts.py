@@ -56,7 +56,7 @@ def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -
 async def _list(connection: Connection, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HOST_HEADINGS, host_rows
-    from wharfinger.client.fleet_reading import read
+    from wharfinger.observe.fleet_reading import read
 
     async with open_store(connection) as store:
         estate = await read(store, templates=False)

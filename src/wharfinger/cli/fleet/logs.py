@@ -22,7 +22,7 @@ from wharfinger.cli.options import Connection, connected, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
 
 if TYPE_CHECKING:
-    from wharfinger.client.fleet_pictures import Picture
+    from wharfinger.observe.fleet_pictures import Picture
 
 _LOOK = 0.3
 """Seconds between two looks for more."""
@@ -94,8 +94,8 @@ def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:
 async def _picture(connection: Connection, tenant: str, found: dict[int, Path]) -> Picture:
     """What etcd knows of the fleet; nothing when it does not answer but there are logs here."""
     from wharfinger.cli.connect import open_store
-    from wharfinger.client.fleet_pictures import Picture
-    from wharfinger.client.fleet_reading import read
+    from wharfinger.observe.fleet_pictures import Picture
+    from wharfinger.observe.fleet_reading import read
 
     try:
         async with open_store(connection) as store:
@@ -117,7 +117,7 @@ def elsewhere(
     picture: Picture, slot: int, incarnation: int, data_dir: Path, *, follow: bool = False
 ) -> WharfingerError:
     """Where the log is that is not here, as an error."""
-    from wharfinger.client.fleet_pictures import Life
+    from wharfinger.observe.fleet_pictures import Life
 
     life = Life(slot, incarnation)
     grant, instance = picture.grants.get(life), picture.instances.get(life)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from wharfinger.client import fleet_summary
-from wharfinger.client.fleet_pictures import Estate, Picture
 from wharfinger.client.fleet_status import FleetInstance, status_of
+from wharfinger.observe.fleet_pictures import Estate, Picture
 
 
 def fleet_object(picture: Picture) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def history_list(picture: Picture) -> list[dict[str, Any]]:
 
 def host_list(estate: Estate) -> list[dict[str, Any]]:
     """Hosts with their agents, and what people said of them."""
-    counts = fleet_summary.instances_by_host(estate.fleets.values())
+    counts = estate.granted
     found = []
     for name in sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts}):
         host, cordon = estate.hosts.get(name), estate.cordons.get(name)

@@ -8,13 +8,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from wharfinger.cli.objects.rows import age
-from wharfinger.client.fleet_pictures import Estate, Life, Picture
 from wharfinger.client.fleet_summary import (
     NOTHING,
     crashes,
     created,
     host_status,
-    instances_by_host,
     note,
     outcome_word,
     outdated,
@@ -26,6 +24,7 @@ from wharfinger.client.fleet_summary import (
 )
 from wharfinger.contracts.fleet_records import CordonRecord, HostRecord, LostHostRecord
 from wharfinger.model.rollout import Condition, SlotStatus
+from wharfinger.observe.fleet_pictures import Estate, Life, Picture
 
 FLEET_HEADINGS = ("TENANT", "WANTED", "READY", "UPDATED", "OUTDATED", "REVISION", "ROLLOUT", "AGE")
 SLOT_HEADINGS = ("SLOT", "INCARNATION", "PHASE", "REVISION", "HOST", "CRASHES", "NOTE")
@@ -116,7 +115,7 @@ def history_rows(picture: Picture, now: datetime) -> list[tuple[str, ...]]:
 
 def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
     """Cells under `HOST_HEADINGS`: live agents, what people said of hosts, and hosts that grants name without agent."""
-    counts = instances_by_host(estate.fleets.values())
+    counts = estate.granted
     names = sorted({*estate.hosts, *estate.cordons, *estate.lost, *counts})
     return [_host_row(estate, name, counts.get(name, 0), now) for name in names]
 

@@ -19,10 +19,10 @@ from wharfinger.cli.objects.rows import age
 from wharfinger.cli.options import Connection
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.client import fleet_summary
-from wharfinger.client.fleet_pictures import Estate, Picture
-from wharfinger.client.fleet_reading import changes, existing, read
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.errors import Unavailable
+from wharfinger.observe.fleet_pictures import Estate, Picture
+from wharfinger.observe.fleet_reading import changes, existing, read
 
 if TYPE_CHECKING:
     from wharfinger.registry.store import Store

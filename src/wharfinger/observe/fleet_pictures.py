@@ -1,6 +1,6 @@
 """What etcd has of a fleet, as commands look at it: every record of one revision, and what they say together. Pure.
 
-Neighbours: `fleet_reading` makes the pictures; `fleet_rows`, `fleet_sentences` and `fleet_mappings` tell them.
+Neighbours: `fleet_reading` makes the pictures; `fleets` is what the planner takes of them.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class Picture:
     """The object; None = there is none."""
     written: dict[str, Any] = field(default_factory=dict)
     """The object as it was written; empty when it is none."""
+    wrong_object: str = ""
+    """Why what was written is no object; empty when it is one."""
     status: FleetStatusRecord | None = None
     actor: ActorRecord | None = None
     revisions: dict[int, RevisionRecord] = field(default_factory=dict)
@@ -67,8 +69,14 @@ class Picture:
     configs: dict[Life, ConfigStatusRecord] = field(default_factory=dict)
     by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
     """Workers without a slot's number: nobody manages them."""
+    tenant_present: bool = False
+    """Whether the tenant has workers of its own, as the record says that pods are told apart by."""
+    mod_revisions: dict[str, int] = field(default_factory=dict)
+    """Of the records above, by key."""
     unreadable: list[str] = field(default_factory=list)
     """Keys, with the reason."""
+    blind: bool = False
+    """Whether any of these says what may live."""
 
     @property
     def exists(self) -> bool:
@@ -188,6 +196,8 @@ class Estate:
     cordons: dict[str, CordonRecord] = field(default_factory=dict)
     lost: dict[str, LostHostRecord] = field(default_factory=dict)
     """Hosts that are gone for good, as a person says; one that has an agent is back."""
+    granted: dict[str, int] = field(default_factory=dict)
+    """How many incarnations, of all fleets that were read, may live on each host."""
     unreadable: list[str] = field(default_factory=list)
 
     def fleet(self, tenant: str) -> Picture:

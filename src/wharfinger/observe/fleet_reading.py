@@ -1,24 +1,22 @@
-"""What etcd shows of fleets, for commands: every record of a fleet at one revision, or a wait for its next change.
+"""Reads every record of a fleet at one revision of etcd, or waits for its next change. The only reader of fleets.
 
 ::
 
-    fleet get, status, history, wait, logs, host list
-          │
-      read()  ──► lists of every kind at one revision
-          │
-      estate_of() ──► Estate(fleets: Picture, hosts)   pure, `fleet_pictures`
+    the planner ◄── fleets ◄─┐
+                             ├── read() ──► Estate(fleets: Picture, hosts), `fleet_pictures`
+    commands, client ◄───────┘
 
-Reads etcd alone, so it tells all it can while Temporal is down. A record that cannot be read is named in
-`Picture.unreadable` and hides nothing else. Neighbours: `observe.fleets` reads the same for deciding.
+A record that cannot be read is named in `Picture.unreadable` and hides nothing else. Where it says what may live (a
+grant, a slot's counter, a revision), the picture is `blind`: who decides may start nothing. A cordon that cannot be
+read keeps instances off all the same. Reads etcd alone, so commands tell all they can while Temporal is down.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from wharfinger.client.fleet_pictures import Estate, Life, Picture
 from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
@@ -35,6 +33,7 @@ from wharfinger.contracts.fleet_records import (
 from wharfinger.contracts.records import InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.manifests import documents
+from wharfinger.observe.fleet_pictures import Estate, Life, Picture
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
 from wharfinger.registry.store import KeyValue, Store
@@ -60,6 +59,12 @@ _OF_ONE = (keys.FLEETS, keys.ACTORS, keys.FLEET_STATUS)
 _OF_MANY = (keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS, keys.INSTANCES, keys.CONFIG_STATUS, keys.EXITS)
 """Kinds with keys below the tenant's name."""
 _HOSTS = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
+_VITAL = frozenset({keys.ACTORS, keys.REVISIONS, keys.OUTCOMES, keys.SLOTS, keys.GRANTS})
+"""Kinds that say what may live."""
+_REASON_LIMIT = 200
+"""Characters of why a record cannot be read."""
+_DIGITS = 18
+"""Of a number in a key, at most."""
 
 
 async def read(store: Store, tenant: str = "", *, templates: bool = True) -> Estate:
@@ -69,7 +74,17 @@ async def read(store: Store, tenant: str = "", *, templates: bool = True) -> Est
     """
     kinds = [kind for kind in _OF_MANY if templates or kind != keys.REVISIONS]
     prefixes = [*(f"{kind}{tenant}" for kind in _OF_ONE), *_HOSTS]
-    prefixes += [f"{kind}{tenant}/" if tenant else kind for kind in kinds]
+    return await _read(store, tenant, [*prefixes, *(f"{kind}{tenant}/" if tenant else kind for kind in kinds)])
+
+
+async def read_to_decide(store: Store, tenant: str) -> Estate:
+    """One fleet, and the grants of all fleets on the hosts, at one revision. Raises the store's errors."""
+    ones = (f"{kind}{tenant}" for kind in (*_OF_ONE, keys.TENANTS))
+    kinds = (kind for kind in _OF_MANY if kind not in (keys.GRANTS, keys.CONFIG_STATUS))
+    return await _read(store, tenant, [*ones, *_HOSTS, keys.GRANTS, *(f"{kind}{tenant}/" for kind in kinds)])
+
+
+async def _read(store: Store, tenant: str, prefixes: Sequence[str]) -> Estate:
     for left in reversed(range(_READS)):
         revision = (await store.get(keys.INSTALLATION)).revision
         try:
@@ -104,18 +119,20 @@ def estate_of(stored: Iterable[KeyValue], read_at: int) -> Estate:
         kind, parts = _taken_apart(kv.key)
         if kind in _HOSTS:
             _take_host(estate, kind, parts, kv)
-        elif parts:
-            picture = estate.fleets.setdefault(parts[0], Picture(parts[0], read_at))
-            if kind == keys.FLEETS:
-                _take_object(picture, kv)
-            else:
-                _take(picture, kind, parts[1:], kv)
+            continue
+        picture = estate.fleets.setdefault(parts[0], Picture(parts[0], read_at))
+        if kind == keys.FLEETS:
+            _take_object(picture, kv)
+        elif kind == keys.TENANTS:
+            picture.tenant_present = True
+        elif kind in _MODELS:
+            _take(estate, picture, kind, parts[1:], kv)
     estate.fleets = {name: picture for name, picture in sorted(estate.fleets.items()) if _worth(picture)}
     return estate
 
 
 def _worth(picture: Picture) -> bool:
-    return picture.exists or bool(picture.by_hand or picture.unreadable or picture.instances)
+    return picture.exists or bool(picture.by_hand or picture.unreadable or picture.instances or picture.tenant_present)
 
 
 def _taken_apart(key: str) -> tuple[str, tuple[str, ...]]:
@@ -128,49 +145,59 @@ def _take_object(picture: Picture, kv: KeyValue) -> None:
     try:
         obj = documents.parse(kv.value)
     except InvalidObject as error:
-        picture.unreadable.append(f"{kv.key}: {error}")
+        picture.wrong_object = str(error)
         return
     if isinstance(obj, dict):
         picture.written = obj
     else:
-        picture.unreadable.append(f"{kv.key}: is no object")
+        picture.wrong_object = "is no object"
 
 
-def _take(picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
+def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
     """One record of a fleet into its place."""
-    if kind not in _MODELS:
-        return
     try:
         record = _MODELS[kind].model_validate_json(kv.value)
-        numbers = [int(part) for part in parts] if all(part.isdecimal() for part in parts) else []
     except ValueError as error:
-        picture.unreadable.append(f"{kv.key}: {_first_line(error)}")
+        _refuse(picture, kind, kv, _first_line(error))
         return
+    if isinstance(record, GrantRecord):
+        estate.granted[record.host] = estate.granted.get(record.host, 0) + 1
+    numbers = [number for number in map(number_in_key, parts) if number is not None]
+    by_hand = number_in_key(parts[0]) is None if parts else False
+    if len(numbers) < len(parts):
+        numbers = [-1]  # fits no kind
     match record, numbers:
         case ActorRecord(), []:
             picture.actor = record
         case FleetStatusRecord(), []:
             picture.status = record
-        case RevisionRecord(), [number]:
+        case RevisionRecord(), [number] if number >= 0:
             picture.revisions[number] = record
-        case OutcomeRecord(), [number]:
+        case OutcomeRecord(), [number] if number >= 0:
             picture.outcomes[number] = record
-        case SlotRecord(), [number]:
+        case SlotRecord(), [number] if number >= 0:
             picture.slots[number] = record
         case GrantRecord(), [slot, incarnation]:
             picture.grants[Life(slot, incarnation)] = record
         case InstanceRecord(), [slot, incarnation]:
             picture.instances[Life(slot, incarnation)] = record
-        case InstanceRecord(), _:
+        case InstanceRecord(), _ if by_hand:
             picture.by_hand["/".join(parts)] = record
         case ConfigStatusRecord(), [slot, incarnation]:
             picture.configs[Life(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
-            pass  # of a worker that nobody manages
+            return  # of a worker that nobody manages
         case ExitRecord(), [slot, incarnation]:
             picture.exits[Life(slot, incarnation)] = record
         case _:
-            picture.unreadable.append(f"{kv.key}: is no key of its kind")
+            _refuse(picture, kind, kv, "its name is no key of its kind")
+            return
+    picture.mod_revisions[kv.key] = kv.mod_revision
+
+
+def _refuse(picture: Picture, kind: str, kv: KeyValue, why: str) -> None:
+    picture.unreadable.append(f"{kv.key}: {why}")
+    picture.blind |= kind in _VITAL
 
 
 def _take_host(estate: Estate, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
@@ -185,10 +212,18 @@ def _take_host(estate: Estate, kind: str, parts: tuple[str, ...], kv: KeyValue) 
                 estate.lost[name] = lost
     except ValueError as error:
         estate.unreadable.append(f"{kv.key}: {_first_line(error)}")
+        if kind == keys.CORDONS:
+            estate.cordons[name] = CordonRecord(action="cordon", why="its record cannot be read")
 
 
 def _first_line(error: ValueError) -> str:
-    return " ".join(str(error).split())[:200]
+    return " ".join(str(error).split())[:_REASON_LIMIT]
+
+
+def number_in_key(text: str) -> int | None:
+    """A number as our keys write it: no sign, no leading zero."""
+    digits = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    return int(text) if digits and str(int(text)) == text else None
 
 
 def changes(store: Store, tenant: str, revision: int) -> AbstractAsyncContextManager[KeyWatch]:
