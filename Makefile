@@ -16,6 +16,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Each of the hundreds of processes that tests start would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: kubernetes-fields setup linked servers cluster-server demo check test test-servers soak lint docs types bench clean
 
 setup: servers

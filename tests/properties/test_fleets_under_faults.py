@@ -8,9 +8,6 @@ and its story.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 
 from tests.properties.fleet_world.run import play, told
@@ -19,18 +16,6 @@ CASES = 20_000
 SHARDS = 40
 QUICK = 4
 """Shards that `make check` plays; `make test` plays all."""
-
-
-@pytest.fixture(autouse=True)
-def _few_collections() -> Iterator[None]:
-    """A case makes and forgets some ten thousand objects; looking for rings among them is a third of its time."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
-    yield
-    gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize(

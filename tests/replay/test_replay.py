@@ -28,6 +28,7 @@ from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
+WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction)
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
@@ -41,10 +42,11 @@ def collected() -> Iterator[None]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 async def test_a_recorded_attempt_replays(file: Path) -> None:
     started = json.loads(file.read_text())["events"][0]["workflowExecutionStartedEventAttributes"]
+    workflow = next(known for known in WORKFLOWS if known.__name__ == started["workflowType"]["name"])
     # What looks after a fleet reads the cluster from its id; under another id its replay would never end.
     history = WorkflowHistory.from_json(started.get("workflowId", f"replay/{file.stem}"), file.read_text())
     replayer = Replayer(
-        workflows=[ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction],
+        workflows=[workflow],  # the sandbox imports the modules anew for each
         data_converter=pydantic_data_converter,
         workflow_runner=sandbox(),
     )
