@@ -35,10 +35,10 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import etcd_wire
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, TxnResult
 from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 
 CLUSTER = "bench"
 GROUP = "pod-group.scheduling.sigs.k8s.io/"

@@ -36,10 +36,10 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Put, Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.shards import Ring
 
 CLUSTER = "contention"

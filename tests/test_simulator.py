@@ -8,20 +8,8 @@ import pytest
 
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.simulator import Simulator
-
-
-def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
-    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec,
-        "status": {"allocatable": allocatable},
-    }  # fmt: skip
-
-
-def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "image": "registry.local/app:1", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+from wharfinger.testing import node_manifest as node
+from wharfinger.testing import pod_manifest as pod
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.agent_loops.hosts import FIRST, grant, running, until
 from wharfinger.agent_loops.fleet_watch import FleetWatch
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 class Temporal:

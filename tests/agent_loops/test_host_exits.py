@@ -11,11 +11,11 @@ from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant
 from wharfinger.agent_loops.host_exits import HostExits, exit_record
 from wharfinger.contracts.fleet_records import ExitRecord
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore, TxnHook
 from wharfinger.registry.store import Condition, Operation
-from wharfinger.runtime.fake import FakeRuntime
 from wharfinger.runtime.runtime import Ending
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore, TxnHook
 
 
 def first(before: Callable[[], Coroutine[Any, Any, None]]) -> TxnHook:

@@ -9,8 +9,8 @@ import pytest
 from tests.agent_loops.hosts import COMMAND, FIRST, SECOND, grant, revoke, running, until
 from wharfinger.agent_loops.host_grants import HostGrants, instance_of
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
-from wharfinger.runtime.fake import FakeRuntime
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_probes import HostProbes
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
-from wharfinger.runtime.fake import FakeRuntime
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore
 
 
 class Endpoint:

@@ -6,9 +6,9 @@ from pathlib import Path
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, running
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_stopping import end_instances
-from wharfinger.registry.memory import MemoryStore
-from wharfinger.runtime.fake import FakeRuntime
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_instances_that_end_with_their_agent_have_not_crashed(tmp_path: Path) -> None:

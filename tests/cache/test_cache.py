@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.framework.objects import node, pod
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 
 class Clock:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.framework.objects import pod
 from wharfinger.cache import raw_pods
 from wharfinger.cache.raw_pods import RawPods
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.testing.facts import pod
 
 PODS = [
     replace(pod(f"web-{number}"), controller=("ReplicaSet", f"web-{number % 2}") if number % 3 else None)

@@ -18,9 +18,9 @@ from wharfinger.client.assignments import watch_assignments
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Page, Put, Store
 from wharfinger.settings import EtcdSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 __all__ = ["start_etcd"]
 

@@ -11,8 +11,8 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.demo.audit import audit, reason_of, replayed
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Put
+from wharfinger.testing.memory_store import MemoryStore
 
 A = PodKey("default", "a")
 

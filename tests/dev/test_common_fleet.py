@@ -9,7 +9,7 @@ from wharfinger.config.fleet import read_fleet
 from wharfinger.dev import common_fleet
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.fleet("common")
 

@@ -12,7 +12,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.dev import common_fleet
 from wharfinger.dev.instances import Instances
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 def record(state: str, pid: int = 1) -> bytes:

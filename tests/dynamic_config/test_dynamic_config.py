@@ -31,10 +31,10 @@ from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import KeyValue
 from wharfinger.settings import DispatchSettings, GrantSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import min_ready
 
 ONE, TWO, BAD = {"n": 1}, {"n": 2}, {"n": -1}

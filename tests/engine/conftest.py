@@ -51,10 +51,10 @@ from wharfinger.model.priority import PriorityClass
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 
 CLUSTER = "test"
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

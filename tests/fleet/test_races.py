@@ -44,7 +44,7 @@ from wharfinger.model.rollout import Busy, Memory, Up
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins.builtin import catalog
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet_steps import REFUSED, host_failed, is_fenced
 
 ROOT = Path(__file__).parents[2]

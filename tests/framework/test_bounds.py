@@ -9,7 +9,6 @@ from collections.abc import Hashable
 import pytest
 
 from tests.framework.conftest import MakeProfile
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.cache.cache import Cache
 from wharfinger.framework import local_plugins
 from wharfinger.framework.cycle_state import CycleState
@@ -21,6 +20,7 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.plugins.node_name import NodeName
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod, snapshot
 
 X = LabelSelector((Requirement("app", Operator.IN, ("x",)),))
 

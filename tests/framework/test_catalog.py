@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.config.origins import enabling, origins
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.catalog import Catalog, Entry
 from wharfinger.plugins.builtin import catalog
 from wharfinger.plugins.node_name import NodeName
 from wharfinger.profiles import load_configuration, load_profiles
+from wharfinger.testing.facts import node, pod, snapshot
 
 Install = Callable[..., None]
 

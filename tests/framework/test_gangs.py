@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -16,6 +15,7 @@ from wharfinger.model.pod import HostPort, Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.plugins.names import NODE_RESOURCES_FIT
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 ZONE = "zone"

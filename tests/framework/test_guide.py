@@ -15,6 +15,7 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.simulator import Simulator
+from wharfinger.testing import node_manifest, pod_manifest
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugins.md"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -39,18 +40,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def node(name: str, rack: str) -> dict[str, Any]:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"rack": rack}},
-        "status": {"allocatable": allocatable},
-    }
+    return node_manifest(name, labels={"rack": rack})
 
 
 def pod(rack: str, scheduler: str = "default-scheduler") -> dict[str, Any]:
-    metadata = {"name": "web", "namespace": "default", "labels": {"example.com/rack": rack}}
-    spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "registry.local/app:1"}]}
-    return {"kind": "Pod", "metadata": metadata, "spec": spec}
+    return pod_manifest("web", "100m", labels={"example.com/rack": rack}, schedulerName=scheduler)
 
 
 @pytest.mark.usefixtures("installed")

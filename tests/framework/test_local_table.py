@@ -9,7 +9,6 @@ import pytest
 
 from tests.framework.conftest import MakeProfile
 from tests.framework.doubles import Refuser
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization
@@ -17,6 +16,7 @@ from wharfinger.framework.local_table import FEW
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import Pod
+from wharfinger.testing.facts import node, pod, snapshot
 
 FIVE = snapshot(*(node(f"n{number}") for number in range(5)))
 

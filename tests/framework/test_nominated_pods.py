@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.framework.conftest import MakeProfile
-from tests.framework.objects import node, pod
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -12,6 +11,7 @@ from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 

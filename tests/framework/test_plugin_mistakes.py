@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.framework.conftest import MakeProfile
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, PreFilterResult
@@ -16,6 +15,7 @@ from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Status, unschedulable
 from wharfinger.model.pod import Pod
+from wharfinger.testing.facts import node, pod, snapshot
 
 FIVE = snapshot(*(node(f"n{number}") for number in range(5)))
 CROWDED = FIVE.place(pod("b"), "n1")

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from tests.framework.objects import node, snapshot
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.node_names import NodeNames
 from wharfinger.framework.preferred_nodes import PreferredNodes, owned
+from wharfinger.testing.facts import node, snapshot
 
 MEMBERS = ("common/0", "common/1", "common/2", "common/3")
 NAMES = NodeNames(f"node-{number}" for number in range(4000))

@@ -18,7 +18,6 @@ from tests.framework.doubles import (
     Refuser,
     Scorer,
 )
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework.cycle_state import CARRIED_LIMIT, CycleState
 from wharfinger.framework.interface import Permission, PreFilterResult
@@ -28,6 +27,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
+from wharfinger.testing.facts import node, pod, snapshot
 
 THREE = snapshot(node("a"), node("b"), node("c"))
 

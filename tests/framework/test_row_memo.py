@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import Tally
 from wharfinger.framework.snapshot import Snapshot
+from wharfinger.testing.facts import node, pod
 
 
 class Counting:

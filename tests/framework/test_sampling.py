@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.framework.doubles import Refuser, Scorer
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework import sampling
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.priority_sort import PrioritySort
+from wharfinger.testing.facts import node, pod, snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 

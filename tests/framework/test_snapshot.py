@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework.interned import Interned
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.rows import Rows
+from wharfinger.testing.facts import node, pod, snapshot
 
 THREE = snapshot(node("b", labels={"zone": "1"}), node("a"), node("c"), a=[pod("x", cpu=100)])
 

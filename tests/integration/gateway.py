@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.patience import patient
+from wharfinger.testing import node_manifest, pod_manifest
 
 PODS = "/registry/pods/"
 NODES = "/registry/nodes/"
@@ -210,30 +211,12 @@ def audit(gateway: Gateway, first: int) -> Verdict:
 
 def node(name: str, cpu: str = "4", memory: str = "32Gi", pods: int = 110, **spec: Any) -> dict[str, Any]:
     """A node object."""
-    resources = {"cpu": cpu, "memory": memory, "pods": str(pods)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {"kubernetes.io/hostname": name}},
-        "spec": spec,
-        "status": {
-            "capacity": resources,
-            "allocatable": resources,
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    }
+    return node_manifest(name, cpu, memory, pods, **spec)
 
 
 def pod(name: str, cpu: str = "100m", memory: str = "100Mi", namespace: str = "default", **more: Any) -> dict[str, Any]:
     """A pod object; `labels` go to its metadata, everything else to its spec."""
-    labels = more.pop("labels", {})
-    resources = {"requests": {"cpu": cpu, "memory": memory}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": uid_of(namespace, name), "labels": labels},
-        "spec": {"containers": [{"name": "main", "image": "example/app:1", "resources": resources}], **more},
-    }
+    return pod_manifest(name, cpu, memory, namespace=namespace, metadata={"uid": uid_of(namespace, name)}, **more)
 
 
 def bound_pods(gateway: Gateway, namespace: str = "default") -> dict[str, str]:

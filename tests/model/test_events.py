@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.framework.objects import pod
 from wharfinger.model.affinity import SpreadConstraint
 from wharfinger.model.events import Action, ClusterEvent, Resource, pod_events
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import Namespace, Surroundings
+from wharfinger.testing.facts import pod
 
 WAITING = pod("waiting")
 NOMINATED = replace(WAITING, nominated_node_name="n1")

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.framework.objects import pod
 from wharfinger.model.pod import ClassTerms, Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClass, PriorityClasses, missing, resolve
+from wharfinger.testing.facts import pod
 
 HIGH = PriorityClass("high", 1000, preemption_policy="Never")
 CLASSES = NO_CLASSES.with_class(HIGH)

@@ -9,7 +9,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.observe.fleet_pictures import Life
 from wharfinger.observe.fleet_reading import read, read_to_decide
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.fixture

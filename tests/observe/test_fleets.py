@@ -22,8 +22,8 @@ from wharfinger.model.fleet import Cordon, Decisions, Grant, Host, Instance, Obs
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
+from wharfinger.testing.memory_store import MemoryStore
 
 
 def fleet_object(name: str = "blue", **spec: Any) -> bytes:

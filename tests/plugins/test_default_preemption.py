@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import NOTHING_AROUND, DisruptionBudget
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod, snapshot
 
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 

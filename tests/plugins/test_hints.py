@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import node, pod
 from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.events import (
     Action,
@@ -23,6 +22,7 @@ from wharfinger.model.selectors import LabelSelector, NodeSelectorTerm, Operator
 from wharfinger.plugins import names
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]
 TAINT = Taint("k", "v", "NoSchedule")

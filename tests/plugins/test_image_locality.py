@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -14,6 +13,7 @@ from wharfinger.framework.status import Code
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.plugins.image_locality import ImageLocality, normalized
+from wharfinger.testing.facts import node, pod
 
 MIB = 1 << 20
 

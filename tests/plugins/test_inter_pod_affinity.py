@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -20,6 +19,7 @@ from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import NOTHING_AROUND, Namespace, Surroundings
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.plugins.inter_pod_affinity_args import InterPodAffinityArgs
+from wharfinger.testing.facts import node, pod
 
 NODES = (
     node("n1", labels={"host": "n1", "zone": "a"}),

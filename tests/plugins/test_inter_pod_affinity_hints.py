@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from tests.framework.objects import node, pod
 from wharfinger.model.affinity import PodAffinityTerm
 from wharfinger.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
 from wharfinger.model.pod import Pod
@@ -15,6 +14,7 @@ from wharfinger.model.surroundings import NOTHING_AROUND, Namespace, Surrounding
 from wharfinger.plugins import names
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 PROFILE = load_profiles(catalog=catalog())["default-scheduler"]
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.affinity import PodAffinityTerm, WeightedPodAffinityTerm
@@ -29,6 +28,7 @@ from wharfinger.plugins.pod_counting import label_test
 from wharfinger.plugins.taint_toleration import tolerated, unpreferred
 from wharfinger.plugins.unsupported_features import MOST_TERMS
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 MANY = 4096
 """Entries that a list or mapping of an object may have."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import GIB, node, pod, snapshot
 from wharfinger.framework.status import Code
 from wharfinger.plugins.builtin import catalog
 from wharfinger.plugins.resource_args import ShapePoint
 from wharfinger.plugins.resource_strategies import score_at
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import GIB, node, pod, snapshot
 
 GPU = "example.com/gpu"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.plugins.pod_counting import PodTallies, label_test
+from wharfinger.testing.facts import node, pod, snapshot
 
 VALUES = st.sampled_from(["a", "b", "1", "2", ""])
 REQUIREMENTS = st.builds(

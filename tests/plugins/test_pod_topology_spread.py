@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -19,6 +18,7 @@ from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection, Surroun
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
 from wharfinger.plugins.pod_topology_spread_args import HOSTNAME, ZONE, PodTopologySpreadArgs
 from wharfinger.plugins.spread_scoring import rounded
+from wharfinger.testing.facts import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 EVERYTHING = LabelSelector()

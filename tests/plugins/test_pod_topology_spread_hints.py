@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.hints import HintTable
 from wharfinger.model.affinity import SpreadConstraint
 from wharfinger.model.events import ClusterEvent, assigned_pod_event, node_event, unscheduled_pod_event
@@ -14,6 +13,7 @@ from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection
 from wharfinger.plugins import names
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
 from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from wharfinger.testing.facts import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
 ZONE_AND_HOST = (SpreadConstraint(1, "zone", True, WEB), SpreadConstraint(1, "host", True, WEB))

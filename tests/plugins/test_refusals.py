@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework.status import Code
 from wharfinger.model.pod import HostPort
 from wharfinger.model.selectors import NodeSelectorTerm, Operator, Requirement, Taint, Toleration
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod, snapshot
 
 DEFAULT = load_profiles(catalog=catalog())["default-scheduler"]
 ZONE_A = NodeSelectorTerm((Requirement("zone", Operator.IN, ("a",)),))

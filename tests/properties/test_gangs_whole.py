@@ -7,13 +7,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.framework.objects import node, pod
 from wharfinger.framework.gangs import place
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import Wanted, in_order
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
+from wharfinger.testing.facts import node, pod
 
 DEFAULT = load_profiles()["default-scheduler"]
 ZONES = ("x", "y", "z", "")

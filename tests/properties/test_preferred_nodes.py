@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.doubles import Refuser, Scorer
-from tests.framework.objects import node, pod, snapshot
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.scoring import Preference
@@ -17,6 +16,7 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import unschedulable
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.priority_sort import PrioritySort
+from wharfinger.testing.facts import node, pod, snapshot
 
 
 @dataclass(frozen=True)

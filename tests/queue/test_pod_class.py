@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.framework.objects import pod
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.model.pod import GangTerms, HostPort, Pod
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
 from wharfinger.queue.candidates import pod_class
+from wharfinger.testing.facts import pod
 
 TERM = PodAffinityTerm("zone", None)
 READ: dict[str, Any] = {

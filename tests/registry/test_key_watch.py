@@ -9,7 +9,7 @@ import pytest
 
 from wharfinger.errors import Unavailable
 from wharfinger.registry.key_watch import KeyWatch, watching
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 LONG = 20.0
 """Seconds that no test waits out."""

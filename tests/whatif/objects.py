@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.whatif.changes import Changes
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Answer
@@ -16,24 +17,12 @@ SMALL = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
 def node(name: str, cpu: str = "4", labels: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-        "spec": spec,
-        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "20"}},
-    }
+    return node_manifest(name, cpu, pods=20, labels=labels, **spec)
 
 
 def pod(name: str, cpu: str = "1", owner: tuple[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name, "namespace": "default"}
-    labels = spec.pop("labels", None)
-    if labels:
-        metadata["labels"] = labels
-    if owner is not None:
-        metadata["ownerReferences"] = [{"kind": owner[0], "name": owner[1], "controller": True}]
-    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+    owners = {"ownerReferences": [{"kind": owner[0], "name": owner[1], "controller": True}]} if owner else {}
+    return pod_manifest(name, cpu, metadata=owners, **spec)
 
 
 def workload(kind: str, name: str, template: Mapping[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

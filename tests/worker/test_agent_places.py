@@ -9,9 +9,9 @@ from temporalio.client import Client
 from tests.conftest import TemporalServer
 from wharfinger.agent import Agent
 from wharfinger.config.fleet_fields import MOST_REPLICAS
-from wharfinger.registry.memory import MemoryStore
-from wharfinger.runtime.fake import FakeRuntime
 from wharfinger.settings import AgentSettings
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def well(_: str) -> str:

@@ -11,7 +11,7 @@ from wharfinger.errors import InstallationMismatch
 from wharfinger.process.installation import claim, keep_profiles, prepare, register_search_attributes
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_the_first_worker_claims_the_store_and_later_ones_agree() -> None:

@@ -23,10 +23,10 @@ from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Delete, Operation, Put
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import OwnGrant
 from wharfinger.worker_loops.loops import Loops
 

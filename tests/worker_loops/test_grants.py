@@ -14,9 +14,9 @@ from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import Changes
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, Put
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import OwnGrant
 
 

@@ -7,8 +7,8 @@ import pytest
 from tests.worker_loops.stage import Clock, Stage
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.settings import LeaseSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def registrations(store: MemoryStore) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.worker_loops.stage import Stage, node_bytes
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 def lost(stage: Stage) -> float:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.worker_loops.stage import Stage, node_bytes, pod_bytes
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.settings import NodeEvictionSettings
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.node_evictions import OPEN
 
 BOTH = NodeEvictionSettings(lost_pods="requeue", taint_eviction=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.worker_loops.stage import Stage
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 def unserved(stage: Stage) -> float:

@@ -50,9 +50,9 @@ from wharfinger.model.rollout import Status
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Compare, Put
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
 

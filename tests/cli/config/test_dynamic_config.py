@@ -20,9 +20,9 @@ from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
 from wharfinger.settings import EtcdSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 _numbers = itertools.count()
 ME = Author("me@here", "because")

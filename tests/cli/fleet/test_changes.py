@@ -13,8 +13,8 @@ from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.plugins.builtin import catalog
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
+from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.fleet("gold")
 ANN, BOB = Author("ann@desk", "more room"), Author("bob@desk")

@@ -13,8 +13,8 @@ from wharfinger.client.fleet_variables import note, note_on
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import AccessDenied
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Page
+from wharfinger.testing.memory_store import MemoryStore
 
 TEMPLATE = {"environment": {"TZ": "UTC"}}
 ONE = "note: host {} does not pass TZ to instances: start its agent with --allow-env TZ"

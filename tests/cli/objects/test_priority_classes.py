@@ -13,7 +13,7 @@ from tests.cli.objects.test_objects import put
 from wharfinger.cli.understand.explain import held_back
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.fixture

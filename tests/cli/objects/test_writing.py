@@ -9,8 +9,8 @@ from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects.writing import write
 from wharfinger.manifests.kinds import reference
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
+from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.pod("default", "web")
 

@@ -7,7 +7,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod
 from wharfinger.observe.serving import Unserved, unserved
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 def member(name: str, *, refused: bool = False, node: str = "") -> Pod:

@@ -13,8 +13,8 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.awaiting_ready import AwaitingReady, Count
 from wharfinger.errors import Unavailable
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import KeyValue, Store
+from wharfinger.testing.memory_store import MemoryStore
 
 READY = InstanceRecord(state="ready", host="a", pid=1).to_bytes()
 STARTING = InstanceRecord(state="starting", host="a", pid=1, waiting_for="etcd: first list").to_bytes()

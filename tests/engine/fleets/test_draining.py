@@ -15,7 +15,7 @@ from wharfinger.engine.fleets.draining import Draining
 from wharfinger.errors import Unavailable
 from wharfinger.model.rollout import Counted
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 class Beats:

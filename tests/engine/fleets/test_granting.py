@@ -11,7 +11,7 @@ from wharfinger.contracts.fleets import FleetFailure, Granted, Moved
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_the_first_life_of_a_slot_is_number_one(stage: FleetStage) -> None:

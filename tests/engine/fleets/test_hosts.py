@@ -24,12 +24,12 @@ from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
-from wharfinger.runtime.fake import FakeRuntime
 from wharfinger.runtime.runtime import Command, InstanceId, Process
 from wharfinger.settings import AgentSettings, EtcdSettings, TemporalSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.memory_store import MemoryStore
 
 FIRST = InstanceId("common", 0, 1)
 CREATE = CreateInput(tenant="common", slot=0, incarnation=1)

@@ -25,7 +25,7 @@ from wharfinger.errors import Unavailable
 from wharfinger.model.fleet import Decisions
 from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, Running, Status, Writes
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
+from wharfinger.testing.memory_store import MemoryStore
 
 STATUS = Status(observed_generation=3, target=1, completed=0, replicas=2, ready=1, updated=1)
 

@@ -25,8 +25,8 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Read
+from wharfinger.testing.memory_store import MemoryStore
 
 DEFAULT = PROFILES["default-scheduler"]
 

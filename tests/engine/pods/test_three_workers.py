@@ -26,9 +26,9 @@ from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import Namespace
 from wharfinger.registry import keys
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Condition, Operation, TxnResult, Unmoved
 from wharfinger.settings import BindSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 CALM = BindSettings(tries=4, catch_up=1.0, behind=1.0)
 ZONE = "topology.kubernetes.io/zone"

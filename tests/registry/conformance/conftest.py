@@ -11,8 +11,8 @@ import pytest
 
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import KeyValue, Store
+from wharfinger.testing.memory_store import MemoryStore
 
 _numbers = itertools.count()
 

@@ -8,8 +8,8 @@ from tests.registry.conformance.conftest import World
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import LeaseLost, RequestTooLarge, UsageError
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, TxnResult, Unmoved
+from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_a_transaction_writes_all_its_keys_at_one_revision(world: World) -> None:

@@ -21,8 +21,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from wharfinger.errors import Compacted, RevisionWentBack, StoreError, Unavailable
-from wharfinger.registry.memory_history import History
-from wharfinger.registry.memory_lease import MemoryLease, MemoryLeases
 from wharfinger.registry.store import (
     Condition,
     Delete,
@@ -37,6 +35,8 @@ from wharfinger.registry.store import (
     TxnResult,
     WatchBatch,
 )
+from wharfinger.testing.memory_history import History
+from wharfinger.testing.memory_leases import MemoryLease, MemoryLeases
 
 TxnHook = Callable[[Sequence[Condition], Sequence[Operation]], Awaitable[None] | None]
 """Given a transaction's compares and the operations of its success; may be a coroutine function.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from wharfinger.errors import AccessDenied, LeaseLost, RevisionWentBack, Unavailable
-from wharfinger.registry.memory import MemoryStore
 from wharfinger.registry.store import Compare, Get, Operation, Put
+from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["it happened", "it did not happen"])

@@ -1,0 +1,22 @@
+"""For tests of plugins and of programs on wharfinger's client: a store in memory, virtual processes, and builders.
+
+::
+
+    MemoryStore      etcd in memory: true revisions, watches, leases, compaction, and switches for what may go wrong
+    FakeRuntime      an agent's processes without an operating system
+    node_manifest    a node as kubectl prints it, for `Simulator.add` or for a store
+    pod_manifest     the same for a pod
+    node, pod        the same as facts, as plugins get them
+    snapshot         nodes with the pods bound to them, as plugins get them
+
+A cluster that is decided on is `wharfinger.simulator.Simulator`. Nothing in production imports this room.
+"""
+
+from __future__ import annotations
+
+from wharfinger.testing.facts import node, pod, snapshot
+from wharfinger.testing.fake_runtime import FakeRuntime
+from wharfinger.testing.manifests import node_manifest, pod_manifest
+from wharfinger.testing.memory_store import MemoryStore
+
+__all__ = ["FakeRuntime", "MemoryStore", "node", "node_manifest", "pod", "pod_manifest", "snapshot"]
