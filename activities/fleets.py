@@ -37,6 +37,7 @@ from wharfinger.engine.fleets.planning import FleetReader, Planning
 from wharfinger.engine.fleets.recording import Recording
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.catalog import Catalog
+from wharfinger.model.rollout import HOST_LOST
 from wharfinger.registry.store import Store
 from wharfinger.telemetry import Metrics
 
@@ -57,16 +58,25 @@ class ControlActivities(FleetControl):
         catalog: Catalog,
         cluster: str,
         lease_ttl: float,
+        host_lost: float = HOST_LOST,
         metrics: Metrics,
         limits: Limits = STOCK,
         utc_now: Callable[[], datetime] = _utc_now,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`view`: an `observe.fleets.FleetView` on the same store; `lease_ttl`: of instances, in seconds."""
-        self._planning = Planning(view, client, cluster=cluster, lease_ttl=lease_ttl, metrics=metrics, clock=clock)
+        """`view`: an `observe.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in `AgentSettings`."""
+        self._planning = Planning(
+            view,
+            client,
+            cluster=cluster,
+            lease_ttl=lease_ttl,
+            host_lost=host_lost,
+            metrics=metrics,
+            clock=clock,
+        )
         self._granting = Granting(store)
         self._awaiting = AwaitingReady(store, clock=clock)
-        self._draining = Draining(store, clock=clock)
+        self._draining = Draining(store, clock=clock, host_lost=host_lost)
         self._recording = Recording(store, catalog, limits=limits, metrics=metrics, utc_now=utc_now)
 
     def refresh_metrics(self, fleets: Set[str]) -> None:

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
         CONTROL_RETRY,
         CREATE_RETRY,
         HEARTBEAT,
-        HOST_SCHEDULE_TO_START,
         KILL_RETRY,
         WRITE_TIMEOUT,
         AwaitInput,
@@ -180,7 +179,7 @@ class Steps:
             case Retire() as step:
                 return self._retire(step, planned)
             case Drop() as step:
-                return self._drop(step)
+                return self._drop(step, planned)
 
     async def _up(self, key: int, current: Open, step: Up, planned: Planned) -> StepResult:
         if not current.incarnation:
@@ -192,7 +191,7 @@ class Steps:
         if current.given_up:  # asked for while the grant was out
             return StepResult("cancelled", incarnation=incarnation)
         try:
-            created = await self._create(step, incarnation)
+            created = await self._create(step, incarnation, planned)
         except ActivityError as error:
             return host_failed(error, incarnation)
         if current.given_up:
@@ -212,10 +211,10 @@ class Steps:
         if outcome.kind == "moved":
             return StepResult("moved", incarnation=step.incarnation, why=outcome.what)
         if isinstance(outcome, StillThere):
-            return await self._kill(step, kill_timeout)
+            return await self._kill(step, planned, kill_timeout)
         return StepResult("gone", incarnation=step.incarnation)
 
-    async def _drop(self, step: Drop) -> StepResult:
+    async def _drop(self, step: Drop, planned: Planned) -> StepResult:
         recorded = await workflow.execute_activity_method(
             FleetControl.record_fleet,
             RecordInput(
@@ -235,7 +234,7 @@ class Steps:
             return StepResult("moved", incarnation=step.incarnation)
         if not step.kill:
             return StepResult("gone", incarnation=step.incarnation)
-        return await self._kill(step, 0.0)
+        return await self._kill(step, planned, 0.0)
 
     # --- activities ---------------------------------------------------------------------------
 
@@ -261,12 +260,12 @@ class Steps:
         )
         return outcome.incarnation if isinstance(outcome, Granted) else 0
 
-    async def _create(self, step: Up, incarnation: int) -> CreateOutcome:
+    async def _create(self, step: Up, incarnation: int, planned: Planned) -> CreateOutcome:
         return await workflow.execute_activity_method(
             FleetHost.create_instance,
             CreateInput(tenant=self._tenant, slot=step.slot, incarnation=incarnation),
             task_queue=host_queue(self._cluster, step.host),
-            schedule_to_start_timeout=HOST_SCHEDULE_TO_START,
+            schedule_to_start_timeout=timedelta(seconds=planned.host_silent),
             start_to_close_timeout=CREATE_TIMEOUT,
             heartbeat_timeout=HEARTBEAT,
             retry_policy=CREATE_RETRY,
@@ -305,13 +304,13 @@ class Steps:
             summary=sentences.draining(step),
         )
 
-    async def _kill(self, step: Retire | Drop, timeout: float) -> StepResult:
+    async def _kill(self, step: Retire | Drop, planned: Planned, timeout: float) -> StepResult:
         try:
             await workflow.execute_activity_method(
                 FleetHost.kill_instance,
                 KillInput(tenant=self._tenant, slot=step.slot, incarnation=step.incarnation, timeout=timeout),
                 task_queue=host_queue(self._cluster, step.host),
-                schedule_to_start_timeout=HOST_SCHEDULE_TO_START,
+                schedule_to_start_timeout=timedelta(seconds=planned.host_silent),
                 start_to_close_timeout=timedelta(seconds=timeout + SLACK),
                 heartbeat_timeout=HEARTBEAT,
                 retry_policy=KILL_RETRY,

@@ -140,6 +140,7 @@ class Agent:
                 catalog=catalog,
                 cluster=settings.cluster,
                 lease_ttl=settings.lease.ttl,
+                host_lost=settings.host_lost,
                 metrics=self.metrics,
                 limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
                 utc_now=utc_now,

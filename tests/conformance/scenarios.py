@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from wharfinger.simulator import Simulator
@@ -32,9 +32,9 @@ def families() -> list[str]:
 def scenarios(*of: str) -> Iterator[Any]:
     """The scenarios of some families, as parameters of a test."""
     for family in of:
-        with gzip.open(DATA / f"{family}.jsonl.gz", "rt") as lines:
+        with gzip.open(DATA / f"{family}.jsonl.gz") as lines:
             for line in lines:
-                scenario = json.loads(line)
+                scenario = orjson.loads(line)
                 yield pytest.param(scenario, id=f"{family}-{scenario['seed']}")
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.properties.fleet_world.run import play
-from wharfinger.fleet import hosts, progress, seeing
+from wharfinger.fleet import progress, seeing
 from wharfinger.fleet.actor import Actor
 from wharfinger.fleet.draft import Draft
+from wharfinger.fleet.hosts import Hosts
 from wharfinger.fleet.lives import View
 from wharfinger.fleet.proving import Proof
 from wharfinger.fleet.targets import Target
@@ -52,7 +53,7 @@ LOOKED, FOUND = Actor.looked, seeing._found
         (Target, "canary_only", NEVER, {"canary"}),
         (Target, "alike", lambda _, one, other: one == other, {"matching", "replaced"}),
         (Target, "frozen", NEVER, {"rolled-again", "matching"}),
-        (hosts, "HOST_LOST", 0.0, {"host-lost"}),
+        (Hosts, "missing_long", Hosts.missing, {"host-lost"}),
         (Proof, "allows", lambda *_: True, {"unproven"}),
         (progress, "failed", lambda _: [], {"failing"}),
         (seeing, "_found", _found_without_doubt, {"cleared"}),

@@ -80,6 +80,8 @@ class Planned(Contract):
     min_ready: float = 10.0
     drain_timeout: float = 60.0
     kill_timeout: float = 10.0
+    host_silent: float = 30.0
+    """Seconds for which a host's queue may be silent."""
     identity: int = 0
     """Create revision of the fleet's object, for grants."""
     summary: str = ""
@@ -283,8 +285,6 @@ CREATE_RETRY = RetryPolicy(
 KILL_RETRY = RetryPolicy(initial_interval=2 * SECOND, maximum_interval=timedelta(seconds=60))
 PLAN_TIMEOUT = timedelta(seconds=15)
 WRITE_TIMEOUT = timedelta(seconds=15)
-HOST_SCHEDULE_TO_START = timedelta(seconds=30)
-"""How long a host's queue may be silent."""
 HEARTBEAT = timedelta(seconds=10)
 
 

@@ -2,7 +2,7 @@
 
 A host is chosen among the live, uncordoned ones that have the install and room: the one with the fewest slots of this
 fleet, so that no machine takes a whole fleet along; of those the one with the fewest instances of all. What this very
-plan brings is included. A host is lost when its record has been absent for `HOST_LOST` seen seconds *and* its
+plan brings is included. A host is lost when its record has been absent for `Asked.host_lost` seen seconds *and* its
 queue was silent: either alone is a network's mood. When most hosts go at once, what they had is given up slowly.
 """
 
@@ -13,13 +13,14 @@ from collections import Counter
 from wharfinger.fleet.lives import EPSILON
 from wharfinger.fleet.outage import lost_together
 from wharfinger.model.fleet import Host, Observed
-from wharfinger.model.rollout import HOST_LOST, Memory
+from wharfinger.model.rollout import Memory
 
 
 class Hosts:
     """The hosts of one look; counts what the plan puts on them."""
 
-    def __init__(self, observed: Observed, memory: Memory) -> None:
+    def __init__(self, observed: Observed, memory: Memory, host_lost: float) -> None:
+        """`host_lost`: seen seconds without its record after which a host may be lost."""
         self._hosts = sorted(observed.hosts, key=lambda host: host.name)
         self._load = {host.name: host.instances for host in self._hosts}
         self._places = _places(observed)
@@ -33,6 +34,7 @@ class Hosts:
         self.together = lost_together(memory.known) - set(observed.lost)
         """Those that went with most others at once, and of which nobody said that they are gone for good."""
         self._clock = memory.clock
+        self._host_lost = host_lost
         self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}
 
     def choose(self, version: str, *, slot: int, shunned: str = "", leaving: str = "") -> str:
@@ -96,7 +98,7 @@ class Hosts:
     def missing_long(self, name: str) -> bool:
         """Whether its record is absent for so long that its queue is to be asked."""
         since = self._missing.get(name)
-        return since is not None and self._clock - since >= HOST_LOST - EPSILON
+        return since is not None and self._clock - since >= self._host_lost - EPSILON
 
     def silent(self, name: str) -> bool:
         """Whether its queue did not answer of late."""
@@ -104,7 +106,7 @@ class Hosts:
 
     def judged_at(self) -> list[float]:
         """Moments of the clock at which a missing host will have been missing for long."""
-        return [since + HOST_LOST for since in self._missing.values()]
+        return [since + self._host_lost for since in self._missing.values()]
 
     def _fits(self, host: Host, version: str, leaving: str) -> bool:
         load = self._load[host.name] - (host.name == leaving)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wharfinger.model.fleet import Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
-from wharfinger.model.rollout import Busy, Crashed, Memory
+from wharfinger.model.rollout import HOST_LOST, Busy, Crashed, Memory
 
 if TYPE_CHECKING:
     from wharfinger.fleet.hosts import Hosts
@@ -42,6 +42,8 @@ class Asked:
     """Seconds of an instance's lease."""
     over: str = ""
     """For Fleet, of the rollout that memory misses: why it is not started again (it was cancelled, or ended itself)."""
+    host_lost: float = HOST_LOST
+    """Seen seconds without a host's record after which the host may be lost."""
 
 
 @dataclass(frozen=True, slots=True)

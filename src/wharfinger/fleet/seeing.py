@@ -102,7 +102,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         places={slot: tuple(those) for slot, those in places.items()},
         counting=frozenset(available),
         records={slot.number: slot for slot in observed.slots},
-        hosts=Hosts(observed, memory),
+        hosts=Hosts(observed, memory, asked.host_lost),
     )
 
 

@@ -23,7 +23,7 @@ LATE = 5.0
 IDLE = 300.0
 """Seconds between two looks when nothing is to be done."""
 HOST_LOST = 60.0
-"""Seen seconds without a host's record, and its queue silent, after which the host is lost."""
+"""Seen seconds without a host's record, and its queue silent, after which the host is lost; unless set otherwise."""
 WHATEVER = -1
 """Instead of a mod revision: it does not matter."""
 UNKNOWN = 60.0

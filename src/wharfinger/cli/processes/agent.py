@@ -112,6 +112,16 @@ def agent(
         int, typer.Option(min=0, metavar="PID", hidden=True, help="Agent and instances end at once when this does.")
     ] = 0,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    host_lost: Annotated[
+        float,
+        option(
+            "host-lost",
+            "How long a host may have no agent until it is given up; give all agents that look after fleets the same.",
+            "SECONDS",
+            min=5,
+            max=3600,
+        ),
+    ] = _DEFAULTS.host_lost,
     config: ConfigOption = None,
     plugins: PluginsOption = Plugins.NAMED,
     eviction: EvictionMode = Eviction.GRACEFUL,
@@ -167,6 +177,7 @@ def agent(
             *([f"--end-with={end_with}"] if end_with else []),
         ),
         lease=LeaseSettings(ttl=lease_ttl),
+        host_lost=host_lost,
         tenant_label=tenant_label,
         stop_instances=stop_instances,
     )

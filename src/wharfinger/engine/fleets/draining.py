@@ -33,10 +33,11 @@ MISSES = 3
 class Draining:
     """Drains instances."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float]) -> None:
-        """`clock`: seconds, monotonic."""
+    def __init__(self, store: Store, *, clock: Callable[[], float], host_lost: float = HOST_LOST) -> None:
+        """`clock`: seconds, monotonic; `host_lost`: seconds without an agent after which no end is reported."""
         self._store = store
         self._clock = clock
+        self._host_lost = host_lost
 
     async def drain(self, request: DrainInput, asker: Asker, beat: Callable[[], None]) -> DrainOutcome:
         """Ask, and wait; safe to run again. Raises `Fenced`, and the store's errors."""
@@ -145,7 +146,7 @@ class Draining:
                     passed, at = min(now - at, LATE), now
                     left -= passed
                     unheard = unheard + passed if record is None and host and host[0] is None else 0.0
-                    if left <= 0 or unheard >= HOST_LOST:
+                    if left <= 0 or unheard >= self._host_lost:
                         return StillThere()
                     if not host:
                         wanted.append(keys.host(decoded(grant_kv, GrantRecord).host))

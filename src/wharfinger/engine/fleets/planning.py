@@ -22,7 +22,7 @@ from wharfinger.engine.fleets.status import digest
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import FleetSpec, Observed
-from wharfinger.model.rollout import Drop, Plan, Retire, Up
+from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, Up
 from wharfinger.model.texts import shortened
 from wharfinger.telemetry import Metrics
 
@@ -49,14 +49,16 @@ class Planning:
         *,
         cluster: str,
         lease_ttl: float,
+        host_lost: float = HOST_LOST,
         metrics: Metrics,
         clock: Callable[[], float],
     ) -> None:
-        """`lease_ttl`: of instances, in seconds; `clock`: monotonic."""
+        """`lease_ttl`: of instances, in seconds; `host_lost`: as in `AgentSettings`; `clock`: monotonic."""
         self._view = view
         self._client = client
         self._cluster = cluster
         self._lease_ttl = lease_ttl
+        self._host_lost = host_lost
         self.gauges = FleetGauges(metrics, clock)
         self._unreadable: dict[str, tuple[str, ...]] = {}
 
@@ -72,7 +74,13 @@ class Planning:
         if observed.blind:
             raise InvalidObject(f"nothing is decided until these are mended: {'; '.join(observed.unreadable)}")
         asked = Asked(
-            request.role, tenant, request.generation, request.busy, self._lease_ttl, over=await self._over(request)
+            request.role,
+            tenant,
+            request.generation,
+            request.busy,
+            self._lease_ttl,
+            host_lost=self._host_lost,
+            over=await self._over(request),
         )
         decided = plan(observed, request.memory, asked)
         self._gauge(tenant, decided)
@@ -91,6 +99,7 @@ class Planning:
             min_ready=spec.min_ready,
             drain_timeout=spec.drain_timeout,
             kill_timeout=spec.kill_timeout,
+            host_silent=self._host_lost / 2,
             identity=desired.identity if desired is not None else 0,
             summary=told(decided),
             phase=decided.writes.status.phase if decided.writes.status is not None else "",
