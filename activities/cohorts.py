@@ -15,7 +15,6 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordedMany,
     RecordManyInput,
 )
-from wharfinger.engine.failures import mapped
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_many import ManyBindings
 from wharfinger.engine.pods.binding_whole import WholeBindings
@@ -87,19 +86,16 @@ class CohortActivities(CohortScheduling):
     @activity.defn(name="place_many")
     async def place_many(self, request: PlaceManyInput) -> PlacedMany:
         """See `CohortScheduling.place_many`."""
-        with mapped():
-            if request.gang is not None:
-                return await self._gangs.place(request, request.gang)
-            return await self._placements.place(request)
+        if request.gang is not None:
+            return await self._gangs.place(request, request.gang)
+        return await self._placements.place(request)
 
     @activity.defn(name="bind_many")
     async def bind_many(self, request: BindManyInput) -> BoundMany:
         """See `CohortScheduling.bind_many`."""
-        with mapped():
-            return await (self._whole if request.whole else self._many).bind(request)
+        return await (self._whole if request.whole else self._many).bind(request)
 
     @activity.defn(name="record_many")
     async def record_many(self, request: RecordManyInput) -> RecordedMany:
         """See `CohortScheduling.record_many`."""
-        with mapped():
-            return await self._refusals.record(request)
+        return await self._refusals.record(request)

@@ -30,7 +30,6 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.engine.fleets.awaiting_ready import AwaitingReady
 from wharfinger.engine.fleets.draining import Draining
-from wharfinger.engine.fleets.failures import mapped
 from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.engine.fleets.planning import FleetReader, Planning
@@ -91,32 +90,27 @@ class ControlActivities(FleetControl):
     @activity.defn(name="plan")
     async def plan(self, request: PlanInput) -> Planned:
         """See `FleetControl.plan`."""
-        with mapped():
-            return await self._planning.plan(request, activity.info().attempt)
+        return await self._planning.plan(request, activity.info().attempt)
 
     @activity.defn(name="grant_instance")
     async def grant_instance(self, request: GrantInput) -> GrantOutcome:
         """See `FleetControl.grant_instance`."""
-        with mapped():
-            return await self._granting.grant(request, Asker.of_this())
+        return await self._granting.grant(request, Asker.of_this())
 
     @activity.defn(name="await_ready")
     async def await_ready(self, request: AwaitInput) -> ReadyOutcome:
         """See `FleetControl.await_ready`."""
-        with mapped():
-            return await self._awaiting.wait(request, _progress(), activity.heartbeat)
+        return await self._awaiting.wait(request, _progress(), activity.heartbeat)
 
     @activity.defn(name="drain_instance")
     async def drain_instance(self, request: DrainInput) -> DrainOutcome:
         """See `FleetControl.drain_instance`."""
-        with mapped():
-            return await self._draining.drain(request, Asker.of_this(), activity.heartbeat)
+        return await self._draining.drain(request, Asker.of_this(), activity.heartbeat)
 
     @activity.defn(name="record_fleet")
     async def record_fleet(self, request: RecordInput) -> RecordedFleet:
         """See `FleetControl.record_fleet`."""
-        with mapped():
-            return await self._recording.record(request, Asker.of_this())
+        return await self._recording.record(request, Asker.of_this())
 
 
 def _progress() -> AwaitProgress:

@@ -34,7 +34,6 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.contracts.records import Record
 from wharfinger.engine.fleets import instance_command
-from wharfinger.engine.fleets.failures import mapped
 from wharfinger.errors import ServerError
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, Store
@@ -93,20 +92,18 @@ class HostActivities(FleetHost):
     async def create_instance(self, request: CreateInput) -> CreateOutcome:
         """Read the grant, resolve version and secrets, fork. Idempotent: a running process is adopted."""
         instance = _instance(request)
-        with mapped():
-            async with _beating(), self._turn(instance):
-                return await self._create(instance)
+        async with _beating(), self._turn(instance):
+            return await self._create(instance)
 
     @activity.defn(name="kill_instance")
     async def kill_instance(self, request: KillInput) -> Killed:
         """End a process through its pidfd, its lock checked. Idempotent."""
         instance = _instance(request)
-        with mapped():
-            async with _beating(), self._turn(instance):
-                found = self._runtime.find(instance) is not None
-                await self._end(instance, request.timeout)
-                await self._exits.settle(instance)
-                return Killed(found=found)
+        async with _beating(), self._turn(instance):
+            found = self._runtime.find(instance) is not None
+            await self._end(instance, request.timeout)
+            await self._exits.settle(instance)
+            return Killed(found=found)
 
     async def _create(self, instance: InstanceId) -> CreateOutcome:
         look = await self._look(instance)

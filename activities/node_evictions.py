@@ -16,7 +16,6 @@ from temporalio import activity
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import LISTED
 from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInput, Looked, LookInput, NodeEvictions
-from wharfinger.engine.failures import mapped
 from wharfinger.engine.nodes.node_budget import NodeBudget
 from wharfinger.engine.nodes.requeueing import Requeued, Requeueing
 from wharfinger.engine.nodes.taint_eviction import TaintEviction
@@ -66,14 +65,12 @@ class NodeEvictionActivities(NodeEvictions):
     @activity.defn(name="look_at_node")
     async def look_at_node(self, request: LookInput) -> Looked:
         """See `NodeEvictions.look_at_node`."""
-        with mapped():
-            return await self._look(request)
+        return await self._look(request)
 
     @activity.defn(name="clear_node")
     async def clear_node(self, request: ClearInput) -> Cleared:
         """See `NodeEvictions.clear_node`."""
-        with mapped():
-            return await self._clear(request)
+        return await self._clear(request)
 
     async def _look(self, request: LookInput) -> Looked:
         name = request.node

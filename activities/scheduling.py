@@ -1,7 +1,7 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
 `placing_lone` decides, `binding` commits, `refusal` records, `eviction` makes room; `eligibility` has whether the pod
-still is to be placed, `failures` maps errors. All effects of attempts on the world go through here.
+still is to be placed. All effects of attempts on the world go through here. `engine.failures` maps their errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Scheduling,
 )
-from wharfinger.engine.failures import mapped
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
@@ -122,26 +121,22 @@ class SchedulingActivities(Scheduling):
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
         """See `Scheduling.place`."""
-        with mapped():
-            return await self._placements.place(request)
+        return await self._placements.place(request)
 
     @activity.defn(name="bind")
     async def bind(self, request: BindInput) -> BindOutcome:
         """See `Scheduling.bind`."""
-        with mapped():
-            return await self._bindings.bind(request)
+        return await self._bindings.bind(request)
 
     @activity.defn(name="record_refusal")
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
         """See `Scheduling.record_refusal`."""
-        with mapped():
-            return await self._refusals.record(request)
+        return await self._refusals.record(request)
 
     @activity.defn(name="evict")
     async def evict(self, request: EvictInput) -> EvictOutcome:
         """See `Scheduling.evict`."""
-        with mapped():
-            return await self._evictions.evict(request)
+        return await self._evictions.evict(request)
 
     async def close(self) -> None:
         """End what runs in the background."""

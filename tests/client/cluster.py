@@ -18,6 +18,7 @@ from tests.engine.conftest import Hand, World
 from tests.workflows.conftest import sandbox
 from wharfinger.client import Wharfinger
 from wharfinger.contracts.names import task_queue
+from wharfinger.engine.failures import PODS_AND_NODES, ActivityFailures
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 
 
@@ -43,6 +44,7 @@ async def running(temporal_server: TemporalServer, world: World, **hand: Any) ->
         task_queue=task_queue(name),
         workflows=[ScheduleAttempt],
         activities=made.activities.all,
+        interceptors=[ActivityFailures(PODS_AND_NODES)],
         workflow_runner=sandbox(),
     ):
         yield Cluster(Wharfinger(client, world.store, cluster=name), client, world, made, name)

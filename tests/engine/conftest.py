@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import EtcdServer
 from tests.engine.fleets.fleet_stage import FleetStage
+from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
@@ -245,7 +246,7 @@ class World:
             clock=durations,
         )
         progress.feeding = asyncio.create_task(feed(store, cache))
-        hand = Hand(name, store, cache, activities, metrics, clock, progress.feeding)
+        hand = Hand(name, store, cache, intercepted(activities), metrics, clock, progress.feeding)
         self.hands.append(hand)
         await hand.seen()
         return hand

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
+from tests.engine.intercepted import execute
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.engine.failures import MESSAGE_LIMIT, mapped
-from wharfinger.engine.fleets import failures
+from wharfinger.engine.failures import FLEETS, MESSAGE_LIMIT
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.framework.calls import call
 
@@ -25,11 +28,19 @@ def chatty() -> None:
     raise ValueError("all I know: " + "x" * 5_000_000)
 
 
+async def chatty_plugin() -> None:
+    call("Chatty", "Filter", chatty)
+
+
+async def raising(error: Exception) -> NoReturn:
+    raise error
+
+
 async def test_whatever_a_plugin_raises_its_failure_fits_a_history(caplog: pytest.LogCaptureFixture) -> None:
     """A message beyond 4 MiB gets the run terminated by Temporal, and so its chain: nobody would be told why."""
     caplog.set_level(logging.WARNING)
-    with pytest.raises(ApplicationError) as raised, mapped():
-        call("Chatty", "Filter", chatty)
+    with pytest.raises(ApplicationError) as raised:
+        await execute(chatty_plugin)
 
     assert len(raised.value.message) == MESSAGE_LIMIT
     assert (await encoded(raised.value)).ByteSize() < 8192
@@ -41,24 +52,24 @@ async def test_whatever_a_plugin_raises_its_failure_fits_a_history(caplog: pytes
 async def test_a_store_that_does_not_answer_is_unavailable_and_costs_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with pytest.raises(ApplicationError) as raised, mapped():
-        raise Unavailable("no answer")
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, Unavailable("no answer"))
 
     assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
     assert caplog.records == []
 
 
 async def test_what_fails_an_attempt_unexpectedly_is_not_tried_again() -> None:
-    with pytest.raises(ApplicationError) as raised, mapped():
-        raise KeyError("node")
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, KeyError("node"))
 
     assert (raised.value.type, raised.value.non_retryable) == ("SchedulerError", True)
     assert raised.value.message == "KeyError: 'node'"
 
 
 async def test_what_fails_a_fleet_unexpectedly_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(ApplicationError) as raised, failures.mapped():
-        raise KeyError("slot")
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, KeyError("slot"), failures=FLEETS)
 
     assert (raised.value.type, raised.value.non_retryable) == ("FleetError", False)
     assert raised.value.message == "KeyError: 'slot'"
@@ -68,9 +79,32 @@ async def test_what_fails_a_fleet_unexpectedly_is_tried_again(caplog: pytest.Log
 async def test_what_a_fleet_is_told_in_words_costs_no_traceback_with_every_try(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with pytest.raises(ApplicationError) as raised, failures.mapped():
-        raise InvalidObject("the grant is no JSON")
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, InvalidObject("the grant is no JSON"), failures=FLEETS)
 
     assert (raised.value.type, raised.value.message) == ("FleetError", "the grant is no JSON")
     [record] = caplog.records
     assert not record.exc_info
+
+
+async def test_application_error_passes_the_interceptor_unchanged() -> None:
+    own = ApplicationError("no room", type="Behind", next_retry_delay=timedelta(seconds=3))
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, own)
+
+    assert raised.value is own
+
+
+async def test_cancellation_passes_the_interceptor() -> None:
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await execute(cancelled)
+
+
+async def test_cause_of_an_error_does_not_travel() -> None:
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, KeyError("node"))
+
+    assert not (await encoded(raised.value)).HasField("cause")

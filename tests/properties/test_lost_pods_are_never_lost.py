@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import NOW, World, pod_object
+from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import ClearInput
 from wharfinger.contracts.records import NodeBudgetRecord
@@ -52,14 +53,16 @@ class Cluster:
         for _ in range(2):
             hand = await self.world.hand()
             self.workers.append(
-                NodeEvictionActivities(
-                    store=hand.store,
-                    cache=hand.cache,
-                    settings=NodeEvictionSettings(lost_pods="requeue", lost_after=WINDOW),
-                    mode="immediate",
-                    metrics=hand.metrics,
-                    utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
-                    new_uid=lambda: f"new-{next(self.uids)}",
+                intercepted(
+                    NodeEvictionActivities(
+                        store=hand.store,
+                        cache=hand.cache,
+                        settings=NodeEvictionSettings(lost_pods="requeue", lost_after=WINDOW),
+                        mode="immediate",
+                        metrics=hand.metrics,
+                        utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
+                        new_uid=lambda: f"new-{next(self.uids)}",
+                    )
                 )
             )
 

@@ -46,6 +46,7 @@ from wharfinger.contracts.fleets import (
 )
 from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.engine.failures import FLEETS, ActivityFailures
 from wharfinger.model.rollout import Status
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
@@ -281,6 +282,7 @@ async def fleet_world(
                 task_queue=control_queue(world.cluster),
                 workflows=[Fleet, RollingUpdate],
                 activities=[plan, *(one for one in control.all if one != control.plan)],
+                interceptors=[ActivityFailures(FLEETS)],
                 workflow_runner=sandbox(),
             )
         )

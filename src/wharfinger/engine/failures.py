@@ -1,20 +1,21 @@
-"""What an activity fails with: every exception becomes one `ApplicationError` of a known type.
+"""What activities fail with: one interceptor maps every exception to one `ApplicationError` of a known type.
 
-Outcomes are values and never come through here. Temporal retries `Unavailable`; a `SchedulerError` ends
-the activity, and the attempt says so in the pod's record. `fleet_failures` has the types of a fleet's activities.
+Outcomes are values and do not come through here. Temporal retries `Unavailable`. A `SchedulerError` ends the activity,
+and the attempt writes it into the pod's record. An unexpected error of a fleet's activity is retried as `FleetError`,
+because a fleet's workflow outlives the trouble of its activities.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from wharfinger.contracts.attempts import FailureType
-from wharfinger.errors import PluginError, StoreError
+from wharfinger.contracts.fleets import FleetFailure
+from wharfinger.errors import PluginError, StoreError, WharfingerError
 from wharfinger.model.texts import one_line
 
 log = logging.getLogger(__name__)
@@ -24,40 +25,57 @@ MESSAGE_LIMIT = 500
 
 
 class Failures(NamedTuple):
-    """How what some activities raise is told."""
+    """How the exceptions of one worker's activities become failures."""
 
     unavailable: str
-    """Type of the store's errors; always tried again."""
+    """Type of the store's errors; always retried."""
     unexpected: str
     """Type of all others."""
     retried: bool
-    """Whether those are tried again."""
+    """Whether unexpected errors are retried."""
     speaking: type[Exception]
-    """Errors that say by themselves what is wrong; of others the text names the class."""
+    """Errors whose text explains the failure; the message of any other error begins with its class."""
 
 
-ATTEMPTS = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
-"""A decision that failed is not tried again: the chain's own retry shows it and places afresh."""
+PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
+"""A decision that failed is not retried: the chain's own retry records it and places again."""
+FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
 
 
-@contextmanager
-def mapped(failures: Failures = ATTEMPTS) -> Iterator[None]:
-    """Raise what the block raises as an `ApplicationError`; cancellation passes.
+class ActivityFailures(Interceptor):
+    """Maps what the activities of one Temporal worker raise; cancellation and `ApplicationError` pass."""
 
-    What it was caused by does not travel: chained failures are as long as those who raised them liked.
-    """
-    try:
-        yield
-    except ApplicationError:
-        raise
-    except StoreError as error:
-        raise ApplicationError(one_line(str(error), MESSAGE_LIMIT), type=failures.unavailable) from None
-    except Exception as error:
-        speaks = isinstance(error, failures.speaking)
-        text = one_line(str(error) if speaks else f"{type(error).__name__}: {error}", MESSAGE_LIMIT)
-        traced = not (speaks and failures.retried)  # else the same lines again with every try
-        log.warning("activity_failed error=%r", text, exc_info=error if traced else None)
-        raise ApplicationError(text, type=failures.unexpected, non_retryable=not failures.retried) from None
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        """Wrap each execution, of local activities too."""
+        return _Mapped(next, self._failures)
+
+
+class _Mapped(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, failures: Failures) -> None:
+        super().__init__(next)
+        self._failures = failures
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        try:
+            return await self.next.execute_activity(input)
+        except ApplicationError:
+            raise
+        except Exception as error:
+            # A chained cause does not travel: nothing bounds its length.
+            raise _failure(error, self._failures) from None
+
+
+def _failure(error: Exception, failures: Failures) -> ApplicationError:
+    if isinstance(error, StoreError):
+        return ApplicationError(one_line(str(error), MESSAGE_LIMIT), type=failures.unavailable)
+    speaks = isinstance(error, failures.speaking)
+    text = one_line(str(error) if speaks else f"{type(error).__name__}: {error}", MESSAGE_LIMIT)
+    traced = not (speaks and failures.retried)  # else each retry logs the same lines again
+    log.warning("activity_failed error=%r", text, exc_info=error if traced else None)
+    return ApplicationError(text, type=failures.unexpected, non_retryable=not failures.retried)
 
 
 def behind(seen: int, wanted: int) -> ApplicationError:
@@ -75,4 +93,14 @@ def wrong_id(what: str, found: str, right: str) -> ApplicationError:
         f"attempts of {what} run under the workflow id {right!r}, not {found!r}: start one with that id",
         type=FailureType.WRONG_ID,
         non_retryable=True,
+    )
+
+
+def fenced(tenant: str, why: str) -> ApplicationError:
+    """Another workflow acts on the fleet now, so the caller stops; never retried."""
+    return ApplicationError(
+        f"the fleet of {tenant} has another actor: {why}",
+        type=FleetFailure.FENCED,
+        non_retryable=True,
+        category=ApplicationErrorCategory.BENIGN,
     )

@@ -18,11 +18,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from tests.conftest import free_port
+from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.hosts import HostActivities
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
+from wharfinger.engine.failures import FLEETS
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process
@@ -48,7 +50,9 @@ class Host:
 
     @property
     def activities(self) -> HostActivities:
-        return HostActivities(self.store, self.runtime, self.exits, self.settings, environ=self.environ)
+        return intercepted(
+            HostActivities(self.store, self.runtime, self.exits, self.settings, environ=self.environ), FLEETS
+        )
 
     async def grant(self, instance: InstanceId = FIRST, **more: Any) -> None:
         record = GrantRecord(**{"revision": 1, "host": "here", **more})

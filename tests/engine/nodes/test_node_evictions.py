@@ -12,6 +12,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import NOW, Hand, World, pod_object
+from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput
 from wharfinger.contracts.records import NodeBudgetRecord
@@ -31,14 +32,16 @@ class Caretaker:
         self.hand = hand
         self.now = START
         numbers = itertools.count(1)
-        self.activities = NodeEvictionActivities(
-            store=hand.store,
-            cache=hand.cache,
-            settings=settings,
-            mode=mode,
-            metrics=hand.metrics,
-            utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
-            new_uid=lambda: f"new-{hand.name}-{next(numbers)}",
+        self.activities = intercepted(
+            NodeEvictionActivities(
+                store=hand.store,
+                cache=hand.cache,
+                settings=settings,
+                mode=mode,
+                metrics=hand.metrics,
+                utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
+                new_uid=lambda: f"new-{hand.name}-{next(numbers)}",
+            )
         )
 
     async def look(self, node: str = "n", **more: Any) -> Looked:

@@ -14,7 +14,7 @@ from temporalio import activity
 
 from wharfinger.contracts.fleet_records import ActorRecord
 from wharfinger.contracts.records import Record
-from wharfinger.engine.fleets.failures import fenced
+from wharfinger.engine.failures import fenced
 from wharfinger.errors import InvalidObject
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Get, KeyValue, Operation, Put, Store

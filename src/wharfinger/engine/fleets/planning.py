@@ -16,7 +16,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wharfinger.contracts.fleets import PlanInput, Planned
 from wharfinger.contracts.names import rollout_workflow_id
-from wharfinger.engine.fleets.failures import fenced
+from wharfinger.engine.failures import fenced
 from wharfinger.engine.fleets.gauges import FleetGauges
 from wharfinger.engine.fleets.status import digest
 from wharfinger.errors import InvalidObject, Unavailable

@@ -20,7 +20,7 @@ from datetime import datetime
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet
 from wharfinger.contracts.fleet_records import ActorRecord, RevisionRecord
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
-from wharfinger.engine.fleets.failures import fenced
+from wharfinger.engine.failures import fenced
 from wharfinger.engine.fleets.fencing import TRIES, Actor, Asker, acting, decoded, mod, read_together
 from wharfinger.engine.fleets.writes import Found, Part, looked_at, may_serve, missing, packed
 from wharfinger.engine.transactions import Limits
