@@ -24,8 +24,7 @@ from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_cohorts import CohortPlacements
 from wharfinger.engine.pods.placing_gangs import GangPlacements
-from wharfinger.engine.pods.recording_many import ManyRefusals
-from wharfinger.engine.pods.refusal import Refusals
+from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.transactions import Limits
 from wharfinger.registry.store import Store
@@ -44,12 +43,11 @@ class CohortActivities(CohortScheduling):
         decider: Decider,
         committer: Committer,
         bindings: Bindings,
-        refusals: Refusals,
-        cluster: str,
+        recorder: Recorder,
         settings: BindSettings,
         limits: Limits,
     ) -> None:
-        """`bindings`, `refusals`: those of single pods, which share the other parts; `limits`: etcd's."""
+        """`bindings`: of single pods; `limits`: etcd's."""
         cache, eligibility, metrics = core.cache, core.eligibility, core.metrics
         seating = Seating(core)
         self._placements = CohortPlacements(core, finder, decider)
@@ -74,9 +72,7 @@ class CohortActivities(CohortScheduling):
             limits=limits,
             metrics=metrics,
         )
-        self._refusals = ManyRefusals(
-            store=store, cache=cache, eligibility=eligibility, refusals=refusals, limits=limits, cluster=cluster
-        )
+        self._recorder = recorder
 
     @property
     def all(self) -> list[Callable[..., object]]:
@@ -98,4 +94,4 @@ class CohortActivities(CohortScheduling):
     @activity.defn(name="record_many")
     async def record_many(self, request: RecordManyInput) -> RecordedMany:
         """See `CohortScheduling.record_many`."""
-        return await self._refusals.record(request)
+        return await self._recorder.record_many(request)

@@ -1,6 +1,6 @@
 """The activities of an attempt, as one worker carries them out; what they do is next door.
 
-`placing_lone` decides, `binding` commits, `refusal` records, `eviction` makes room; `eligibility` has whether the pod
+`placing_lone` decides, `binding` commits, `recording` records, `eviction` makes room; `eligibility` has whether the pod
 still is to be placed. All effects of attempts on the world go through here. `engine.failures` maps their errors.
 """
 
@@ -34,7 +34,7 @@ from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.engine.pods.placing_lone import LonePlacements
-from wharfinger.engine.pods.refusal import Refusals
+from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK, Limits
@@ -90,14 +90,7 @@ class SchedulingActivities(Scheduling):
         committer = Committer(store=store, cache=cache, in_doubt=self._in_doubt)
         self._placements = LonePlacements(core, finder, decider)
         self._bindings = Bindings(core, store=store, committer=committer, settings=settings)
-        self._refusals = Refusals(
-            store=store,
-            cache=cache,
-            profiles=profiles,
-            eligibility=eligibility,
-            catch_up=settings.catch_up,
-            utc_now=utc_now,
-        )
+        self._recorder = Recorder(core, store=store, cluster=cluster, limits=limits, catch_up=settings.catch_up)
         self._evictions = Evictions(store=store, cache=cache, eligibility=eligibility, mode=eviction, utc_now=utc_now)
         self.cohorts = CohortActivities(
             core,
@@ -106,8 +99,7 @@ class SchedulingActivities(Scheduling):
             decider=decider,
             committer=committer,
             bindings=self._bindings,
-            refusals=self._refusals,
-            cluster=cluster,
+            recorder=self._recorder,
             settings=settings,
             limits=limits,
         )
@@ -131,7 +123,7 @@ class SchedulingActivities(Scheduling):
     @activity.defn(name="record_refusal")
     async def record_refusal(self, request: RefusalInput) -> RefusalOutcome:
         """See `Scheduling.record_refusal`."""
-        return await self._refusals.record(request)
+        return await self._recorder.record(request)
 
     @activity.defn(name="evict")
     async def evict(self, request: EvictInput) -> EvictOutcome:

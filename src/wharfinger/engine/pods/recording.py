@@ -1,0 +1,434 @@
+"""Records that an attempt did not place a pod: the pod's condition, its nomination and its attempt record.
+
+One transaction writes them. It compares the pod's revision, and whether the tenant that the pod's label names exists,
+so no record describes a pod that is bound, deleted, replaced or in another pool by then. A nomination also compares and
+rewrites the node's binding version, so every later bind on that node has seen it. The decision may be old by then, so
+the recorder checks on the current snapshot that the victims are still enough.
+
+A cohort's pods share transactions. These also compare each pod's attempt record: a newer one stays, because it may
+name a parked chain that nothing else names. Pods that changed meanwhile are recorded one by one from what etcd holds
+now, as are members of a gang that have victims.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
+from wharfinger.contracts.eviction import Victim, digest
+from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
+from wharfinger.engine.pods import preemption
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.eligibility import Life, StoredPod
+from wharfinger.engine.transactions import Limits, Shape, cut
+from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.manifests.edit import refuse_pod
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.pod import Pod, PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store, TxnResult
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refusal to record, and the workflow that the pod waits with from then on."""
+
+    request: RefusalInput
+    parked: bool = True
+    """Whether that workflow is open and waits to be woken."""
+    urgent: bool = False
+    decided_by: str = ""
+    """`<workflow id>@<run id>` where another workflow decided than the one that waits."""
+    gang_victims: tuple[Victim, ...] | None = None
+    """Victims of all members of the pod's gang; None for a pod that is placed alone."""
+    record_revision: int | None = None
+    """Mod revision of the attempt record that may be overwritten; None = any."""
+
+    @property
+    def life(self) -> Life:
+        """The pod that was refused."""
+        return Life(PodKey(self.request.namespace, self.request.name), self.request.uid, self.request.create_revision)
+
+    def without_nomination(self) -> Refusal:
+        """The refusal alone; no pod is evicted."""
+        return replace(
+            self, request=self.request.model_copy(update={"nominated_node": "", "victims": (), "victim_count": 0})
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """One refusal's part of a transaction."""
+
+    refusal: Refusal
+    pod: Compare
+    tenancy: list[Compare]
+    """Whether the tenant exists that decides which pool the pod belongs to."""
+    binding: Compare | None
+    """The nominated node's binding version."""
+    record: Compare | None
+    """The attempt record as the dispatcher knew it; None = any."""
+    condition: Put | None
+    """The pod with its condition; None when it has that condition already."""
+    puts: list[Put]
+    """The record and, with a nomination, the binding version."""
+
+    @property
+    def compares(self) -> list[Compare]:
+        """All of them; when one fails, its key is read."""
+        nominated = [self.binding] if self.binding is not None else []
+        return [self.pod, *nominated, *self.tenancy, *([self.record] if self.record is not None else [])]
+
+    @property
+    def all_puts(self) -> list[Put]:
+        """The pod, where its condition changes, and `puts`."""
+        return [*([self.condition] if self.condition is not None else []), *self.puts]
+
+    @property
+    def shape(self) -> Shape:
+        """What it adds to a transaction."""
+        puts = self.all_puts
+        size = sum(len(put.value) for put in puts)
+        return Shape(tuple(compare.key for compare in self.compares), tuple(put.key for put in puts), size)
+
+
+@dataclass(slots=True)
+class Records:
+    """What became of a group's refusals so far."""
+
+    recorded: int = 0
+    gone: Counter[str] = field(default_factory=Counter)
+    """How many pods need no record any more, by reason."""
+    revision: int = 0
+    lapsed: list[str] = field(default_factory=list)
+    nominated: dict[str, int] = field(default_factory=dict)
+
+    def take(self, request: RefusalInput, outcome: RefusalOutcome) -> None:
+        """Count a refusal that was recorded by itself."""
+        if isinstance(outcome, Gone):
+            self.gone[outcome.why] += 1
+            return
+        self.written(1, outcome.revision)
+        name = f"{request.namespace}/{request.name}"
+        if not outcome.nominated:
+            self.lapsed.append(name)
+        elif request.nominated_node:
+            self.nominated[name] = outcome.revision
+
+    def written(self, pods: int, revision: int) -> None:
+        """Count records that one transaction wrote."""
+        self.recorded += pods
+        self.revision = max(self.revision, revision)
+
+    def result(self) -> RecordedMany:
+        """The activity's result."""
+        return RecordedMany(
+            recorded=self.recorded,
+            gone=self.gone.total(),
+            gone_reasons=dict(self.gone),
+            revision=self.revision,
+            lapsed=tuple(self.lapsed),
+            record_revisions=self.nominated,
+        )
+
+
+class Recorder:
+    """Records the refusals of one worker's attempts: of lone pods, cohorts and gangs."""
+
+    def __init__(self, core: Core, *, store: Store, cluster: str, limits: Limits, catch_up: float) -> None:
+        """`catch_up`: seconds to wait for the watch when the nominated node's binding version has moved."""
+        self._store = store
+        self._cache = core.cache
+        self._profiles = core.profiles
+        self._eligibility = core.eligibility
+        self._utc_now = core.utc_now
+        self._cluster = cluster
+        self._limits = limits
+        self._catch_up = catch_up
+
+    async def record(self, request: RefusalInput) -> RefusalOutcome:
+        """Record the refusal of a lone pod; Gone when the pod needs no record any more.
+
+        Raises `StoreError`. Running it again is safe, also after a response was lost.
+        """
+        return await self._alone(Refusal(request))
+
+    async def record_many(self, request: RecordManyInput) -> RecordedMany:
+        """Record the refusals of a cohort's left-overs, or of a gang. Raises `StoreError`; running it again is safe."""
+        records = Records()
+        victims = tuple(victim for one in request.turned_away for victim in one.victims)
+        together: list[Writing] = []
+        for one in request.turned_away:
+            refusal = self._of_group(request, one, victims)
+            writing = None if one.victims else self._from_watch(refusal)
+            if writing is not None:
+                together.append(writing)
+                continue
+            records.take(refusal.request, await self._alone(refusal))
+        await self._send(together, self._limits, records)
+        return records.result()
+
+    # --- one by one ---------------------------------------------------------------------------
+
+    async def _alone(self, refusal: Refusal, found: StoredPod | Gone | None = None) -> RefusalOutcome:
+        """Write until the pod does not change meanwhile. `found`: the pod, if it was just read.
+
+        Leaves out a nomination that would not help any more, or that etcd has no room for, with its victims.
+        """
+        life = refusal.life
+        found = found or self._eligibility.from_cache(life) or await self._eligibility.read(life)
+        if refusal.request.reserved_node:
+            self._unreserve(refusal.request, found)
+        nominated = True
+        if isinstance(found, StoredPod) and refusal.request.victim_count > len(refusal.request.victims):
+            refusal, nominated = await self._with_all_victims(refusal, found.pod)
+        while isinstance(found, StoredPod):
+            gone = self._eligibility.verdict(life, found.pod)  # tenants may have come or gone since it was found
+            if gone is not None:
+                return gone
+            # An assumption that an earlier step of this attempt left has no use any more.
+            self._cache.forget_unsent(found.pod.identity)
+            if refusal.request.victims and not self._makes_room(refusal, found.pod):
+                refusal, nominated = refusal.without_nomination(), False
+            try:
+                writing = self._writing(refusal, found)
+                answer = await self._write(writing)
+            except RequestTooLarge:
+                if not refusal.request.victims:
+                    raise
+                refusal, nominated = refusal.without_nomination(), False
+                continue
+            if answer.succeeded:
+                return Recorded(revision=answer.revision, nominated=nominated)
+            read = dict(zip([compare.key for compare in writing.compares], answer.reads, strict=True))
+            if writing.binding is not None and not await self._caught_up_with(read[writing.binding.key]):
+                refusal, nominated = refusal.without_nomination(), False
+            await self._learn_of(writing.tenancy, read, answer.revision)
+            found = self._eligibility.of_stored(life, read[writing.pod.key], answer.revision)
+        return found
+
+    def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
+        """Release what plugins reserved for a placement that was held and then not permitted."""
+        pod = found.pod if isinstance(found, StoredPod) else Pod(request.namespace, request.name, request.uid)
+        profile = self._profiles.get(pod.scheduler_name)
+        try:
+            if profile is not None:
+                profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
+        except PluginError as error:
+            log.warning("plugin_failed error=%r", str(error))
+
+    async def _with_all_victims(self, refusal: Refusal, pod: Pod) -> tuple[Refusal, bool]:
+        """Decide again which pods are the victims, where they are too many to travel; the digest must be the same."""
+        request = refusal.request
+        await self._cache.progress.wait_for(request.revision, self._catch_up)
+        profile = self._profiles.get(pod.scheduler_name)
+        if profile is not None:
+            found = profile.evaluate(pod, self._cache.snapshot(excluding=pod.identity))
+            victims = preemption.victims(found.victims)
+            if found.nominated_node == request.nominated_node and digest(victims) == request.victims_digest:
+                return replace(refusal, request=request.model_copy(update={"victims": victims})), True
+        return refusal.without_nomination(), False
+
+    def _makes_room(self, refusal: Refusal, pod: Pod) -> bool:
+        """Whether the pod fits its nominated node now without the victims, and no node with them.
+
+        Some members of a gang may fit with them; all must fit without.
+        """
+        node = refusal.request.nominated_node
+        profile = self._profiles.get(pod.scheduler_name)
+        snapshot = self._cache.snapshot(excluding=pod.identity)
+        if profile is None or node not in snapshot:
+            return False
+        if refusal.gang_victims is None and profile.evaluate(pod, snapshot, preempt=False).node is not None:
+            return False  # the pod fits by now, so no pod has to leave
+        left = preemption.without(snapshot, node, refusal.gang_victims or refusal.request.victims)
+        return profile.verify(pod, left, node).ok
+
+    async def _caught_up_with(self, binding: KeyValue | None) -> bool:
+        """Whether the watch has shown the last bind on the nominated node; only then is its effect known."""
+        revision = binding.mod_revision if binding is not None else 0
+        return await self._cache.progress.wait_for(revision, self._catch_up)
+
+    async def _learn_of(self, tenancy: Sequence[Compare], read: Mapping[str, KeyValue | None], revision: int) -> None:
+        """Wait for the watch to show a tenant that came or went; raises `Unavailable` when it does not in time."""
+        for compare in tenancy:
+            kv = read[compare.key]
+            if holds(compare, kv):
+                continue
+            seen = kv.mod_revision if kv is not None else revision
+            if not await self._cache.progress.wait_for(seen, self._catch_up):
+                raise Unavailable(f"this worker's watch is behind: {compare.key} is another one than it knows")
+
+    async def _write(self, writing: Writing) -> TxnResult:
+        reads = [Get(compare.key) for compare in writing.compares]
+        if writing.condition is not None:
+            try:
+                return await self._store.txn(writing.compares, writing.all_puts, reads)
+            except RequestTooLarge:
+                if writing.binding is not None:
+                    raise
+                # A pod of this size has no room for the condition; the record has the reason.
+        return await self._store.txn(writing.compares, writing.puts, reads)
+
+    # --- many in a transaction ----------------------------------------------------------------
+
+    def _of_group(self, request: RecordManyInput, one: TurnedAway, victims: tuple[Victim, ...]) -> Refusal:
+        """The refusal of one pod of a cohort or a gang, and the workflow that the pod waits with."""
+        reasons = request.reasons[one.reasons]
+        of_gang = request.gang is not None
+        chained = one.chained and not of_gang
+        refusal = RefusalInput(
+            namespace=one.namespace,
+            name=one.name,
+            uid=one.uid,
+            create_revision=one.create_revision,
+            pod_revision=one.pod_revision,
+            attempt=one.attempt,
+            reason=request.reason,
+            message=reasons.message,
+            rejectors=reasons.rejectors,
+            revision=request.revision,
+            nominated_node=one.nominated_node,
+            victims=one.victims,
+            workflow_id=(
+                pod_workflow_id(self._cluster, one.namespace, one.name, one.uid) if chained else request.workflow_id
+            ),
+            run_id="" if chained else request.run_id,
+        )
+        return Refusal(
+            refusal,
+            parked=of_gang or chained,
+            urgent=one.own_attempt and not of_gang,
+            decided_by=f"{request.workflow_id}@{request.run_id}" if chained else "",
+            gang_victims=victims if of_gang else None,
+            record_revision=None if of_gang else one.record_revision,
+        )
+
+    def _from_watch(self, refusal: Refusal) -> Writing | None:
+        """The writing for the pod as the watch showed it; None when the pod has to be read from etcd."""
+        found = self._eligibility.from_cache(refusal.life)
+        if found is None or self._cache.is_sent(found.pod.identity):
+            return None
+        self._cache.forget_unsent(found.pod.identity)
+        writing = self._writing(refusal, found)
+        if refusal.record_revision is None:
+            return writing
+        record = keys.attempt(refusal.request.namespace, refusal.request.name)
+        return replace(writing, record=Compare(record, "mod", refusal.record_revision))
+
+    async def _send(self, writings: Sequence[Writing], limits: Limits, records: Records) -> None:
+        for numbers in cut([one.shape for one in writings], limits):
+            batch = [writings[number] for number in numbers]
+            compares = list(dict.fromkeys(compare for one in batch for compare in one.compares))
+            puts = [put for one in batch for put in one.all_puts]
+            try:
+                answer = await self._store.txn(compares, puts, [Get(compare.key) for compare in compares])
+            except RequestTooLarge:
+                if len(batch) > 1:  # the server takes less than the settings say
+                    await self._send(batch, limits.halved(), records)
+                    continue
+                refusal = batch[0].refusal
+                records.take(refusal.request, await self._alone(refusal))
+                continue
+            if answer.succeeded:
+                records.written(len(batch), answer.revision)
+                continue
+            read = {compare.key: kv for compare, kv in zip(compares, answer.reads, strict=True)}
+            await self._send(await self._sorted_out(batch, read, answer.revision, records), limits, records)
+
+    async def _sorted_out(
+        self, batch: Sequence[Writing], read: Mapping[str, KeyValue | None], revision: int, records: Records
+    ) -> list[Writing]:
+        """Those of a failed transaction that can be sent again as they are; the others are recorded one by one."""
+        again: list[Writing] = []
+        for one in batch:
+            record = read[one.record.key] if one.record is not None else None
+            if one.record is not None and record is not None and not holds(one.record, record):
+                # This very cohort wrote it, or the pod's own chain, which only this record names.
+                records.written(1, record.mod_revision)
+            elif all(holds(compare, read[compare.key]) for compare in one.compares):
+                again.append(one)
+            else:
+                found = self._eligibility.of_stored(one.refusal.life, read[one.pod.key], revision)
+                records.take(one.refusal.request, await self._alone(one.refusal, found))
+        return again
+
+    # --- what is written ----------------------------------------------------------------------
+
+    def _writing(self, refusal: Refusal, found: StoredPod) -> Writing:
+        """Condition, nomination and record for the pod as it was found."""
+        request, now = refusal.request, rfc3339(self._utc_now())
+        pod_key = keys.pod(request.namespace, request.name)
+        puts = [Put(keys.attempt(request.namespace, request.name), _record(refusal, found, now).to_bytes())]
+        binding = None
+        if request.victims:
+            key = keys.binding(request.nominated_node)
+            binding = Compare(key, "mod", self._cache.bindings[request.nominated_node])
+            puts.append(Put(key, _version(request)))
+        value = refuse_pod(
+            found.raw,
+            reason=request.reason,
+            message=request.message,
+            now=now,
+            nominated_node_name=request.nominated_node or self._kept_nomination(found.pod),
+        )
+        return Writing(
+            refusal=refusal,
+            pod=Compare(pod_key, "mod", found.pod.mod_revision),
+            tenancy=self._eligibility.tenancy(found.pod),
+            binding=binding,
+            record=None,
+            condition=Put(pod_key, value) if value is not None else None,
+            puts=puts,
+        )
+
+    def _kept_nomination(self, pod: Pod) -> str:
+        """The earlier nomination, which stays while its victims are leaving."""
+        if not pod.nominated_node_name:
+            return ""
+        leaving = preemption.leaving(pod, self._cache.snapshot(), self._utc_now())
+        return pod.nominated_node_name if leaving.present else ""
+
+
+def _record(refusal: Refusal, found: StoredPod, now: str) -> AttemptRecord:
+    request = refusal.request
+    revisions = tuple(victim.create_revision for victim in request.victims)
+    return AttemptRecord(
+        attempt=request.attempt,
+        reason=request.reason,
+        plugins=request.rejectors,
+        revision=request.revision,
+        message=request.message,
+        nominated_node=request.nominated_node,
+        victims=tuple(victim.pod for victim in request.victims),
+        victim_revisions=revisions if request.victim_count else None,
+        workflow_id=request.workflow_id,
+        run_id=request.run_id,
+        parked=refusal.parked,
+        urgent=refusal.urgent,
+        decided_by=refusal.decided_by,
+        create_revision=found.pod.create_revision,
+        time=now,
+    )
+
+
+def _version(request: RefusalInput) -> bytes:
+    """The node's binding version, for people: which pod was nominated there."""
+    attempt, pod = f"{request.workflow_id}@{request.run_id}", f"{request.namespace}/{request.name}"
+    return json.dumps({"attempt": attempt, "nominated": pod}, separators=(",", ":")).encode()
+
+
+def holds(compare: Compare, kv: KeyValue | None) -> bool:
+    """Whether the compare would hold for what was read."""
+    if kv is None:
+        return compare.revision == 0
+    return compare.revision == (kv.mod_revision if compare.target == "mod" else kv.create_revision)
