@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from wharfinger.framework.status import Code
+from wharfinger.plugins.arguments import ShapePoint
 from wharfinger.plugins.builtin import catalog
-from wharfinger.plugins.resource_args import ShapePoint
-from wharfinger.plugins.resource_strategies import score_at
+from wharfinger.plugins.node_resources_fit import score_at
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import GIB, node, pod, snapshot
 

@@ -15,9 +15,8 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
-from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.pod_topology_spread_args import HOSTNAME, ZONE, PodTopologySpreadArgs
-from wharfinger.plugins.spread_scoring import rounded
+from wharfinger.plugins.arguments import HOSTNAME, ZONE, PodTopologySpreadArgs
+from wharfinger.plugins.pod_topology_spread import PodTopologySpread, rounded
 from wharfinger.testing.facts import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

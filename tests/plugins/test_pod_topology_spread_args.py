@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wharfinger.model.affinity import SpreadConstraint
-from wharfinger.plugins.pod_topology_spread_args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
+from wharfinger.plugins.arguments import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 
 ZONE = {"maxSkew": 2, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
 

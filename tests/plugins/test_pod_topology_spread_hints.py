@@ -11,8 +11,8 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection
 from wharfinger.plugins import names
+from wharfinger.plugins.arguments import PodTopologySpreadArgs
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from wharfinger.testing.facts import node, pod
 
 WEB = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

@@ -21,8 +21,8 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import Surroundings
+from wharfinger.plugins.arguments import InterPodAffinityArgs
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
-from wharfinger.plugins.inter_pod_affinity_args import InterPodAffinityArgs
 
 ARGS = st.builds(
     InterPodAffinityArgs,

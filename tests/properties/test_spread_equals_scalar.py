@@ -18,8 +18,8 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 from wharfinger.model.surroundings import NOTHING_AROUND, PodCollection, Surroundings
+from wharfinger.plugins.arguments import PodTopologySpreadArgs
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 
 LISTED = [
     {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2},

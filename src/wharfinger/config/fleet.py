@@ -2,9 +2,17 @@
 
 ::
 
-    written ── fleet_fields ──► well-formed ── fleet_template, fleet_budgets ──► FleetSpec, Template, its name
+    written ── fleet_fields ──► well-formed ── fleet_template, budgets ──► FleetSpec, Template, its name
 
-All that is wrong is told at once, each problem with the path of its field, in the words of `config.errors`.
+All that is wrong is told at once, each problem with the path of its field, in the words of `config.errors`. The times
+of a fleet are one chain, in which each must leave room for what happens within it:
+
+::
+
+    killTimeoutSeconds < drainTimeoutSeconds
+    2 x minReadySeconds < instanceDeadlineSeconds < progressDeadlineSeconds
+    drainTimeoutSeconds + killTimeoutSeconds < progressDeadlineSeconds
+    strategy.rollingUpdate.soakSeconds < progressDeadlineSeconds
 """
 
 from __future__ import annotations
@@ -14,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.config.errors import Problem, refuse, within
-from wharfinger.config.fleet_budgets import too_short
 from wharfinger.config.fleet_fields import (
     API_VERSION,
     CHANGE_CAUSE,
@@ -146,3 +153,38 @@ def _spec(fields: SpecFields) -> FleetSpec:
         paused=fields.paused,
         request=RolloutRequest(asked.generation, asked.action) if asked is not None and asked.action else None,
     )
+
+
+def too_short(spec: SpecFields) -> Iterator[Problem]:
+    """Where the chain breaks: the field that is too short, and why. Paths begin below `spec`."""
+    ready, instance, progress = spec.min_ready_seconds, spec.instance_deadline_seconds, spec.progress_deadline_seconds
+    drain, kill = spec.drain_timeout_seconds, spec.kill_timeout_seconds
+    if drain <= kill:
+        yield (
+            "drainTimeoutSeconds",
+            f"{drain:g} must be greater than killTimeoutSeconds ({kill:g}): finishing work takes longer than giving up",
+        )
+    if instance <= 2 * ready:
+        yield (
+            "instanceDeadlineSeconds",
+            f"{instance:g} must be greater than twice minReadySeconds ({ready:g}): "
+            "the successor of a crashed instance is watched that long before and after it says ready",
+        )
+    if progress <= instance:
+        yield (
+            "progressDeadlineSeconds",
+            f"{progress:g} must be greater than instanceDeadlineSeconds ({instance:g}): "
+            "a rollout makes no progress while it waits for an instance",
+        )
+    if progress <= drain + kill:
+        yield (
+            "progressDeadlineSeconds",
+            f"{progress:g} must be greater than drainTimeoutSeconds and killTimeoutSeconds together "
+            f"({drain + kill:g}): a rollout makes no progress while an instance ends",
+        )
+    if spec.soak_seconds >= progress:
+        yield (
+            "strategy.rollingUpdate.soakSeconds",
+            f"{spec.soak_seconds:g} must be less than progressDeadlineSeconds ({progress:g}): "
+            "a rollout updates no further slot while it observes one",
+        )

@@ -11,10 +11,9 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
-from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, text, text_map
+from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, sequence, text, text_map
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
 from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
-from wharfinger.manifests.unsupported import VOLUMES_READ, unsupported_features
 from wharfinger.model.node import PODS
 from wharfinger.model.pod import DEFAULT_SCHEDULER, ClassTerms, HostPort
 from wharfinger.model.priority import NO_CLASSES
@@ -23,6 +22,16 @@ from wharfinger.model.resources import Container, PodResources, Request, pod_req
 SPEC = "spec."
 _INT32 = 2**31 - 1
 _DEFAULT_GRACE = 30
+
+CLAIMS = "volume claims"
+EXCLUSIVE_DISKS = "exclusive disks"
+RESOURCE_CLAIMS = "resource claims"
+
+_CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
+_EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
+"""Disks of which kube-scheduler allows one user a node."""
+VOLUMES_READ = _CLAIM_VOLUMES + _EXCLUSIVE_VOLUMES
+"""Kinds of volumes that mean something here."""
 
 _READ = (
     "affinity",
@@ -200,3 +209,20 @@ def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], wh
         if port:
             protocol = text(entry, "protocol", path) or "TCP"
             found[HostPort(protocol, text(entry, "hostIP", path) or "0.0.0.0", port)] = None  # noqa: S104 - a wildcard
+
+
+def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the pod asks for and this version cannot honour, in words and a fixed order; such a pod is refused."""
+    found = []
+    volumes = mappings(spec, "volumes", "spec.")
+    if _any_volume(volumes, _CLAIM_VOLUMES):
+        found.append(CLAIMS)
+    if _any_volume(volumes, _EXCLUSIVE_VOLUMES):
+        found.append(EXCLUSIVE_DISKS)
+    if sequence(spec, "resourceClaims", "spec."):
+        found.append(RESOURCE_CLAIMS)
+    return tuple(found)
+
+
+def _any_volume(volumes: Sequence[Mapping[str, Any]], kinds: tuple[str, ...]) -> bool:
+    return any(volume.get(kind) is not None for volume in volumes for kind in kinds)

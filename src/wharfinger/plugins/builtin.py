@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from wharfinger.framework.catalog import Catalog, Entry
 from wharfinger.plugins import names
+from wharfinger.plugins.arguments import (
+    DefaultPreemptionArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+)
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.default_preemption import DefaultPreemption
-from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
 from wharfinger.plugins.image_locality import ImageLocality
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
-from wharfinger.plugins.inter_pod_affinity_args import InterPodAffinityArgs
 from wharfinger.plugins.node_affinity import NodeAffinity
-from wharfinger.plugins.node_affinity_args import NodeAffinityArgs
 from wharfinger.plugins.node_name import NodeName
 from wharfinger.plugins.node_ports import NodePorts
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from wharfinger.plugins.node_resources_fit import NodeResourcesFit
 from wharfinger.plugins.node_unschedulable import NodeUnschedulable
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
-from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
 from wharfinger.plugins.priority_sort import PrioritySort
-from wharfinger.plugins.resource_args import NodeResourcesBalancedAllocationArgs, NodeResourcesFitArgs
 from wharfinger.plugins.scheduling_gates import SchedulingGates
 from wharfinger.plugins.taint_toleration import TaintToleration
 from wharfinger.plugins.unsupported_features import UnsupportedFeatures

@@ -23,7 +23,7 @@ from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
-from wharfinger.plugins.default_preemption_args import DefaultPreemptionArgs
+from wharfinger.plugins.arguments import DefaultPreemptionArgs
 from wharfinger.plugins.victims import NOBODY, Budgets, Cost, Eviction, is_leaving, select
 
 NEVER = "not eligible due to preemptionPolicy=Never."

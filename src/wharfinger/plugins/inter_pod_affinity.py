@@ -1,17 +1,20 @@
 """InterPodAffinity: pods near pods, or far from them, in topologies that node labels span.
 
 Required terms refuse nodes, those of placed pods too (whom a pod repels may not join it later); preferences, and
-placed pods' required affinity, sum up to a score. Formulas, order of checks and words: kube-scheduler 1.36,
-`plugins/interpodaffinity`. Pods are counted by `inter_pod_affinity_census`, over any number of decisions.
+placed pods' required affinity, sum up to a score. Formulas, order of checks, words and hints: kube-scheduler 1.36,
+`plugins/interpodaffinity`. Two hints go beyond it: a pod without terms of its own, refused because placed pods repel
+it, hears of nodes that appear or change their labels; the first pod of a series of the end of the last one. Pods are
+counted by `inter_pod_affinity_census`, over any number of decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wharfinger.framework.columns import IntColumn
+from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     MAX_NODE_SCORE,
@@ -29,13 +32,14 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.affinity import PodAffinityTerm
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.surroundings import Surroundings
 from wharfinger.plugins import names
-from wharfinger.plugins.inter_pod_affinity_args import InterPodAffinityArgs
+from wharfinger.plugins.arguments import InterPodAffinityArgs
 from wharfinger.plugins.inter_pod_affinity_census import Census, Role
 from wharfinger.plugins.inter_pod_affinity_counts import Counts
-from wharfinger.plugins.inter_pod_affinity_domains import MarkedDomains, WeighedDomains, any_domain
-from wharfinger.plugins.inter_pod_affinity_hints import hints
 from wharfinger.plugins.inter_pod_affinity_terms import Resolver, Selections
 
 _REPELLED, _REPELS, _ALONE = 1, 2, 3
@@ -165,3 +169,148 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHi
 
     def _counts(self, selections: Selections | None, snapshot: Snapshot) -> Counts:
         return _NOBODY if selections is None else self._census(snapshot).selected(selections, snapshot)
+
+
+def hints() -> Sequence[EventHint]:
+    """All of them."""
+    pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
+    return (
+        EventHint(Resource.ASSIGNED_POD, pods, _pod_helps),
+        EventHint(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL),
+        EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, _node_helps),
+        EventHint(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL, _may_not_repel, beyond=True),
+        EventHint(Resource.ASSIGNED_POD, Action.DELETE, _was_last_of_series, beyond=True),
+    )
+
+
+def _pod_helps(pod: Pod, event: ClusterEvent) -> bool:
+    old, new, around = event.old, event.new, event.surroundings
+    if not isinstance(old, Pod):
+        return isinstance(new, Pod) and _satisfies(pod.required_affinity, new, around)
+    if not isinstance(new, Pod):
+        return _offended(pod, old, around)
+    if _satisfies(pod.required_affinity, new, around) and not _satisfies(pod.required_affinity, old, around):
+        return True
+    terms = pod.required_anti_affinity
+    return any(_selects(term, old, around) and not _selects(term, new, around) for term in terms)
+
+
+def _offended(pod: Pod, gone: Pod, around: Surroundings) -> bool:
+    """Whether one repels the other."""
+    return any(_selects(term, gone, around) for term in pod.required_anti_affinity) or any(
+        _selects(term, pod, around) for term in gone.required_anti_affinity
+    )
+
+
+def _was_last_of_series(pod: Pod, event: ClusterEvent) -> bool:
+    """Whether the pod may be the first of a series that the gone one belonged to."""
+    terms, around = pod.required_affinity, event.surroundings
+    return isinstance(event.old, Pod) and _satisfies(terms, event.old, around) and _satisfies(terms, pod, around)
+
+
+def _may_not_repel(pod: Pod, event: ClusterEvent) -> bool:  # noqa: ARG001
+    """Whom placed pods repel does not know their topologies: any node may lie outside them now."""
+    return not pod.required_affinity and not pod.required_anti_affinity
+
+
+def _node_helps(pod: Pod, event: ClusterEvent) -> bool:
+    old, new = event.old, event.new
+    if not isinstance(new, Node):
+        return False
+    if not isinstance(old, Node):
+        affinity = pod.required_affinity
+        return bool(pod.required_anti_affinity) or any(term.topology_key in new.labels for term in affinity)
+    for term in pod.required_affinity:
+        value = new.labels.get(term.topology_key)
+        if value is not None and value != old.labels.get(term.topology_key):
+            return True
+    for term in pod.required_anti_affinity:
+        value = old.labels.get(term.topology_key)
+        if value is not None and value != new.labels.get(term.topology_key):
+            return True
+    return False
+
+
+def _satisfies(terms: Iterable[PodAffinityTerm], pod: Pod, around: Surroundings) -> bool:
+    """Whether the pod is one that all the terms mean; no terms, no such pod."""
+    wanted = tuple(terms)
+    return bool(wanted) and all(_selects(term, pod, around) for term in wanted)
+
+
+def _selects(term: PodAffinityTerm, pod: Pod, around: Surroundings) -> bool:
+    return term.selects(pod.namespace, around.namespace_labels(pod.namespace), pod.labels)
+
+
+Marks = NDArray[np.int8]
+
+
+class MarkedDomains:
+    """Refusals by domain: of several for one node, the largest code holds."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._marks: dict[str, Marks] = {}
+
+    def mark(self, topology_key: str, sums: IntColumn, code: int) -> None:
+        """Domains where pods are counted; nodes without the label are in none."""
+        marks = self._of(topology_key)[1 : len(sums)]
+        np.maximum(marks, (sums[1:] > 0).view(np.int8) * np.int8(code), out=marks)
+
+    def mark_lacking(self, topology_key: str, sums: IntColumn | None, code: int) -> None:
+        """Nodes without the label, and domains where no pod is counted (None = any domain will do)."""
+        marks = self._of(topology_key)
+        marks[0] = max(int(marks[0]), code)
+        if sums is not None:
+            there = marks[1 : len(sums)]
+            np.maximum(there, (sums[1:] <= 0).view(np.int8) * np.int8(code), out=there)
+
+    def codes(self) -> Marks | None:
+        """By row; None when no node lies in a marked domain."""
+        codes: Marks | None = None
+        for key, marks in self._marks.items():
+            if marks.any():
+                found = marks.take(self._snapshot.label(key).codes)
+                codes = found if codes is None else np.maximum(codes, found)
+        return codes if codes is not None and codes.any() else None
+
+    def _of(self, topology_key: str) -> Marks:
+        marks = self._marks.get(topology_key)
+        if marks is None:
+            marks = np.zeros(len(self._snapshot.label(topology_key).values), dtype=np.int8)
+            self._marks[topology_key] = marks
+        return marks
+
+
+class WeighedDomains:
+    """Numbers by domain; a node has the sum over the domains it lies in."""
+
+    def __init__(self) -> None:
+        self._weights: dict[str, IntColumn] = {}
+
+    def weigh(self, snapshot: Snapshot, topology_key: str, sums: IntColumn, weight: int) -> None:
+        """Add `weight` for every pod counted."""
+        weights = self._weights.get(topology_key)
+        if weights is None:
+            weights = np.zeros(len(snapshot.label(topology_key).values), dtype=np.int64)
+            self._weights[topology_key] = weights
+        there = weights[1 : len(sums)]
+        there += sums[1:] if weight == 1 else sums[1:] * weight
+
+    @property
+    def empty(self) -> bool:
+        """Whether every domain weighs nothing."""
+        return not any(weights.any() for weights in self._weights.values())
+
+    def rows(self, snapshot: Snapshot, rows: RowSelection) -> IntColumn:
+        """The selected nodes' sums."""
+        total: IntColumn | None = None
+        for key, weights in self._weights.items():
+            found = weights.take(snapshot.label(key).codes[rows])
+            total = found if total is None else total + found
+        return snapshot.node_columns.names.zeros[rows] if total is None else total
+
+
+def any_domain(sums: IntColumn) -> bool:
+    """Whether a pod is counted in any domain at all."""
+    present: BoolColumn = sums[1:] > 0
+    return bool(present.any())

@@ -34,7 +34,7 @@ from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.selectors import NodeSelectorTerm, Operator
 from wharfinger.plugins import names
-from wharfinger.plugins.node_affinity_args import NodeAffinityArgs
+from wharfinger.plugins.arguments import NodeAffinityArgs
 from wharfinger.plugins.node_matching import matches_any_term, matches_labels, matches_term, node_matches
 
 _ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")

@@ -28,8 +28,8 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SKIP, SUCCESS, Status
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
+from wharfinger.plugins.arguments import NodeResourcesBalancedAllocationArgs
 from wharfinger.plugins.requests import counts, real_request
-from wharfinger.plugins.resource_args import NodeResourcesBalancedAllocationArgs
 
 FloatColumn = NDArray[np.float64]
 _PAIR = 2

@@ -1,16 +1,31 @@
 """PodTopologySpread: keeps matching pods evenly spread over the domains of a topology (zones, hosts, ...).
 
-Hard constraints refuse nodes (`spread_filtering`), soft ones score them (`spread_scoring`). Counts are kept between
-decisions (`spread_counting`): only nodes that changed are looked at again.
+Hard constraints refuse nodes. With count = matching pods in the node's domain, least = the smallest count of any domain
+that takes part (0 where there are fewer domains than `minDomains`), a node is refused when
+count + self - least > maxSkew, and when it has no value for the topology key. The first constraint that refuses gives
+the reason.
+
+Soft ones score the feasible nodes. A node's cost is the sum over the constraints whose topology key it has of
+count x ln(domains + 2) + maxSkew - 1, rounded half away from zero; the score is
+100 x (highest + lowest - cost) div highest. For the hostname key the count is the node's own.
+
+Formulas and hints: kube-scheduler 1.36, `plugins/podtopologyspread`. Counts are kept between decisions
+(`spread_counting`), so only nodes that changed are looked at again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
-from wharfinger.framework.columns import IntColumn
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
+    MAX_NODE_SCORE,
     EventHint,
     Filter,
     PreFilter,
@@ -20,19 +35,18 @@ from wharfinger.framework.interface import (
     RowSelection,
     Score,
 )
+from wharfinger.framework.interned import Interned
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SKIP, SUCCESS, Status
+from wharfinger.framework.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from wharfinger.framework.verdicts import Verdicts
-from wharfinger.model.events import ClusterEvent, Resource
+from wharfinger.model.events import Action, ClusterEvent, Resource
+from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import Surroundings
 from wharfinger.plugins import names
-from wharfinger.plugins.pod_topology_spread_args import PodTopologySpreadArgs
+from wharfinger.plugins.arguments import HOSTNAME, PodTopologySpreadArgs
 from wharfinger.plugins.spread_constraints import PodSpreads, Spread
 from wharfinger.plugins.spread_counting import SpreadCounts
-from wharfinger.plugins.spread_filtering import verdicts
-from wharfinger.plugins.spread_hints import NODE_ACTIONS, POD_ACTIONS, node_helps, pod_helps
-from wharfinger.plugins.spread_scoring import SpreadScores
 
 _SKIP = PreFilterResult(SKIP)
 _PASS = PreFilterResult()
@@ -103,3 +117,197 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score, QueueingHints):
 
     def _hard(self, pod: Pod, event: ClusterEvent) -> tuple[Spread, ...]:
         return self._spreads.of(pod, event.surroundings, hard=True)
+
+
+_MISMATCH = "node(s) didn't match pod topology spread constraints"
+_STATUSES = (SUCCESS, unschedulable(_MISMATCH), unresolvable(f"{_MISMATCH} (missing required label)"))
+_TOO_MANY, _NO_LABEL = 1, 2
+
+
+def verdicts(counts: SpreadCounts, pod: Pod, spreads: tuple[Spread, ...], snapshot: Snapshot) -> Verdicts | None:
+    """Verdicts by row; None = no node is refused, which most often needs no look at the rows."""
+    keys = tuple([spread.constraint.topology_key for spread in spreads])
+    complete = counts.having(snapshot, keys).among is None
+    codes: NDArray[Any] | None = None
+    for spread in spreads:
+        refused = _refused_domains(counts, pod, spread, snapshot, keys)
+        if refused is None and complete:
+            continue
+        labels = snapshot.label(spread.constraint.topology_key)
+        by_code = np.zeros(len(labels.values), dtype=np.int8)
+        if refused is not None:
+            by_code[: len(refused)][refused] = _TOO_MANY
+        by_code[0] = _NO_LABEL
+        by_row = by_code.take(labels.codes)
+        codes = by_row if codes is None else np.where(codes, codes, by_row)
+    return None if codes is None else Verdicts(codes, _STATUSES)
+
+
+def _refused_domains(
+    counts: SpreadCounts, pod: Pod, spread: Spread, snapshot: Snapshot, keys: tuple[str, ...]
+) -> BoolColumn | None:
+    """By code of the topology label: whether the domain has too many pods; None = no domain has."""
+    constraint = spread.constraint
+    nodes = counts.nodes(snapshot, pod, spread, keys)
+    sums = counts.sums(snapshot, pod, spread, nodes)
+    if sums is None:
+        return None  # 0 + self never exceeds a skew, which is 1 at least
+    allowed = constraint.max_skew - spread.matches_itself
+    highest = int(sums.max())
+    if highest <= allowed:
+        return None  # whatever the smallest count is
+    domains = nodes.domains(snapshot, constraint.topology_key)
+    if len(domains) >= constraint.min_domains:
+        allowed += int(sums.take(domains).min())
+    return sums > allowed if highest > allowed else None
+
+
+class SpreadScores:
+    """Scores the feasible nodes (`rows`) of one snapshot for one pod."""
+
+    def __init__(
+        self, counts: SpreadCounts, pod: Pod, snapshot: Snapshot, rows: RowSelection, *, every_key: bool
+    ) -> None:
+        """`every_key`: nodes that lack a topology key get 0 and are left out of everything; else they are kept."""
+        self._counts = counts
+        self._pod = pod
+        self._snapshot = snapshot
+        self._rows = rows
+        self._every_key = every_key
+
+    def scores(self, spreads: tuple[Spread, ...]) -> IntColumn:
+        """0..100 for each selected row."""
+        keys = tuple([spread.constraint.topology_key for spread in spreads]) if self._every_key else ()
+        having = self._counts.having(self._snapshot, keys).among
+        kept = None if having is None else having[self._rows]
+        if len(spreads) == 1 and spreads[0].constraint.topology_key != HOSTNAME:
+            return self._by_domain(spreads[0], keys, kept)
+        costs = self._costs(spreads, keys, kept)
+        if kept is None:
+            return normalized(costs, int(costs.max()), int(costs.min())) if len(costs) else costs
+        scores = np.zeros(len(costs), dtype=np.int64)
+        if kept.any():
+            of_kept = costs[kept]
+            scores[kept] = normalized(of_kept, int(of_kept.max()), int(of_kept.min()))
+        return scores
+
+    def _by_domain(self, spread: Spread, keys: tuple[str, ...], kept: BoolColumn | None) -> IntColumn:
+        """With one constraint all nodes of a domain score the same: reckoned per domain, then spread over the rows."""
+        labels = self._labels(spread)
+        domains = self._domains(spread, keys, kept)
+        costs = rounded(self._cost_by_code(spread, keys, len(domains)))
+        among = costs.take(domains)
+        if len(among):
+            costs = normalized(costs, int(among.max()), int(among.min()))
+        if self._every_key:
+            costs[0] = 0
+        scores: IntColumn = costs.take(labels.codes[self._rows])
+        return scores
+
+    def _costs(self, spreads: tuple[Spread, ...], keys: tuple[str, ...], kept: BoolColumn | None) -> IntColumn:
+        total: NDArray[np.float64] | None = None
+        for spread in spreads:
+            if spread.constraint.topology_key == HOSTNAME:
+                part = self._own_costs(spread, kept)
+            else:
+                by_code = self._cost_by_code(spread, keys, len(self._domains(spread, keys, kept)))
+                part = by_code.take(self._labels(spread).codes[self._rows])
+            total = part if total is None else total + part
+        assert total is not None
+        return rounded(total)
+
+    def _own_costs(self, spread: Spread, kept: BoolColumn | None) -> NDArray[np.float64]:
+        """For the hostname key, by selected row."""
+        own = self._counts.rows(self._snapshot, self._pod, spread)[self._rows]
+        size = len(own) if kept is None else int(np.count_nonzero(kept))
+        costs = own * np.float64(math.log(size + 2))
+        costs += spread.constraint.max_skew - 1
+        if self._counts.having(self._snapshot, (HOSTNAME,)).among is not None:
+            costs[self._labels(spread).codes[self._rows] == 0] = 0.0
+        return costs
+
+    def _cost_by_code(self, spread: Spread, keys: tuple[str, ...], size: int) -> NDArray[np.float64]:
+        """By code of the topology label; nothing where it is absent."""
+        nodes = self._counts.nodes(self._snapshot, self._pod, spread, keys)
+        sums = self._counts.sums(self._snapshot, self._pod, spread, nodes)
+        labels = self._labels(spread)
+        if sums is None:
+            sums = np.zeros(len(labels.values), dtype=np.int64)
+        elif not self._every_key and 0 < labels.code("") < len(sums):
+            sums = sums.copy()  # a missing label is the same domain as an empty one
+            sums[labels.code("")] += sums[0]
+        costs = sums * np.float64(math.log(size + 2))
+        costs += spread.constraint.max_skew - 1
+        costs[0] = 0.0
+        return costs
+
+    def _domains(self, spread: Spread, keys: tuple[str, ...], kept: BoolColumn | None) -> NDArray[np.intp]:
+        """Codes of the label's values on the feasible nodes that are not left out; 0 is one where some lack it."""
+        labels = self._labels(spread)
+        if isinstance(self._rows, slice):
+            codes = self._counts.having(self._snapshot, keys).domains(self._snapshot, spread.constraint.topology_key)
+        else:
+            of_rows = labels.codes[self._rows]
+            codes = np.flatnonzero(np.bincount(of_rows if kept is None else of_rows[kept]))
+        if not self._every_key and len(codes) and codes[0] == 0 and labels.code("") in codes:
+            codes = codes[1:]
+        return codes
+
+    def _labels(self, spread: Spread) -> Interned[str | None]:
+        return self._snapshot.label(spread.constraint.topology_key)
+
+
+def rounded(costs: NDArray[np.float64]) -> IntColumn:
+    """Half away from zero; costs are 0 or at least ln 2, where floor(x + 1/2) is just that."""
+    whole: IntColumn = np.floor(costs + 0.5).astype(np.int64)
+    return whole
+
+
+def normalized(costs: IntColumn, highest: int, lowest: int) -> IntColumn:
+    """The lowest cost becomes the best score."""
+    if highest == 0:
+        return np.full_like(costs, MAX_NODE_SCORE)
+    scores: IntColumn = (highest + lowest - costs) * MAX_NODE_SCORE // highest
+    return scores
+
+
+def pod_helps(waiting: Pod, spreads: tuple[Spread, ...], event: ClusterEvent) -> bool:
+    """A pod that counts in a constraint comes or goes or changes sides; the waiting pod's own labels or tolerations."""
+    old = event.old if isinstance(event.old, Pod) else None
+    new = event.new if isinstance(event.new, Pod) else None
+    if any(pod is not None and not _involved(pod, waiting) for pod in (old, new)):
+        return False
+    if old is None or new is None:
+        pod = new or old
+        return pod is not None and any(spread.matches(pod.labels) for spread in spreads)
+    if old.tolerations != new.tolerations and new.uid == waiting.uid and _honor_taints(spreads):
+        return True
+    return old.labels != new.labels and any(
+        spread.matches(old.labels) is not spread.matches(new.labels) for spread in spreads
+    )
+
+
+def node_helps(spreads: tuple[Spread, ...], event: ClusterEvent) -> bool:
+    """A node with all topology keys comes or goes, gets or loses one, gets another value, or other taints."""
+    keys = [spread.constraint.topology_key for spread in spreads]
+    old = event.old if isinstance(event.old, Node) else None
+    new = event.new if isinstance(event.new, Node) else None
+    before = old is not None and all(key in old.labels for key in keys)
+    after = new is not None and all(key in new.labels for key in keys)
+    if old is None or new is None:
+        return before or after
+    if before is not after:
+        return True
+    return after and (old.taints != new.taints or any(old.labels[key] != new.labels[key] for key in keys))
+
+
+def _involved(pod: Pod, waiting: Pod) -> bool:
+    return pod.uid == waiting.uid or (pod.bound and pod.namespace == waiting.namespace)
+
+
+def _honor_taints(spreads: tuple[Spread, ...]) -> bool:
+    return any(spread.constraint.honor_node_taints for spread in spreads)
+
+
+POD_ACTIONS = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
+NODE_ACTIONS = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT

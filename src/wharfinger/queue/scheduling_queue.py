@@ -10,7 +10,7 @@
 
     remove: from any part (bound, deleted, finished, no longer ours)
 
-A pod waits with a chain of its own, which the waker signals, or without one (`queue.chainless`).
+A pod waits with a chain of its own, which the waker signals, or without one (`queue.waiting`).
 
 In: facts about pods that are pending and this worker's, told by `worker_loops.intake` as etcd shows them;
 telling a fact twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an

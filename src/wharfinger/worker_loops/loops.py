@@ -1,7 +1,8 @@
 """All loops of one worker, put together; what they need of Temporal is passed in.
 
 The order in which changes are handed on matters: whose a pod is (`Lifecycle`), then the queue (`PodEventHandler`),
-then who reads the queue (`Waker`), then who cleans up (`Closer`).
+then who reads the queue (`Waker`), then who cleans up (`Closer`). Upkeep of the cache runs beside them: assumptions
+expire, and other writers' over-commitment is counted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.worker_loops.shards import Instances, Shards
 from wharfinger.worker_loops.signals import Attempts, NodeStarter
-from wharfinger.worker_loops.upkeep import Upkeep
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waker import Waker
 
@@ -307,3 +307,41 @@ def _remembered(grant: GrantSettings | None) -> LastGood | None:
         grant.incarnation,
         alive=lambda incarnation: locked(lock.with_name(f"{incarnation}{lock.suffix}")),
     )
+
+
+EVERY = 1.0
+"""Seconds between two looks."""
+
+
+class Upkeep:
+    """A timer over the cache."""
+
+    def __init__(self, cache: Cache, metrics: Metrics, *, every: float = EVERY) -> None:
+        """`every`: seconds."""
+        self._cache = cache
+        self._metrics = metrics
+        self._every = every
+        self._revision = 0
+        self._over: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            try:
+                self.look()
+            except Exception:
+                log.exception("upkeep_failed")
+
+    def look(self) -> None:
+        """One look."""
+        for assumption in self._cache.expire():
+            log.info("assumption_expired pod=%s/%s node=%s", *assumption.identity[:2], assumption.node)
+        if self._cache.progress.revision == self._revision:
+            return
+        self._revision = self._cache.progress.revision
+        over = frozenset(self._cache.over_committed())
+        for node in over - self._over:
+            self._metrics.foreign_overcommit.inc()
+            log.warning("node_overcommitted reason=other_writer node=%s", node)
+        self._over = over
