@@ -30,8 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus
-    from wharfinger.contracts.attempts import FailureType
-    from wharfinger.contracts.chain import has_chain_policy
+    from wharfinger.contracts.attempts import FailureType, has_chain_policy
     from wharfinger.contracts.contract import Contract
     from wharfinger.contracts.fleets import (
         CONTROL_RETRY,

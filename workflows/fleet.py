@@ -31,8 +31,8 @@ with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, FleetInput, RollingUpdateInput, RolloutReport
+    from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import CONTROL_RETRY, PLAN_TIMEOUT, FleetControl, PlanInput
-    from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import FLEET, ROLLING_UPDATE, rollout_workflow_id
     from wharfinger.model.rollout import IDLE, LATE, Memory
 

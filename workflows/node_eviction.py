@@ -24,7 +24,7 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey
 
-    from wharfinger.contracts.inputs import parsed
+    from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.names import NODE_EVICTION, SEARCH_OUTCOME
     from wharfinger.contracts.node_eviction import (
         CLEAR_HEARTBEAT,

@@ -13,8 +13,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake
-    from wharfinger.contracts.chain import backoff, required
+    from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake, backoff, required
 
 ONLY_ASSUMED = "OnlyAssumed"
 """Stands for the event where none was waited for."""

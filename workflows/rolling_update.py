@@ -26,8 +26,8 @@ from wharfinger.workflows.fleet_steps import Fenced
 
 with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.actors import ACTOR_RETRY, ActorStatus, RollingUpdateInput, RolloutReport
+    from wharfinger.contracts.attempts import parsed
     from wharfinger.contracts.fleets import Planned
-    from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import ROLLING_UPDATE, fleet_workflow_id
     from wharfinger.model.rollout import LATE, Outcome, Plan, Writes
 

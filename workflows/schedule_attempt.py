@@ -33,12 +33,20 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-    from wharfinger.contracts.attempts import AttemptInput, AttemptResult, FailureType, Permission, Wake, chain_retry
-    from wharfinger.contracts.chain import details, has_chain_policy
+    from wharfinger.contracts.attempts import (
+        AttemptInput,
+        AttemptResult,
+        FailureType,
+        Permission,
+        Wake,
+        chain_retry,
+        details,
+        has_chain_policy,
+        parsed,
+    )
     from wharfinger.contracts.eviction import Evicted
-    from wharfinger.contracts.inputs import parsed
+    from wharfinger.contracts.lone import evict_input, refusal_input, rejection, victims_listed
     from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
-    from wharfinger.contracts.refusals import evict_input, refusal_input, rejection, victims_told
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
         PLACE_RETRY,
@@ -260,10 +268,10 @@ class ScheduleAttempt:
         try:
             return await workflow.execute_activity_method(
                 Scheduling.evict,
-                evict_input(pod, refused, recorded, workflow_id=info.workflow_id, run_id=info.run_id),
+                evict_input(pod, refused, recorded.revision, workflow_id=info.workflow_id, run_id=info.run_id),
                 start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
                 retry_policy=COMMIT_RETRY,
-                summary=shortened(f"{victims_told(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
+                summary=shortened(f"{victims_listed(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
             )
         except FailureError as error:
             return await self._failed(pod, error)

@@ -31,8 +31,7 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
-    from wharfinger.contracts.attempts import FailureType, Wake, chain_retry
-    from wharfinger.contracts.chain import details, has_chain_policy
+    from wharfinger.contracts.attempts import FailureType, Wake, chain_retry, details, has_chain_policy, parsed
     from wharfinger.contracts.cohort_records import (
         contended,
         evictions,
@@ -53,7 +52,6 @@ with workflow.unsafe.imports_passed_through():
         RecordManyInput,
     )
     from wharfinger.contracts.cohorts import CohortInput, CohortResult
-    from wharfinger.contracts.inputs import parsed
     from wharfinger.contracts.names import SCHEDULE_COHORT, SEARCH_OUTCOME
     from wharfinger.contracts.scheduling import COMMIT_RETRY, PLACE_RETRY, Gone, Scheduling
     from wharfinger.contracts.search import PODS_KEY, pod_digests

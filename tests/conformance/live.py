@@ -19,8 +19,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.cohort_scheduling import BindManyInput, PlacedMany, PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
+from wharfinger.contracts.lone import evict_input, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.refusals import evict_input, refusal_input
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
@@ -125,7 +125,7 @@ class Live:
             refusal_input(pod, refused, None, attempt=1, **self._attempt(key))
         )
         assert isinstance(recorded, Recorded), recorded
-        outcome = await self._activities.evict(evict_input(pod, refused, recorded, **self._attempt(key)))
+        outcome = await self._activities.evict(evict_input(pod, refused, recorded.revision, **self._attempt(key)))
         self._revision = max(recorded.revision, outcome.revision)
         await self._seen()
 

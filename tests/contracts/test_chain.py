@@ -7,8 +7,7 @@ from datetime import timedelta
 import pytest
 from temporalio.common import RetryPolicy
 
-from wharfinger.contracts.attempts import AttemptTimings, chain_retry
-from wharfinger.contracts.chain import backoff, has_chain_policy
+from wharfinger.contracts.attempts import AttemptTimings, backoff, chain_retry, has_chain_policy
 
 OURS = chain_retry(AttemptTimings())
 

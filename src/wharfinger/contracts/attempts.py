@@ -1,16 +1,19 @@
 """The contract of `ScheduleAttempt` itself: how a run is started, signalled and retried, and what it ends with.
 
-Who starts attempts needs this and nothing else. What a run asks of activities is in `contracts.scheduling`.
+A client that starts attempts needs this module only; `contracts.scheduling` has the requests to activities. A failed
+run is an attempt, and its retry policy starts the next one: these runs of one workflow id are a chain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
 
 from wharfinger.contracts.contract import Contract
 
@@ -133,3 +136,55 @@ def chain_retry(timings: AttemptTimings) -> RetryPolicy:
         maximum_interval=timedelta(seconds=max(timings.backoff_initial, timings.backoff_maximum)),
         non_retryable_error_types=[FailureType.WRONG_ID.value, FailureType.INVALID_INPUT.value],
     )
+
+
+def has_chain_policy(policy: RetryPolicy | None) -> bool:
+    """Whether failures of this run lead to the next attempt for ever, as those of `chain_retry` do."""
+    return (
+        policy is not None
+        and policy.maximum_attempts == 0
+        and FailureType.WRONG_ID in (policy.non_retryable_error_types or ())
+    )
+
+
+def backoff(policy: RetryPolicy | None, attempt: int) -> float:
+    """Seconds between this attempt and the next by the policy: doubling, up to its maximum."""
+    if policy is None:
+        return 0.0
+    first = policy.initial_interval.total_seconds()
+    last = (policy.maximum_interval or policy.initial_interval * 100).total_seconds()
+    return min(first * policy.backoff_coefficient ** min(attempt - 1, 32), last)
+
+
+def details(wake: Wake, required: int) -> list[Any]:
+    """Details of the failure that ends an attempt: its wake, and the revision that it required where that is newer.
+
+    All later attempts must have seen that revision too: on an older state they would evict once more.
+    """
+    return [wake.model_dump(exclude_defaults=True), *([required] if required > wake.revision else [])]
+
+
+def required(details: Sequence[Any]) -> int:
+    """The revision that the next attempt must have seen, from those details; 0 = none."""
+    if not details:
+        return 0
+    wake, *newest = details
+    return max(Wake.model_validate(wake).revision, *map(int, newest), 0)
+
+
+T = TypeVar("T", bound=Contract)
+PROBLEM_LIMIT = 1024
+"""Characters of the problems in the message."""
+
+
+def parsed(kind: type[T], request: Any, wanted: str) -> T:
+    """The workflow's input, from any client; an invalid one fails the run for good, with a one-line reason."""
+    try:
+        return kind.model_validate(request)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in error.errors())
+        raise ApplicationError(
+            f"the input must be {wanted} ({problems[:PROBLEM_LIMIT]})",
+            type=FailureType.INVALID_INPUT,
+            non_retryable=True,
+        ) from None

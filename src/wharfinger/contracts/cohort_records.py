@@ -15,6 +15,7 @@ from wharfinger.contracts.cohort_scheduling import (
     Unbound,
 )
 from wharfinger.contracts.eviction import EvictInput
+from wharfinger.contracts.lone import evict_input
 
 
 def turned_away(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
@@ -60,17 +61,7 @@ def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, r
     for one in placed.turned_away:
         revision = recorded.record_revisions.get(f"{one.namespace}/{one.name}")
         if one.victims and revision is not None:
-            yield EvictInput(
-                namespace=one.namespace,
-                name=one.name,
-                uid=one.uid,
-                create_revision=one.create_revision,
-                node=one.nominated_node,
-                victims=one.victims,
-                record_revision=revision,
-                workflow_id=workflow_id,
-                run_id=run_id,
-            )
+            yield evict_input(one, one, revision, workflow_id=workflow_id, run_id=run_id)
 
 
 def gone_reasons(placed: PlacedMany, bound: BoundMany, *recorded: RecordedMany) -> dict[str, int]:

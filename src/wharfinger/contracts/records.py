@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -79,3 +80,16 @@ class InstallationRecord(Record):
 
     cluster: str
     temporal_namespace: str
+
+
+def served_names(instances: Iterable[InstanceRecord]) -> frozenset[str] | None:
+    """The values of `spec.schedulerName` that these instances serve, whatever their state.
+
+    None = unknown, because an earlier release registered one of them.
+    """
+    names: set[str] = set()
+    for record in instances:
+        if record.scheduler_names is None:
+            return None
+        names.update(record.scheduler_names)
+    return frozenset(names)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from wharfinger.contracts.names import COMMON
-from wharfinger.contracts.records import InstanceRecord
-from wharfinger.contracts.serving import served_names
+from wharfinger.contracts.records import InstanceRecord, served_names
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import DEFAULT_SCHEDULER, Pod, PodKey
 from wharfinger.model.priority import missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from wharfinger.cache.cache import Cache
-from wharfinger.contracts.serving import served_names
+from wharfinger.contracts.records import served_names
 from wharfinger.informer.changes import Changes
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey

@@ -12,6 +12,7 @@ from tests.engine.conftest import PROFILES, Hand, World
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.eviction import Evicted, EvictInput
+from wharfinger.contracts.lone import placed_alone, refused_alone
 from wharfinger.contracts.scheduling import Refused
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.cycle_state import CycleState
@@ -20,7 +21,6 @@ from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.pod import DEFAULT_SCHEDULER as DEFAULT
 from wharfinger.model.pod import Pod, PodKey
-from wharfinger.observe.cohort_history import placed_alone, refused_alone
 from wharfinger.observe.past import PastState
 from wharfinger.observe.recomputation import recompute
 from wharfinger.profiles import load_profiles

@@ -18,8 +18,8 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import NOW, Hand, World
 from wharfinger.contracts.attempts import AttemptInput
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
+from wharfinger.contracts.lone import refusal_input
 from wharfinger.contracts.names import pod_workflow_id
-from wharfinger.contracts.refusals import refusal_input
 from wharfinger.contracts.scheduling import EvictOutcome, Gone, Placed, Recorded, RefusalInput, Refused
 from wharfinger.engine.pods import payload, preemption
 from wharfinger.errors import RequestTooLarge

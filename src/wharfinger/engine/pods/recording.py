@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.contracts.cohort_scheduling import RecordedMany, RecordManyInput, TurnedAway
 from wharfinger.contracts.eviction import Victim, digest
+from wharfinger.contracts.lone import member_refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
@@ -283,32 +284,17 @@ class Recorder:
 
     def _of_group(self, request: RecordManyInput, one: TurnedAway, victims: tuple[Victim, ...]) -> Refusal:
         """The refusal of one pod of a cohort or a gang, and the workflow that the pod waits with."""
-        reasons = request.reasons[one.reasons]
         of_gang = request.gang is not None
+        workflow_id, run_id, decided_by = request.workflow_id, request.run_id, ""
         chained = one.chained and not of_gang
-        refusal = RefusalInput(
-            namespace=one.namespace,
-            name=one.name,
-            uid=one.uid,
-            create_revision=one.create_revision,
-            pod_revision=one.pod_revision,
-            attempt=one.attempt,
-            reason=request.reason,
-            message=reasons.message,
-            rejectors=reasons.rejectors,
-            revision=request.revision,
-            nominated_node=one.nominated_node,
-            victims=one.victims,
-            workflow_id=(
-                pod_workflow_id(self._cluster, one.namespace, one.name, one.uid) if chained else request.workflow_id
-            ),
-            run_id="" if chained else request.run_id,
-        )
+        if chained:
+            decided_by = f"{workflow_id}@{run_id}"
+            workflow_id, run_id = pod_workflow_id(self._cluster, one.namespace, one.name, one.uid), ""
         return Refusal(
-            refusal,
+            member_refusal_input(request, one, workflow_id=workflow_id, run_id=run_id),
             parked=of_gang or chained,
             urgent=one.own_attempt and not of_gang,
-            decided_by=f"{request.workflow_id}@{request.run_id}" if chained else "",
+            decided_by=decided_by,
             gang_victims=victims if of_gang else None,
             record_revision=None if of_gang else one.record_revision,
         )

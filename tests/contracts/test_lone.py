@@ -1,10 +1,10 @@
-"""What a cohort's history says of one pod."""
+"""One pod's part in a cohort, as the decision for a lone pod."""
 
 from __future__ import annotations
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, Seat, Stretch, TurnedAway
 from wharfinger.contracts.computation import Assumed, Computation, OwnNodes, PluginRefusal
-from wharfinger.observe.cohort_history import placed_alone, refused_alone
+from wharfinger.contracts.lone import placed_alone, refused_alone
 
 
 def seat(name: str, node: str, *, stretch: int = 0) -> Seat:
