@@ -18,60 +18,23 @@ from wharfinger.contracts.cohort_scheduling import (
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_many import ManyBindings
 from wharfinger.engine.pods.binding_whole import WholeBindings
-from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.placing_cohorts import CohortPlacements
 from wharfinger.engine.pods.placing_gangs import GangPlacements
 from wharfinger.engine.pods.recording import Recorder
-from wharfinger.engine.pods.seating import Seating
-from wharfinger.engine.transactions import Limits
-from wharfinger.registry.store import Store
-from wharfinger.settings import BindSettings
 
 
 class CohortActivities(CohortScheduling):
     """Register `place_many`, `bind_many` and `record_many` of one instance with a Temporal worker."""
 
-    def __init__(
-        self,
-        core: Core,
-        *,
-        store: Store,
-        finder: Finder,
-        decider: Decider,
-        committer: Committer,
-        bindings: Bindings,
-        recorder: Recorder,
-        settings: BindSettings,
-        limits: Limits,
-    ) -> None:
-        """`bindings`: of single pods; `limits`: etcd's."""
-        cache, eligibility, metrics = core.cache, core.eligibility, core.metrics
-        seating = Seating(core)
+    def __init__(self, core: Core, finder: Finder, decider: Decider, *, bindings: Bindings, recorder: Recorder) -> None:
+        """`bindings`: of single pods."""
         self._placements = CohortPlacements(core, finder, decider)
-        self._gangs = GangPlacements(core, finder, decider, limits)
-        self._many = ManyBindings(
-            bindings=bindings,
-            seating=seating,
-            committer=committer,
-            cache=cache,
-            settings=settings,
-            limits=limits,
-            metrics=metrics,
-        )
-        self._whole = WholeBindings(
-            store=store,
-            bindings=bindings,
-            seating=seating,
-            committer=committer,
-            eligibility=eligibility,
-            cache=cache,
-            settings=settings,
-            limits=limits,
-            metrics=metrics,
-        )
+        self._gangs = GangPlacements(core, finder, decider)
+        self._many = ManyBindings(core, bindings)
+        self._whole = WholeBindings(core, bindings)
         self._recorder = recorder
 
     @property

@@ -73,36 +73,29 @@ class SchedulingActivities(Scheduling):
         `fleet_revision`: of the template that this worker was made from; empty when it was started by hand.
         `clock`: seconds, for durations.
         """
-        eligibility = Eligibility(store=store, cache=cache, ownership=ownership)
+        self._in_doubt = InDoubtResolver(store=store, cache=cache)
         core = Core(
             cache=cache,
             profiles=profiles,
-            eligibility=eligibility,
+            store=store,
+            committer=Committer(store=store, cache=cache, in_doubt=self._in_doubt),
+            settings=settings,
+            limits=limits,
+            cluster=cluster,
+            eligibility=Eligibility(store=store, cache=cache, ownership=ownership),
             verification=Verification(cache=cache, profiles=profiles),
             metrics=metrics,
             tally=Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision),
             utc_now=utc_now,
             clock=clock,
         )
-        finder = Finder(core, cluster=cluster, behind_limit=settings.behind)
+        finder = Finder(core)
         decider = Decider(core, finder, identity=identity, preferred_nodes=preferred_nodes or PreferredNodes())
-        self._in_doubt = InDoubtResolver(store=store, cache=cache)
-        committer = Committer(store=store, cache=cache, in_doubt=self._in_doubt)
         self._placements = LonePlacements(core, finder, decider)
-        self._bindings = Bindings(core, store=store, committer=committer, settings=settings)
-        self._recorder = Recorder(core, store=store, cluster=cluster, limits=limits, catch_up=settings.catch_up)
-        self._evictions = Evictions(store=store, cache=cache, eligibility=eligibility, mode=eviction, utc_now=utc_now)
-        self.cohorts = CohortActivities(
-            core,
-            store=store,
-            finder=finder,
-            decider=decider,
-            committer=committer,
-            bindings=self._bindings,
-            recorder=self._recorder,
-            settings=settings,
-            limits=limits,
-        )
+        self._bindings = Bindings(core)
+        self._recorder = Recorder(core)
+        self._evictions = Evictions(core, mode=eviction)
+        self.cohorts = CohortActivities(core, finder, decider, bindings=self._bindings, recorder=self._recorder)
         """Those of many pods at once; they share what is known of this worker's binds."""
 
     @property

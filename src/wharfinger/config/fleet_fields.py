@@ -1,7 +1,7 @@
 """A SchedulerFleet as it is written: what may stand where.
 
 Every field has a default, so that what is malformed can be taken out and the rest looked at (`config.understanding`);
-what must be there, and what must fit together, is checked by `config.fleet` and `config.fleet_budgets`. The
+what must be there, and what must fit together, is checked by `config.fleet` and its budgets. The
 KubeSchedulerConfiguration stays a mapping here: `config.fleet_template` reads it.
 """
 

@@ -14,11 +14,14 @@ from tests.patience import patient
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
 from wharfinger.engine.pods import payload
+from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.finding import Finder
+from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
+from wharfinger.engine.transactions import STOCK
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
@@ -26,6 +29,7 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
+from wharfinger.settings import BindSettings
 from wharfinger.testing.memory_store import MemoryStore
 
 DEFAULT = PROFILES["default-scheduler"]
@@ -153,6 +157,13 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     core = Core(
         cache=hand.cache,
         profiles=PROFILES,
+        store=hand.store,
+        committer=Committer(
+            store=hand.store, cache=hand.cache, in_doubt=InDoubtResolver(store=hand.store, cache=hand.cache)
+        ),
+        settings=BindSettings(behind=600.0),
+        limits=STOCK,
+        cluster=CLUSTER,
         eligibility=Eligibility(store=hand.store, cache=hand.cache, ownership=Ownership(frozenset(PROFILES), "common")),
         verification=Verification(cache=hand.cache, profiles=PROFILES),
         metrics=hand.metrics,
@@ -160,7 +171,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         utc_now=lambda: NOW,
         clock=lambda: float(next(ticks)),
     )
-    finder = Finder(core, cluster=CLUSTER, behind_limit=600.0)
+    finder = Finder(core)
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
     request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")
 

@@ -23,7 +23,6 @@ from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Conte
 from wharfinger.engine.pods import across_nodes, payload, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, Moved, prepare, read_failure, together
-from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import Life, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.locks import Locks
@@ -35,8 +34,7 @@ from wharfinger.framework.status import Status
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store, TxnResult
-from wharfinger.settings import BindSettings
+from wharfinger.registry.store import KeyValue, TxnResult
 
 BINDER = "DefaultBinder"
 TURNS = 5
@@ -85,14 +83,14 @@ class Effort:
 class Bindings:
     """Commits the placements of one worker."""
 
-    def __init__(self, core: Core, *, store: Store, committer: Committer, settings: BindSettings) -> None:
-        self._store = store
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
         self._cache = core.cache
         self._profiles = core.profiles
         self._verification = core.verification
         self._eligibility = core.eligibility
-        self._committer = committer
-        self._settings = settings
+        self._committer = core.committer
+        self._settings = core.settings
         self._metrics = core.metrics
         self.tally = core.tally
         self._utc_now = core.utc_now

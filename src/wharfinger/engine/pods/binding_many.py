@@ -17,23 +17,19 @@ node are in one transaction: of two that are out at once, the second would compa
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.binding_ruled import RuledBindings
 from wharfinger.engine.pods.cohort_outcomes import Outcomes, Work, by_node, single
 from wharfinger.engine.pods.commit import Commit, Moved, blame, read_failure, together
-from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.seating import Seated, Seating, identity
-from wharfinger.engine.transactions import Limits, Load
+from wharfinger.engine.transactions import Load
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.registry.store import TxnResult
-from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 SENDERS = 3
 """Transactions of one cohort that are out at a time."""
@@ -47,37 +43,17 @@ Where a cluster is nearly full that may be most of a cohort, each with its runne
 class ManyBindings:
     """Commits the cohorts of one worker."""
 
-    def __init__(
-        self,
-        *,
-        bindings: Bindings,
-        seating: Seating,
-        committer: Committer,
-        cache: Cache,
-        settings: BindSettings,
-        limits: Limits,
-        metrics: Metrics,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        """`bindings`: who commits single pods, and whose locks are shared; `limits`: of etcd's transactions."""
+    def __init__(self, core: Core, bindings: Bindings) -> None:
+        """`bindings`: who commits single pods, and whose locks are shared."""
         self._bindings = bindings
-        self._seating = seating
-        self._committer = committer
-        self._cache = cache
-        self._settings = settings
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
-        self._ruled = RuledBindings(
-            bindings=bindings,
-            seating=seating,
-            committer=committer,
-            cache=cache,
-            settings=settings,
-            metrics=metrics,
-            patience=PATIENCE,
-            clock=clock,
-        )
+        self._seating = Seating(core)
+        self._committer = core.committer
+        self._cache = core.cache
+        self._settings = core.settings
+        self._limits = core.limits
+        self._metrics = core.metrics
+        self._clock = core.clock
+        self._ruled = RuledBindings(core, bindings, patience=PATIENCE)
 
     async def bind(self, request: BindManyInput) -> BoundMany:
         """Bind each pod to its node, or to a runner-up. Safe to run again. Raises `StoreError`."""

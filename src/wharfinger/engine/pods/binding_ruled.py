@@ -16,16 +16,15 @@ whichever worker binds. Between reading versions and sending nothing is awaited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wharfinger.cache.cache import Cache
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.binding import TURN, TURNS, Bindings
 from wharfinger.engine.pods.cohort_outcomes import Work
 from wharfinger.engine.pods.commit import Commit, Moved, blame, read_failure, together
-from wharfinger.engine.pods.committer import Committer
+from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.seating import Seated, Seating
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import Load
@@ -34,8 +33,6 @@ from wharfinger.framework.gangs import seated as with_seat
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
-from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 
 @dataclass(slots=True)
@@ -97,27 +94,16 @@ class Filled:
 class RuledBindings:
     """Commits the seats with rules across nodes of one worker's cohorts."""
 
-    def __init__(
-        self,
-        *,
-        bindings: Bindings,
-        seating: Seating,
-        committer: Committer,
-        cache: Cache,
-        settings: BindSettings,
-        metrics: Metrics,
-        patience: float,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, core: Core, bindings: Bindings, *, patience: float) -> None:
         """`patience`: seconds of the whole `bind_many` after which what is left is placed anew."""
         self._bindings = bindings
-        self._seating = seating
-        self._committer = committer
-        self._cache = cache
-        self._settings = settings
-        self._metrics = metrics
+        self._seating = Seating(core)
+        self._committer = core.committer
+        self._cache = core.cache
+        self._settings = core.settings
+        self._metrics = core.metrics
         self._patience = patience
-        self._clock = clock
+        self._clock = core.clock
 
     async def bind(self, work: Work) -> None:
         """Bind the ruled seats, each to its node or to a runner-up; a failure of the store is left in `work.error`."""

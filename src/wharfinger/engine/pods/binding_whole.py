@@ -7,28 +7,24 @@ no runners-up; what was taken in between gives the whole gang up, and its next a
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany
 from wharfinger.engine.pods.binding import TURN, TURNS, Bindings, newest
 from wharfinger.engine.pods.cohort_outcomes import Outcomes
 from wharfinger.engine.pods.commit import Commit, Moved, Transaction, read_failure, together
-from wharfinger.engine.pods.committer import Committer
-from wharfinger.engine.pods.eligibility import Eligibility, StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.eligibility import StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.seating import Seated, Seating, identity, life
 from wharfinger.engine.pods.verification import LEANS
-from wharfinger.engine.transactions import Limits, measure
+from wharfinger.engine.transactions import measure
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.model.node import Node
 from wharfinger.model.pod import PodIdentity
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store, TxnResult
-from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
+from wharfinger.registry.store import TxnResult
 
 READERS = 8
 """Pods that etcd is asked about at a time."""
@@ -71,31 +67,18 @@ class Gang:
 class WholeBindings:
     """Commits the gangs of one worker."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        bindings: Bindings,
-        seating: Seating,
-        committer: Committer,
-        eligibility: Eligibility,
-        cache: Cache,
-        settings: BindSettings,
-        limits: Limits,
-        metrics: Metrics,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, core: Core, bindings: Bindings) -> None:
         """As of `ManyBindings`."""
-        self._store = store
+        self._store = core.store
         self._bindings = bindings
-        self._seating = seating
-        self._committer = committer
-        self._eligibility = eligibility
-        self._cache = cache
-        self._settings = settings
-        self._limits = limits
-        self._metrics = metrics
-        self._clock = clock
+        self._seating = Seating(core)
+        self._committer = core.committer
+        self._eligibility = core.eligibility
+        self._cache = core.cache
+        self._settings = core.settings
+        self._limits = core.limits
+        self._metrics = core.metrics
+        self._clock = core.clock
 
     async def bind(self, request: BindManyInput) -> BoundMany:
         """Bind all, or none. Safe to run again. Raises `StoreError`."""

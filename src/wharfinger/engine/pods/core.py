@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from wharfinger.cache.cache import Cache
+from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
+from wharfinger.engine.transactions import Limits
 from wharfinger.framework.profile import Profile
+from wharfinger.registry.store import Store
+from wharfinger.settings import BindSettings
 from wharfinger.telemetry import Metrics
 
 
@@ -22,6 +26,12 @@ class Core:
     cache: Cache
     profiles: Mapping[str, Profile]
     """By scheduler name."""
+    store: Store
+    committer: Committer
+    settings: BindSettings
+    limits: Limits
+    """Of etcd's transactions."""
+    cluster: str
     eligibility: Eligibility
     verification: Verification
     metrics: Metrics

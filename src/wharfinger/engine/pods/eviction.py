@@ -13,23 +13,23 @@ important one; and what was done already is found done when this runs again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import LISTED, Evicted, EvictInput, Victim
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
-from wharfinger.engine.pods.eligibility import Eligibility, Life, StoredPod
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.eligibility import Life, StoredPod
 from wharfinger.errors import RequestTooLarge
 from wharfinger.manifests.edit import clear_nomination, evict_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put
 
 IMMEDIATE = "immediate"
 GRACEFUL = "graceful"
@@ -88,21 +88,13 @@ class Saga:
 class Evictions:
     """Evicts for the attempts of one worker."""
 
-    def __init__(
-        self,
-        *,
-        store: Store,
-        cache: Cache,
-        eligibility: Eligibility,
-        mode: str,
-        utc_now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, core: Core, *, mode: str) -> None:
         """`mode`: `immediate` or `graceful`."""
-        self._store = store
-        self._cache = cache
-        self._eligibility = eligibility
+        self._store = core.store
+        self._cache = core.cache
+        self._eligibility = core.eligibility
         self._mode = mode
-        self._utc_now = utc_now
+        self._utc_now = core.utc_now
 
     async def evict(self, request: EvictInput) -> EvictOutcome:
         """Evict the victims of the preemptor's nomination; Gone when the preemptor needs no room any more.

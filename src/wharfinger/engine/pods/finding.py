@@ -50,13 +50,13 @@ class Found:
 class Finder:
     """Finds the pods of one pool."""
 
-    def __init__(self, core: Core, *, cluster: str, behind_limit: float) -> None:
-        """`behind_limit`: seconds to wait for the watch."""
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._cache = core.cache
         self._eligibility = core.eligibility
-        self._cluster = cluster
-        self._behind_limit = behind_limit
+        self._cluster = core.cluster
+        self._behind_limit = core.settings.behind
+        """Seconds to wait for the watch."""
 
     # --- a lone pod ---------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder, Found
 from wharfinger.engine.pods.groups import GANG, NO_ROOM, Chosen, Denied
-from wharfinger.engine.transactions import Limits
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, Seated, Unseated
@@ -42,28 +41,26 @@ NOT_TAKEN_ALONG = "its gang was bound without it: a transaction holds no more me
 class GangPlacements:
     """Decides for the gangs of one worker."""
 
-    def __init__(self, core: Core, finder: Finder, decider: Decider, limits: Limits) -> None:
-        """`limits`: of etcd's transactions."""
+    def __init__(self, core: Core, finder: Finder, decider: Decider) -> None:
         self._core = core
         self._finder = finder
         self._decider = decider
-        self._limits = limits
 
     async def place(self, request: PlaceManyInput, name: GangName) -> PlacedMany:
         """Decide and assume. Raises `StoreError`, and the failures WrongWorkflowId, Behind and Unavailable."""
         found = await self._finder.gang(request, name)
         if isinstance(found, str):
             return PlacedMany(skipped=(Skipped(namespace=name.namespace, name=name.name, reason=found),))
-        return GangDecision(self._core, self._decider, self._limits, found).decide()
+        return GangDecision(self._core, self._decider, found).decide()
 
 
 class GangDecision:
     """One gang while it is decided."""
 
-    def __init__(self, core: Core, decider: Decider, limits: Limits, found: Found) -> None:
+    def __init__(self, core: Core, decider: Decider, found: Found) -> None:
         self._core = core
         self._decider = decider
-        self._limits = limits
+        self._limits = core.limits
         self._found = found
         self._profile = core.profiles[found.pending[0].scheduler_name]
         self._began = core.clock()

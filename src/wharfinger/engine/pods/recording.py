@@ -34,7 +34,7 @@ from wharfinger.manifests.edit import refuse_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Get, KeyValue, Put, Store, TxnResult
+from wharfinger.registry.store import Compare, Get, KeyValue, Put, TxnResult
 
 log = logging.getLogger(__name__)
 
@@ -145,16 +145,16 @@ class Records:
 class Recorder:
     """Records the refusals of one worker's attempts: of lone pods, cohorts and gangs."""
 
-    def __init__(self, core: Core, *, store: Store, cluster: str, limits: Limits, catch_up: float) -> None:
-        """`catch_up`: seconds to wait for the watch when the nominated node's binding version has moved."""
-        self._store = store
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
         self._cache = core.cache
         self._profiles = core.profiles
         self._eligibility = core.eligibility
         self._utc_now = core.utc_now
-        self._cluster = cluster
-        self._limits = limits
-        self._catch_up = catch_up
+        self._cluster = core.cluster
+        self._limits = core.limits
+        self._catch_up = core.settings.catch_up
+        """Seconds to wait for the watch when the nominated node's binding version has moved."""
 
     async def record(self, request: RefusalInput) -> RefusalOutcome:
         """Record the refusal of a lone pod; Gone when the pod needs no record any more.
