@@ -22,6 +22,9 @@ from wharfinger.fleet.targets import Target
 ENOUGH = 4_000
 """Cases within which each of them is seen; most of them in the first few."""
 
+NOTICED = (0, 13, 28, 96, 161, 485, 608, 1073)
+"""Cases that noticed one of them last time; they are played first, because a thousand cases take seconds."""
+
 ALWAYS, NEVER = property(lambda _: True), property(lambda _: False)
 
 
@@ -64,7 +67,7 @@ def test_a_planner_without_a_rule_is_caught(
     monkeypatch: pytest.MonkeyPatch, where: Any, what: str, instead: Any, rules: set[str]
 ) -> None:
     monkeypatch.setattr(where, what, instead)
-    for seed in range(ENOUGH):
+    for seed in (*NOTICED, *range(ENOUGH)):
         if rules & {violation.split(":")[0] for violation in play(seed).violations}:
             return
     pytest.fail(f"{ENOUGH} cases, and nobody noticed that {what} is broken")

@@ -335,11 +335,16 @@ class Stage:
 
     async def caught_up_without_signals(self) -> None:
         """The same, with signals perhaps still on their way."""
-        revision = (await self.store.get(keys.INSTALLATION)).revision
-        await self.until(lambda: self.cache.progress.revision >= revision)
+        await self.applied()
         await asyncio.sleep(0.05)
         # The waker gathers for 0.02 s before it decides; however long that took, it has decided.
         await self.until(lambda: not self._deciding and not self.loops.waker._kicked.is_set())
+        await turns()
+
+    async def applied(self) -> None:
+        """The cache has applied everything written so far; the waker may still gather."""
+        revision = (await self.store.get(keys.INSTALLATION)).revision
+        await self.until(lambda: self.cache.progress.revision >= revision)
         await turns()
 
     def later(self, seconds: float) -> None:

@@ -227,10 +227,10 @@ async def test_a_backlog_that_single_attempts_clear_in_two_seconds_is_left_to_th
         for number in range(60):
             await stage.put_pod(f"lone{number}")
             await stage.until(lambda name=f"lone{number}": name in stage.attempts.names)
-            await stage.caught_up()
+            await stage.applied()
             stage.clock.advance(0.02)
             await stage.bind(f"lone{number}", "n")
-            await stage.caught_up()
+            await stage.applied()
         everyday = [f"everyday{number:02}" for number in range(99)]
         await flood(stage, *everyday)
         await stage.until(lambda: len(stage.attempts.started) == 60 + 99)
@@ -239,7 +239,7 @@ async def test_a_backlog_that_single_attempts_clear_in_two_seconds_is_left_to_th
         for name in everyday:
             stage.clock.advance(0.02)
             await stage.bind(name, "n")
-            await stage.caught_up()
+            await stage.applied()
         await flood(stage, *[f"flood{number:03}" for number in range(250)])
         await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) > 100)
 
