@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: kubernetes-fields setup linked servers cluster-server demo check test test-servers soak lint docs types bench clean
+.PHONY: kubernetes-fields setup linked servers cluster-server demo check quick-tests test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -27,9 +27,13 @@ demo: setup
 	@$(BIN)/wharfinger demo
 
 # No server is started, built or downloaded: a test that would do so fails (tests/server_marker.py). Of the 20,000
-# simulated fleets a tenth is played.
-check: linked lint types
-	@$(BIN)/pytest -m "not servers and not long" -n 2 --durations=10 -q
+# simulated fleets a tenth is played. Lint and types run beside the tests, because some tests wait; `+` lets the tests
+# print at once, while -O keeps the output of the others together.
+check: linked
+	@$(MAKE) --no-print-directory -j 2 -O quick-tests lint types
+
+quick-tests: linked
+	+@$(BIN)/pytest -m "not servers and not long" -n 3 --dist worksteal --durations=10 -q
 
 # Three processes, for two cores too: most of the time a test waits for servers. The tests of a file stay in one
 # process, because they share servers and order. Files are handed out in the order of tests/conftest.py, the long
