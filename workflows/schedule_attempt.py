@@ -20,44 +20,33 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import (
-    ApplicationError,
-    ApplicationErrorCategory,
-    FailureError,
-    is_cancelled_exception,
-)
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+    from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
 
     from wharfinger.contracts.attempts import (
         AttemptInput,
         AttemptResult,
         FailureType,
         Permission,
-        Wake,
         chain_retry,
-        details,
         has_chain_policy,
         parsed,
     )
     from wharfinger.contracts.eviction import Evicted
     from wharfinger.contracts.lone import evict_input, refusal_input, rejection, victims_listed
-    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_OUTCOME, SEARCH_POD, pod_attribute
+    from wharfinger.contracts.names import SCHEDULE_ATTEMPT, SEARCH_NODE, SEARCH_POD, pod_attribute
     from wharfinger.contracts.scheduling import (
         COMMIT_RETRY,
         PLACE_RETRY,
         BindInput,
         Bound,
-        Contended,
-        EvictOutcome,
         Gone,
         Placed,
         PlaceInput,
-        PlaceOutcome,
         Recorded,
         RefusalInput,
         RefusalOutcome,
@@ -66,36 +55,30 @@ with workflow.unsafe.imports_passed_through():
         Scheduling,
     )
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.parking import ONLY_ASSUMED, Parking, kind_and_message, next_delay, required_revision
+    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, Room, failure, required_revision
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
-OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 
 EVICT = 0.05
 """Seconds more for each of very many victims: two transactions."""
 SUMMARY_LIMIT = 120
 """Characters of a refusal shown in the UI's event list (the server takes 400 bytes)."""
 REASON_LIMIT = 1024
-"""Characters of a reason that somebody signals: it becomes the pod's condition."""
-UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE)
-"""Failures of `place` that say nothing about the pod: just tried again."""
+"""Characters of a reason in a signal: it becomes the pod's condition."""
+UNRECORDED = (FailureType.BEHIND, FailureType.UNAVAILABLE, FailureType.WRONG_ID)
+"""Failures that contain nothing about the pod."""
 
 
 @workflow.defn(name=SCHEDULE_ATTEMPT, failure_exception_types=[Exception])
-class ScheduleAttempt:
+class ScheduleAttempt(AttemptRun):
     """One attempt of one pod. Input: `AttemptInput`, or a mapping with `namespace` and `name`."""
 
     def __init__(self) -> None:
-        self._outcome = "error"
+        super().__init__()
+        self._pod: AttemptInput
         self._node: str | None = None
-        self._parking = Parking()
         self._permission: Permission | None = None
-
-    @workflow.signal
-    def wake(self, signal: Wake = Wake()) -> None:  # noqa: B008 - frozen
-        """An event lets the pod fit now; an empty one means: try again whatever happened."""
-        self._parking.signalled(signal)
 
     @workflow.signal
     def permit(self, signal: Permission = Permission()) -> None:  # noqa: B008 - frozen
@@ -109,78 +92,58 @@ class ScheduleAttempt:
         Completes when the pod is bound, by this attempt or another, or gone. Every other end is a failure
         (`FailureType`) that the retry policy turns into the next attempt.
         """
-        pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
+        self._pod = pod = parsed(AttemptInput, request, "a mapping with namespace and name of a pod")
         if not has_chain_policy(workflow.info().retry_policy):
             workflow.continue_as_new(
                 request,
                 retry_policy=chain_retry(pod.timings),
                 search_attributes=with_pod(workflow.info().typed_search_attributes, pod),
             )
-        try:
-            result = await self._attempt(pod)
-        except (Exception, asyncio.CancelledError) as failure:
-            if is_cancelled_exception(failure):
-                self._outcome = "cancelled"
-            self._publish(pod)
-            raise
-        self._publish(pod)
-        return result
+        return await self._published(self._attempt())
 
-    async def _attempt(self, pod: AttemptInput) -> AttemptResult:
-        match await self._place(pod):
-            case Gone() as gone:
-                return self._gone(gone)
-            case Refused() as refused:
-                self._outcome = "refused"
-                return await self._refuse(pod, refused)
-            case Placed() as placed:
-                rejected = await self._held(placed)
-                if rejected:
-                    self._outcome = "refused"
-                    return await self._refuse(pod, rejection(placed, rejected), placed)
-                return await self._bind(pod, placed)
+    async def _attempt(self) -> AttemptResult:
+        pod, info = self._pod, workflow.info()
+        placed = await self._decide(
+            Scheduling.place,
+            PlaceInput(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                revision=max(pod.revision, required_revision()),
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+            ),
+            start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
+            retry_policy=PLACE_RETRY,
+            summary=title(pod),
+        )
+        match placed:
+            case Gone():
+                return self._gone(placed)
+            case Refused():
+                return await self._refuse(placed)
+        rejected = await self._held(placed)
+        if rejected is not None:
+            return await self._refuse(rejection(placed, rejected), placed)
+        return await self._bind(placed)
 
-    async def _place(self, pod: AttemptInput) -> PlaceOutcome:
-        info = workflow.info()
-        try:
-            return await workflow.execute_local_activity_method(
-                Scheduling.place,
-                PlaceInput(
-                    namespace=pod.namespace,
-                    name=pod.name,
-                    uid=pod.uid,
-                    revision=max(pod.revision, required_revision()),
-                    workflow_id=info.workflow_id,
-                    run_id=info.run_id,
-                ),
-                start_to_close_timeout=timedelta(seconds=pod.timings.place_timeout),
-                retry_policy=PLACE_RETRY,
-                summary=title(pod),
-            )
-        except FailureError as error:
-            return await self._failed(pod, error)
-
-    async def _bind(self, pod: AttemptInput, placed: Placed) -> AttemptResult:
-        info = workflow.info()
-        try:
-            outcome = await workflow.execute_activity_method(
-                Scheduling.bind,
-                BindInput(
-                    namespace=pod.namespace,
-                    name=pod.name,
-                    placed=placed.to_commit(),
-                    workflow_id=info.workflow_id,
-                    run_id=info.run_id,
-                    attempt=info.attempt,
-                ),
-                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
-                retry_policy=COMMIT_RETRY,
-                # A transaction that is out cannot be called back: a cancelled run waits for its answer.
-                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-                summary=f"{title(pod)} → {placed.node}",
-            )
-        except FailureError as error:
-            await self._failed(pod, error)
+    async def _bind(self, placed: Placed) -> AttemptResult:
+        pod, info = self._pod, workflow.info()
+        outcome = await self._commit(
+            Scheduling.bind,
+            BindInput(
+                namespace=pod.namespace,
+                name=pod.name,
+                placed=placed.to_commit(),
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+                attempt=info.attempt,
+            ),
+            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=f"{title(pod)} → {placed.node}",
+        )
         match outcome:
             case Bound():
                 self._outcome, self._node = "bound", outcome.node
@@ -188,14 +151,13 @@ class ScheduleAttempt:
             case Gone():
                 return self._gone(outcome)
         if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError  # asked for while bind was out, and no node came of it
+            raise asyncio.CancelledError  # requested while bind ran, and the pod was not bound
         if isinstance(outcome, Rejected):
-            self._outcome = "refused"
-            return await self._refuse(pod, rejection(placed, outcome))
-        return self._contended(outcome)
+            return await self._refuse(rejection(placed, outcome))
+        raise self._contended(outcome.message)
 
     async def _held(self, placed: Placed) -> Rejected | None:
-        """Wait for permission where a Permit plugin asks for it; why not, when it is not given."""
+        """Wait for permission where a Permit plugin requires it; the rejection when it is not given."""
         hold = placed.permit
         if hold is None:
             return None
@@ -214,116 +176,86 @@ class ScheduleAttempt:
             plugin=hold.plugin, message=shortened(permission.reason, REASON_LIMIT) or "permission was refused"
         )
 
-    def _contended(self, contended: Contended) -> NoReturn:
-        self._outcome = "contended"
-        raise ApplicationError(
-            contended.message,
-            *details(Wake(), required_revision()),
-            type=FailureType.CONTENDED,
-            category=ApplicationErrorCategory.BENIGN,
+    async def _refuse(self, refused: Refused, held: Placed | None = None) -> AttemptResult:
+        """Record and park, then fail as Unschedulable; a refusal by assumed pods only fails at once."""
+        self._outcome = "refused"
+        if refused.only_assumed:
+            raise failure(FailureType.UNSCHEDULABLE, refused.message, ONLY_ASSUMED)
+        pod, info = self._pod, workflow.info()
+        recorded = await self._record(
+            refusal_input(pod, refused, held, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
         )
-
-    async def _refuse(self, pod: AttemptInput, refused: Refused, held: Placed | None = None) -> AttemptResult:
-        """Record and park, then end as Unschedulable; a refusal by assumed pods only ends at once.
-
-        No event would wake the latter when an assumption fails: nothing changes in etcd then.
-        """
-        wake, delay = Wake(event=ONLY_ASSUMED), None
-        if not refused.only_assumed:
-            recorded = await self._record(pod, self._refusal(pod, refused, held))
-            refused_at = workflow.time()
-            room = await self._make_room(pod, refused, recorded) if isinstance(recorded, Recorded) else recorded
-            if isinstance(room, Gone):
-                return self._gone(room)
-            if room.complete:
-                wake = await self._parking.wait(
-                    pod.timings,
-                    refused.message,
-                    since=refused.computation.revision,
-                    leaving=room.leaving or refused.leaving,
-                    evicted=bool(refused.victims),
-                )
-                if room.revision > wake.revision:  # decided on an older state, it would evict once more
-                    wake = wake.model_copy(update={"revision": room.revision})
-                delay = next_delay(refused_at)
-            else:  # victims, or the pod itself, are not what they were: the next attempt chooses anew
-                wake = Wake(revision=room.revision, event="NominationLapsed")
-        raise ApplicationError(
+        refused_at = workflow.time()
+        room = await self._make_room(refused, recorded) if isinstance(recorded, Recorded) else recorded
+        if isinstance(room, Gone):
+            return self._gone(room)
+        raise await self._parked(
+            pod.timings,
             refused.message,
-            *details(wake, required_revision()),
-            type=FailureType.UNSCHEDULABLE,
-            category=ApplicationErrorCategory.BENIGN,
-            next_retry_delay=delay,
+            room,
+            since=refused.computation.revision,
+            leaving=refused.leaving,
+            refused_at=refused_at,
         )
 
-    def _refusal(self, pod: AttemptInput, refused: Refused, held: Placed | None) -> RefusalInput:
-        info = workflow.info()
-        return refusal_input(pod, refused, held, attempt=info.attempt, workflow_id=info.workflow_id, run_id=info.run_id)
+    async def _make_room(self, refused: Refused, recorded: Recorded) -> Room | Gone:
+        """Evict the victims of the nomination that was just recorded."""
+        if not refused.victims:
+            return Room()
+        if not recorded.nominated:
+            return Room(lapsed=True, revision=recorded.revision)
+        pod, info = self._pod, workflow.info()
+        outcome = await self._commit(
+            Scheduling.evict,
+            evict_input(pod, refused, recorded.revision, workflow_id=info.workflow_id, run_id=info.run_id),
+            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
+            summary=shortened(f"{victims_listed(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
+        )
+        if isinstance(outcome, Evicted):
+            return Room(not outcome.complete, outcome.revision, outcome.leaving, evicted=True)
+        return outcome
 
-    async def _make_room(self, pod: AttemptInput, refused: Refused, recorded: Recorded) -> EvictOutcome:
-        """Evict the victims of the nomination that was just recorded; nobody where there are none."""
-        if not refused.victims or not recorded.nominated:
-            return Evicted(revision=recorded.revision if refused.victims else 0, complete=not refused.victims)
-        info = workflow.info()
-        try:
-            return await workflow.execute_activity_method(
-                Scheduling.evict,
-                evict_input(pod, refused, recorded.revision, workflow_id=info.workflow_id, run_id=info.run_id),
-                start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout + EVICT * refused.victim_count),
-                retry_policy=COMMIT_RETRY,
-                summary=shortened(f"{victims_listed(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
+    async def _record_failure(self, kind: str, message: str) -> None:
+        """Record an error of the scheduler itself."""
+        pod, info = self._pod, workflow.info()
+        if kind in UNRECORDED:
+            return
+        await self._record(
+            RefusalInput(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                attempt=info.attempt,
+                reason="SchedulerError",
+                message=message,
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
             )
-        except FailureError as error:
-            return await self._failed(pod, error)
+        )
 
-    async def _failed(self, pod: AttemptInput, error: FailureError) -> NoReturn:
-        """End as what the activity failed with; what is the scheduler's own fault is recorded first."""
-        if is_cancelled_exception(error):
-            raise error
-        if workflow.cancellation_reason() is not None:
-            raise asyncio.CancelledError from error  # asked for while the activity was out: no next attempt
-        kind, message = kind_and_message(error)
-        final = kind == FailureType.WRONG_ID
-        if not final and kind not in UNRECORDED:
-            await self._record(
-                pod,
-                RefusalInput(
-                    namespace=pod.namespace,
-                    name=pod.name,
-                    uid=pod.uid,
-                    attempt=workflow.info().attempt,
-                    reason="SchedulerError",
-                    message=message,
-                    workflow_id=workflow.info().workflow_id,
-                    run_id=workflow.info().run_id,
-                ),
-            )
-        raise ApplicationError(
-            message, *details(Wake(), required_revision()), type=kind, non_retryable=final
-        ) from error
-
-    async def _record(self, pod: AttemptInput, request: RefusalInput) -> RefusalOutcome:
+    async def _record(self, request: RefusalInput) -> RefusalOutcome:
+        # Not by `_commit`: the record of a failure must not be recorded when it fails itself.
         return await workflow.execute_activity_method(
             Scheduling.record_refusal,
             request,
-            start_to_close_timeout=timedelta(seconds=pod.timings.bind_timeout),
+            start_to_close_timeout=timedelta(seconds=self._pod.timings.bind_timeout),
             retry_policy=COMMIT_RETRY,
             summary=shortened(request.message, SUMMARY_LIMIT),
         )
 
     def _gone(self, gone: Gone) -> AttemptResult:
-        """The attribute says what this attempt did (nothing), the result what became of the pod."""
+        """The attribute contains what this attempt did (nothing), the result what became of the pod."""
         self._outcome, self._node = "gone", gone.node
         return gone.result(workflow.info().attempt)
 
-    def _publish(self, pod: AttemptInput) -> None:
-        """Outcome, node and (where the start left it out) the pod, in one upsert of the last task."""
-        updates = [OUTCOME_KEY.value_set(self._outcome)]
+    def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
+        """The node, and the pod where the start left it out."""
+        updates: list[SearchAttributeUpdate[Any]] = []
         if self._node:
             updates.append(NODE_KEY.value_set(self._node))
         if workflow.info().typed_search_attributes.get(POD_KEY) is None:
-            updates.append(POD_KEY.value_set(pod_attribute(pod.namespace, pod.name)))
-        workflow.upsert_search_attributes(updates)
+            updates.append(POD_KEY.value_set(pod_attribute(self._pod.namespace, self._pod.name)))
+        return updates
 
 
 def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAttributes:
@@ -332,5 +264,5 @@ def with_pod(present: TypedSearchAttributes, pod: AttemptInput) -> TypedSearchAt
 
 
 def title(pod: AttemptInput) -> str:
-    """How the Temporal UI calls the pod."""
+    """The pod's name in the Temporal UI."""
     return f"{pod.namespace}/{pod.name}"

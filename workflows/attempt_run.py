@@ -1,0 +1,219 @@
+"""What the runs of `ScheduleAttempt` and `ScheduleCohort` share: how they commit, wait, fail and publish.
+
+A refused run parks until a wake that is newer than its snapshot comes, until evicted pods are overdue, or until its own
+safety timer. Then it fails, and its retry policy starts the next attempt. Any exception fails the run too, so an error
+leads to the next attempt and never to a stuck pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ApplicationErrorCategory,
+    FailureError,
+    is_cancelled_exception,
+)
+
+with workflow.unsafe.imports_passed_through():
+    from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+
+    from wharfinger.contracts.attempts import AttemptTimings, FailureType, Wake, backoff, details, required
+    from wharfinger.contracts.names import SEARCH_OUTCOME
+    from wharfinger.contracts.scheduling import COMMIT_RETRY
+
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+ONLY_ASSUMED = Wake(event="OnlyAssumed")
+"""The wake of a run that did not wait: no event comes when an assumption fails, because nothing changes in etcd."""
+SHORTEST_DELAY = timedelta(milliseconds=1)
+"""The SDK drops a delay of zero, and the policy's whole back-off would apply."""
+BENIGN = (FailureType.UNSCHEDULABLE, FailureType.CONTENDED)
+
+A = TypeVar("A")
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Room:
+    """The result of evicting the victims of a refusal."""
+
+    lapsed: bool = False
+    """A victim or a nominated pod has changed: the next attempt decides again."""
+    revision: int = 0
+    """A revision of etcd that the next attempt must have seen."""
+    leaving: float = 0.0
+    """Seconds until the victims are overdue; 0 = none is there."""
+    evicted: bool = False
+    """Whether this run evicted pods itself."""
+
+
+class AttemptRun(ABC):
+    """One attempt to place a pod, a cohort or a gang."""
+
+    def __init__(self) -> None:
+        self._outcome = "error"
+        self._empty_wake: Wake | None = None
+        self._newest = Wake()
+
+    @workflow.signal
+    def wake(self, signal: Wake = Wake()) -> None:  # noqa: B008 - frozen
+        """An event lets the pod or the gang fit now; an empty wake means: try again in any case."""
+        if not signal.revision:
+            self._empty_wake = signal
+        elif signal.revision > self._newest.revision:
+            self._newest = signal
+
+    # --- ends ---------------------------------------------------------------------------------
+
+    async def _published(self, attempt: Awaitable[R]) -> R:
+        """Await the attempt, then write its outcome into the search attributes, in the run's last task."""
+        try:
+            result = await attempt
+        except (Exception, asyncio.CancelledError) as failure:
+            if is_cancelled_exception(failure):
+                self._outcome = "cancelled"
+            workflow.upsert_search_attributes([OUTCOME_KEY.value_set(self._outcome), *self._attributes()])
+            raise
+        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(self._outcome), *self._attributes()])
+        return result
+
+    @abstractmethod
+    def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
+        """Search attributes to write beside the outcome."""
+
+    def _contended(self, message: str) -> ApplicationError:
+        self._outcome = "contended"
+        return failure(FailureType.CONTENDED, message)
+
+    async def _failed(self, error: FailureError) -> NoReturn:
+        """Fail with the type of the activity's failure, or as cancelled."""
+        if is_cancelled_exception(error):
+            raise error
+        if workflow.cancellation_reason() is not None:
+            raise asyncio.CancelledError from error  # requested while the activity ran: no next attempt
+        kind, message = kind_and_message(error)
+        await self._record_failure(kind, message)
+        raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
+
+    @abstractmethod
+    async def _record_failure(self, kind: str, message: str) -> None:
+        """Record the failure of an activity, before the run fails with it."""
+
+    # --- activities ---------------------------------------------------------------------------
+
+    async def _decide(self, activity: Callable[[A, P], Awaitable[R]], request: P, **options: Any) -> R:
+        """Execute a local activity; fail with its failure."""
+        try:
+            return await workflow.execute_local_activity_method(activity, request, **options)
+        except FailureError as error:
+            await self._failed(error)
+
+    async def _commit(self, activity: Callable[[A, P], Awaitable[R]], request: P, **options: Any) -> R:
+        """Execute an activity that writes to etcd, until etcd answers; fail with its failure."""
+        try:
+            return await workflow.execute_activity_method(activity, request, retry_policy=COMMIT_RETRY, **options)
+        except FailureError as error:
+            await self._failed(error)
+
+    # --- waiting ------------------------------------------------------------------------------
+
+    async def _parked(
+        self, timings: AttemptTimings, message: str, room: Room, *, since: int, leaving: float, refused_at: float
+    ) -> ApplicationError:
+        """Wait after a refusal, except where the nomination has lapsed; the error with which the run ends.
+
+        `message` says why, for people; `since`: the revision of the refusal's snapshot; `leaving`: seconds until
+        victims of earlier attempts are overdue; `refused_at`: the `workflow.time()` at which the back-off began.
+        """
+        if room.lapsed:
+            return failure(FailureType.UNSCHEDULABLE, message, Wake(revision=room.revision, event="NominationLapsed"))
+        wake = await self._wait(timings, message, since=since, leaving=room.leaving or leaving, evicted=room.evicted)
+        if room.revision > wake.revision:  # on an older state, the next attempt would evict once more
+            wake = wake.model_copy(update={"revision": room.revision})
+        return failure(FailureType.UNSCHEDULABLE, message, wake, next_delay(refused_at))
+
+    async def _wait(self, timings: AttemptTimings, message: str, *, since: int, leaving: float, evicted: bool) -> Wake:
+        """Wait for a wake that is newer than `since`, for victims to be overdue, or for the safety timer.
+
+        `evicted`: this run evicted them, so its timer ends with the run, which saves an event.
+        """
+        spread = timings.park_jitter * workflow.random().uniform(-1, 1)
+        longest = timings.park * (1 + spread)
+        overdue = 0 < leaving < longest
+        workflow.set_current_details(f"Waits since {workflow.now():%Y-%m-%d %H:%M:%S} UTC: {message}")
+        seconds = timedelta(seconds=leaving if overdue else longest)
+        summary = "evicted pods are overdue" if overdue else "tries again by itself"
+        try:
+            if evicted:
+                await self._wait_beside_timer(since, seconds, summary)
+            else:
+                await workflow.wait_condition(
+                    lambda: self._wake_since(since) is not None, timeout=seconds, timeout_summary=summary
+                )
+        except TimeoutError:
+            return Wake(event="VictimsOverdue" if overdue else "safety timer")
+        return self._wake_since(since) or Wake()
+
+    async def _wait_beside_timer(self, since: int, seconds: timedelta, summary: str) -> None:
+        """Wait as the condition with a time-out does, but leave its timer to end with the run."""
+        if self._wake_since(since) is not None:
+            return
+        timer = asyncio.create_task(workflow.sleep(seconds, summary=summary))
+        await workflow.wait_condition(lambda: timer.done() or self._wake_since(since) is not None)
+        if self._wake_since(since) is None:
+            raise TimeoutError
+
+    def _wake_since(self, revision: int) -> Wake | None:
+        """The wake that counts for a refusal on a snapshot of that revision: a newer one, or an empty one."""
+        return self._newest if self._newest.revision > revision else self._empty_wake
+
+
+def failure(
+    kind: str,
+    message: str,
+    wake: Wake = Wake(),  # noqa: B008 - frozen
+    delay: timedelta | None = None,
+    *,
+    non_retryable: bool = False,
+) -> ApplicationError:
+    """The error that ends an attempt, with its wake and the revision that the next attempt must have seen."""
+    return ApplicationError(
+        message,
+        *details(wake, required_revision()),
+        type=kind,
+        non_retryable=non_retryable,
+        category=ApplicationErrorCategory.BENIGN if kind in BENIGN else ApplicationErrorCategory.UNSPECIFIED,
+        next_retry_delay=delay,
+    )
+
+
+def next_delay(refused_at: float) -> timedelta:
+    """What is left of the back-off of this attempt, which was refused at that `workflow.time()`."""
+    left = backoff(workflow.info().retry_policy, workflow.info().attempt) - (workflow.time() - refused_at)
+    return max(SHORTEST_DELAY, timedelta(seconds=left))
+
+
+def required_revision() -> int:
+    """The revision that this attempt must have seen, by the failure of the one before; 0 = none."""
+    last = workflow.get_last_failure()
+    return required(last.details) if isinstance(last, ApplicationError) else 0
+
+
+def kind_and_message(error: FailureError) -> tuple[str, str]:
+    """Type and message of an activity's failure, for the attempt's own failure.
+
+    A local activity's failure comes as it is, an ordinary one's is wrapped.
+    """
+    cause = error.cause if isinstance(error, ActivityError) else error
+    if not isinstance(cause, ApplicationError):
+        return FailureType.SCHEDULER_ERROR, f"the scheduler failed: {cause}"
+    return cause.type or FailureType.SCHEDULER_ERROR, cause.message
