@@ -31,9 +31,9 @@ class WaitingPods:
         """The pod waits, refused by these plugins."""
         key = pod.key
         self._discard(key)
-        refused_by = tuple(sorted(rejectors))
-        self._waits[key] = pod.identity, refused_by
-        self._by_rejectors.setdefault(refused_by, {})[key] = None
+        by_name = tuple(sorted(rejectors))
+        self._waits[key] = pod.identity, by_name
+        self._by_rejectors.setdefault(by_name, {})[key] = None
 
     def changed(self, keys: Iterable[PodKey], events: Iterable[ClusterEvent]) -> list[PodKey]:
         """Something changed, perhaps pods: who is worth another try because of that, sorted; they wait no more.

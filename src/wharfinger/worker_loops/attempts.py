@@ -151,7 +151,7 @@ class TemporalAttempts:
             uid=pod.uid,
             tenant=self._tenant,
             revision=pod.mod_revision,
-            woken_by=cause,
+            cause=cause,
             eager=True,
             build_id=self._named_build,
             terminate_existing=terminate_existing,

@@ -24,7 +24,7 @@ from wharfinger.engine.pods import across_nodes, payload, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, Moved, prepare, read_failure, together
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Life, StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod, bound_by, no_profile
 from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -49,7 +49,7 @@ class Effort:
     """One bind on its way: what is known of the pod by now, and what happened."""
 
     request: BindInput
-    life: Life
+    reference: PodReference
     found: StoredPod
     profile: Profile
     state: CycleState
@@ -109,8 +109,8 @@ class Bindings:
     async def bind_locked(self, request: BindInput) -> BindOutcome:
         """The same, for a caller who holds the pod's lock."""
         placed = request.placed
-        life = Life(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
-        found = await self._look_up(life, request)
+        reference = PodReference(PodKey(request.namespace, request.name), placed.uid, placed.create_revision)
+        found = await self._look_up(reference, request)
         if isinstance(found, Bound):
             return found
         if isinstance(found, Gone):
@@ -120,7 +120,7 @@ class Bindings:
         if profile is None:
             return no_profile(found.pod.scheduler_name)
         rules = across_nodes.rules_of(found.pod, profile, self._cache.surroundings)
-        effort = Effort(request, life, found, profile, CycleState(placed.plugin_data), rules, self._clock())
+        effort = Effort(request, reference, found, profile, CycleState(placed.plugin_data), rules, self._clock())
         for turn in range(TURNS):
             effort.may_wait = turn < TURNS - 1
             # Each compares what the former one rewrote.
@@ -151,7 +151,7 @@ class Bindings:
         """Try one node a few times; None when it is to be given up, with the reason in `effort.lost`."""
         adopted: Node | None = None
         for _ in range(self._settings.tries):
-            gone = self._eligibility.verdict(effort.life, effort.found.pod)
+            gone = self._eligibility.verdict(effort.reference, effort.found.pod)
             if gone is not None:
                 self._cache.forget_unsent(effort.found.pod.identity)
                 return gone
@@ -170,7 +170,7 @@ class Bindings:
                 return answer
             if answer.succeeded:
                 return self._bound(effort, commit, answer)
-            found = self._resolve(effort.life, effort.request, answer.reads[0], answer.revision)
+            found = self._resolve(effort.reference, effort.request, answer.reads[0], answer.revision)
             if not isinstance(found, StoredPod):
                 return found
             effort.found = found
@@ -240,23 +240,25 @@ class Bindings:
 
     # --- the pod's own state ------------------------------------------------------------------
 
-    async def _look_up(self, life: Life, request: BindInput) -> StoredPod | Bound | Gone:
+    async def _look_up(self, reference: PodReference, request: BindInput) -> StoredPod | Bound | Gone:
         """The pod as the cache has it; as etcd has it while an earlier transaction may have bound it already.
 
         Were it assumed anew then, the seat that it perhaps has would seem free.
         """
-        found = self._eligibility.from_cache(life)
+        found = self._eligibility.from_cache(reference)
         if found is None or self._cache.is_sent(found.pod.identity):
-            return await self._read(life, request)
+            return await self._read(reference, request)
         return found
 
-    async def _read(self, life: Life, request: BindInput) -> StoredPod | Bound | Gone:
-        read = await self._store.get(keys.pod(*life.key))
-        return self._resolve(life, request, read.kv, read.revision)
+    async def _read(self, reference: PodReference, request: BindInput) -> StoredPod | Bound | Gone:
+        read = await self._store.get(keys.pod(*reference.key))
+        return self._resolve(reference, request, read.kv, read.revision)
 
-    def _resolve(self, life: Life, request: BindInput, kv: KeyValue | None, revision: int) -> StoredPod | Bound | Gone:
+    def _resolve(
+        self, reference: PodReference, request: BindInput, kv: KeyValue | None, revision: int
+    ) -> StoredPod | Bound | Gone:
         """What etcd says of the pod: still to be bound, bound by this very chain, or gone."""
-        found = self._eligibility.of_stored(life, kv)
+        found = self._eligibility.of_stored(reference, kv)
         if isinstance(found, StoredPod):
             return found
         self._cache.settle(identity_of(request), revision)
@@ -266,12 +268,12 @@ class Bindings:
 
     async def _give_up(self, effort: Effort) -> BindOutcome:
         """No node was left; unless etcd says that the pod is bound after all."""
-        found = await self._read(effort.life, effort.request)
+        found = await self._read(effort.reference, effort.request)
         if not isinstance(found, StoredPod):
             return found
         self._forget(effort)
         self.tally.contended(effort.placed.computation)
-        return Contended(message=f"no node was left for {effort.life.key}: {'; '.join(effort.notes)}")
+        return Contended(message=f"no node was left for {effort.reference.key}: {'; '.join(effort.notes)}")
 
     def _rejected(self, effort: Effort, plugin: str, message: str) -> Rejected:
         self._forget(effort)

@@ -16,7 +16,7 @@ from wharfinger.engine.pods.cohort_outcomes import Outcomes
 from wharfinger.engine.pods.commit import Commit, Moved, Transaction, read_failure, together
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod, bound_by, no_profile
-from wharfinger.engine.pods.seating import Seated, Seating, identity, life
+from wharfinger.engine.pods.seating import Seated, Seating, identity, reference
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import measure
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -104,7 +104,7 @@ class WholeBindings:
 
         async def read(number: int) -> None:
             async with several:
-                answer = await self._store.get(keys.pod(*life(gang.request.seats[number]).key))
+                answer = await self._store.get(keys.pod(*reference(gang.request.seats[number]).key))
             self._told(gang, number, TxnResult(False, answer.revision, (answer.kv,)))
 
         await asyncio.gather(*map(read, unknown))
@@ -114,7 +114,7 @@ class WholeBindings:
     def _told(self, gang: Gang, number: int, answer: TxnResult) -> None:
         """What etcd says of a member: to be bound, bound by this very chain, or gone."""
         seat, kv = gang.request.seats[number], answer.reads[0]
-        found = self._eligibility.of_stored(life(seat), kv)
+        found = self._eligibility.of_stored(reference(seat), kv)
         if isinstance(found, StoredPod):
             seated = self._seating.with_pod(gang.request, number, found)
             if seated is not None:
@@ -216,7 +216,7 @@ class WholeBindings:
     def _others_now(self, gang: Gang) -> bool:
         """Whether members have become another pool's since they were found: then nobody is bound."""
         for seated in tuple(gang.left):
-            gone = self._eligibility.verdict(life(seated.seat), seated.found.pod)
+            gone = self._eligibility.verdict(reference(seated.seat), seated.found.pod)
             if gone is not None:
                 gang.left.remove(seated)
                 self._seating.give_up(seated)

@@ -38,17 +38,17 @@ class StoredPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """Which pod is meant: a key, and which life of it where that is known."""
+class PodReference:
+    """A pod by its key, and by uid and create revision where they are known."""
 
     key: PodKey
     uid: str = ""
-    """Empty = whichever there is."""
+    """Empty = any."""
     create_revision: int = 0
-    """0 = whichever there is."""
+    """0 = any."""
 
-    def is_life_of(self, pod: Pod) -> bool:
-        """Whether this very life is meant."""
+    def matches(self, pod: Pod) -> bool:
+        """Whether it refers to this pod, and not to an earlier or later one of the same name."""
         return self.uid in ("", pod.uid) and self.create_revision in (0, pod.create_revision)
 
 
@@ -64,45 +64,45 @@ class Eligibility:
         """The revision that etcd is at; raises `StoreError`."""
         return (await self._store.get(keys.INSTALLATION)).revision
 
-    async def read(self, life: Life) -> StoredPod | Gone:
+    async def read(self, reference: PodReference) -> StoredPod | Gone:
         """The pod as etcd holds it now, when it still is to be placed; raises `StoreError`.
 
         What this worker has not seen of the tenants is waited for: a pod that has just become ours would else be told
         to be another pool's.
         """
-        read = await self._store.get(keys.pod(*life.key))
-        found = self.of_stored(life, read.kv, read.revision)
+        read = await self._store.get(keys.pod(*reference.key))
+        found = self.of_stored(reference, read.kv, read.revision)
         if isinstance(found, Gone) and found.reason == "not-ours" and self._cache.progress.revision < read.revision:
             if not await self._cache.progress.wait_for(read.revision, CATCH_UP):
-                raise Unavailable(f"this worker's watch is behind, and whose pod {life.key} is not known here")
-            found = self.of_stored(life, read.kv, read.revision)
+                raise Unavailable(f"this worker's watch is behind, and whose pod {reference.key} is not known here")
+            found = self.of_stored(reference, read.kv, read.revision)
         return found
 
-    def of_stored(self, life: Life, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
+    def of_stored(self, reference: PodReference, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
         """The same for an object read already (linearizably), at this revision of the store."""
         if kv is None:
             return Gone(reason="deleted", cause=GoneReason.DELETED)
         try:
             pod = decode_pod(
                 kv.value,
-                namespace=life.key.namespace,
-                name=life.key.name,
+                namespace=reference.key.namespace,
+                name=reference.key.name,
                 create_revision=kv.create_revision,
                 mod_revision=kv.mod_revision,
             )
         except InvalidObject as error:
             detail = one_line(f"the stored object cannot be read: {error}", DETAIL_LIMIT)
             return Gone(reason="not-ours", detail=detail, cause=GoneReason.UNREADABLE)
-        gone = self.verdict(life, pod)
+        gone = self.verdict(reference, pod)
         if gone is not None and gone.reason == "bound":
             return gone.model_copy(update={"bound_by": binder(kv.value)})
         return gone or StoredPod(self._cache.resolved(pod), kv.value, revision)
 
-    def from_cache(self, life: Life) -> StoredPod | None:
+    def from_cache(self, reference: PodReference) -> StoredPod | None:
         """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""
-        pod = self._cache.pods.get(life.key)
-        raw = self._cache.raw(life.key)
-        if pod is None or raw is None or self.verdict(life, pod) is not None:
+        pod = self._cache.pods.get(reference.key)
+        raw = self._cache.raw(reference.key)
+        if pod is None or raw is None or self.verdict(reference, pod) is not None:
             return None
         return StoredPod(pod, raw)
 
@@ -119,9 +119,9 @@ class Eligibility:
         tenant = self.named_tenant(pod)
         return [Compare(keys.tenant(tenant), "create", self._cache.tenants.get(tenant, 0))] if tenant else []
 
-    def verdict(self, life: Life, pod: Pod) -> Gone | None:
+    def verdict(self, reference: PodReference, pod: Pod) -> Gone | None:
         """Why this pod is not to be placed by us, None when it is."""
-        if not life.is_life_of(pod):
+        if not reference.matches(pod):
             return Gone(reason="deleted", detail="another pod has the name now", cause=GoneReason.REPLACED)
         if pod.bound:
             return Gone(reason="bound", node=pod.node_name)

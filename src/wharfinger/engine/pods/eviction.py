@@ -23,7 +23,7 @@ from wharfinger.contracts.scheduling import EvictOutcome, Gone
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Life, StoredPod
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.errors import RequestTooLarge
 from wharfinger.manifests.edit import clear_nomination, evict_pod
 from wharfinger.manifests.times import rfc3339
@@ -50,7 +50,7 @@ class Saga:
     """One eviction on its way: for whom, and what came of it so far."""
 
     request: EvictInput
-    life: Life
+    reference: PodReference
     preemptor: StoredPod
     evicted: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Saga:
     @property
     def record_key(self) -> str:
         """Of the preemptor's attempt record."""
-        return keys.attempt(*self.life.key)
+        return keys.attempt(*self.reference.key)
 
     def outcome(self) -> Evicted:
         """As the workflow is told."""
@@ -101,11 +101,11 @@ class Evictions:
 
         Safe to run again. Raises `StoreError`.
         """
-        life = Life(PodKey(request.namespace, request.name), request.uid, request.create_revision)
-        found = await self._eligibility.read(life)
+        reference = PodReference(PodKey(request.namespace, request.name), request.uid, request.create_revision)
+        found = await self._eligibility.read(reference)
         if isinstance(found, Gone):
             return found
-        saga = Saga(request, life, found, revision=found.read_at)
+        saga = Saga(request, reference, found, revision=found.read_at)
         try:
             self._check_nomination(saga)
             node = await self._store.get(keys.node(request.node))
@@ -222,7 +222,7 @@ class Evictions:
             if answer.succeeded:
                 return True, answer.reads[0]
             current, preemptor, record = answer.reads
-            found = self._eligibility.of_stored(saga.life, preemptor)
+            found = self._eligibility.of_stored(saga.reference, preemptor)
             if isinstance(found, Gone):
                 raise Superseded(found)
             if record is None or record.mod_revision != saga.request.record_revision:

@@ -17,7 +17,7 @@ from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import Gone, PlaceInput
 from wharfinger.engine.failures import behind, wrong_id
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Life, StoredPod
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.errors import PluginError, Unavailable
 from wharfinger.framework.status import Status, unschedulable
 from wharfinger.model.gang import (
@@ -66,36 +66,36 @@ class Finder:
         Raises `StoreError`, and the failures Behind and WrongWorkflowId.
         """
         progress = self._cache.progress
-        life = Life(PodKey(request.namespace, request.name), request.uid)
+        reference = PodReference(PodKey(request.namespace, request.name), request.uid)
         began = self._core.clock()
         caught_up = await progress.wait_for(request.revision, self._behind_limit)
         left = self._behind_limit - (self._core.clock() - began) if caught_up else 0.0
         if caught_up and request.revision:
-            found = self._known(life, request)
+            found = self._known(reference, request)
             if found is not None:
                 return found
-        stored = await self._read(life)
+        stored = await self._read(reference)
         if isinstance(stored, Gone):
             return stored
         right = self._right_id(stored.pod)
         if right != request.workflow_id:
             raise wrong_id(f"pod {stored.pod.key}", request.workflow_id, right)
         wanted = max(stored.pod.mod_revision, _existing(request.revision, stored.read_at))
-        found = self._known(life, request) if await progress.wait_for(wanted, max(0.0, left)) else None
+        found = self._known(reference, request) if await progress.wait_for(wanted, max(0.0, left)) else None
         if found is None:  # behind, or the pod changed once more: the next attempt sees the newer state
             raise behind(progress.revision, wanted)
         return found
 
-    async def _read(self, life: Life) -> StoredPod | Gone:
+    async def _read(self, reference: PodReference) -> StoredPod | Gone:
         try:
             async with asyncio.timeout(READ_LIMIT):
-                return await self._eligibility.read(life)
+                return await self._eligibility.read(reference)
         except TimeoutError:
-            raise Unavailable(f"etcd did not tell pod {life.key} within {READ_LIMIT:g} s") from None
+            raise Unavailable(f"etcd did not tell pod {reference.key} within {READ_LIMIT:g} s") from None
 
-    def _known(self, life: Life, request: PlaceInput) -> Pod | None:
+    def _known(self, reference: PodReference, request: PlaceInput) -> Pod | None:
         """The cached pod if this run is to place it, else None: then etcd must be asked."""
-        found = self._eligibility.from_cache(life)
+        found = self._eligibility.from_cache(reference)
         if found is None or self._right_id(found.pod) != request.workflow_id:
             return None
         # While a bind of this very pod is out and unanswered, only etcd knows.
@@ -125,13 +125,13 @@ class Finder:
 
     def of_cohort(self, one: CohortPod, taken: Container[PodIdentity]) -> Pod | Gone | str:
         """The cached pod, or why it is skipped; `taken`: pods of the cohort that have a seat."""
-        life = Life(PodKey(one.namespace, one.name), one.uid)
+        reference = PodReference(PodKey(one.namespace, one.name), one.uid)
         if one.revision > self._cache.progress.revision:
             return "this worker has not seen it yet"
-        found = self._eligibility.from_cache(life)
+        found = self._eligibility.from_cache(reference)
         if found is None:
-            known = self._cache.pods.get(life.key)
-            gone = self._eligibility.verdict(life, known) if known is not None else None
+            known = self._cache.pods.get(reference.key)
+            gone = self._eligibility.verdict(reference, known) if known is not None else None
             return gone or "this worker does not know it"
         if found.pod.identity in taken:
             return "it is named twice"
@@ -190,7 +190,7 @@ class Finder:
         return [pod for pod in self._cache.gangs.of(key) if counts(pod) and (pod.bound or self._ours(pod))]
 
     def _ours(self, pod: Pod) -> bool:
-        return self._eligibility.verdict(Life(pod.key), pod) is None
+        return self._eligibility.verdict(PodReference(pod.key), pod) is None
 
     def _gated(self, pod: Pod) -> bool:
         try:

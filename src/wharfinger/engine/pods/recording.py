@@ -26,7 +26,7 @@ from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
 from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Life, StoredPod
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
@@ -55,9 +55,11 @@ class Refusal:
     """Mod revision of the attempt record that may be overwritten; None = any."""
 
     @property
-    def life(self) -> Life:
+    def reference(self) -> PodReference:
         """The pod that was refused."""
-        return Life(PodKey(self.request.namespace, self.request.name), self.request.uid, self.request.create_revision)
+        return PodReference(
+            PodKey(self.request.namespace, self.request.name), self.request.uid, self.request.create_revision
+        )
 
     def without_nomination(self) -> Refusal:
         """The refusal alone; no pod is evicted."""
@@ -185,15 +187,15 @@ class Recorder:
 
         Leaves out a nomination that would not help any more, or that etcd has no room for, with its victims.
         """
-        life = refusal.life
-        found = found or self._eligibility.from_cache(life) or await self._eligibility.read(life)
+        reference = refusal.reference
+        found = found or self._eligibility.from_cache(reference) or await self._eligibility.read(reference)
         if refusal.request.reserved_node:
             self._unreserve(refusal.request, found)
         nominated = True
         if isinstance(found, StoredPod) and refusal.request.victim_count > len(refusal.request.victims):
             refusal, nominated = await self._with_all_victims(refusal, found.pod)
         while isinstance(found, StoredPod):
-            gone = self._eligibility.verdict(life, found.pod)  # tenants may have come or gone since it was found
+            gone = self._eligibility.verdict(reference, found.pod)  # tenants may have come or gone since it was found
             if gone is not None:
                 return gone
             # An assumption that an earlier step of this attempt left has no use any more.
@@ -214,7 +216,7 @@ class Recorder:
             if writing.binding is not None and not await self._caught_up_with(read[writing.binding.key]):
                 refusal, nominated = refusal.without_nomination(), False
             await self._learn_of(writing.tenancy, read, answer.revision)
-            found = self._eligibility.of_stored(life, read[writing.pod.key], answer.revision)
+            found = self._eligibility.of_stored(reference, read[writing.pod.key], answer.revision)
         return found
 
     def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
@@ -301,7 +303,7 @@ class Recorder:
 
     def _from_watch(self, refusal: Refusal) -> Writing | None:
         """The writing for the pod as the watch showed it; None when the pod has to be read from etcd."""
-        found = self._eligibility.from_cache(refusal.life)
+        found = self._eligibility.from_cache(refusal.reference)
         if found is None or self._cache.is_sent(found.pod.identity):
             return None
         self._cache.forget_unsent(found.pod.identity)
@@ -344,7 +346,7 @@ class Recorder:
             elif all(holds(compare, read[compare.key]) for compare in one.compares):
                 again.append(one)
             else:
-                found = self._eligibility.of_stored(one.refusal.life, read[one.pod.key], revision)
+                found = self._eligibility.of_stored(one.refusal.reference, read[one.pod.key], revision)
                 records.take(one.refusal.request, await self._alone(one.refusal, found))
         return again
 

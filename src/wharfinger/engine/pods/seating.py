@@ -11,7 +11,7 @@ from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Life, StoredPod
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Shape
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
@@ -76,7 +76,7 @@ class Seating:
 
     def find(self, request: BindManyInput, number: int) -> Seated | None:
         """The seat with its pod as the watch showed it; None when etcd has to be asked about it."""
-        found = self._eligibility.from_cache(life(request.seats[number]))
+        found = self._eligibility.from_cache(reference(request.seats[number]))
         if found is None or self._cache.is_sent(found.pod.identity):
             return None
         return self.with_pod(request, number, found)
@@ -143,16 +143,16 @@ class Seating:
         """Unreserve for a pod that is gone: as much of it is told as is known."""
         seat = request.seats[number]
         profile = self._profiles.get(request.computations[seat.stretch].profile_name)
-        pod = self._cache.pods.get(life(seat).key)
+        pod = self._cache.pods.get(reference(seat).key)
         if pod is None or pod.identity != identity(seat):
             pod = Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
         if profile is not None:
             points.tell_given_up(profile, CycleState(seat.plugin_data), pod, seat.node)
 
 
-def life(seat: Seat) -> Life:
+def reference(seat: Seat) -> PodReference:
     """Whose seat it is."""
-    return Life(PodKey(seat.namespace, seat.name), seat.uid, seat.create_revision)
+    return PodReference(PodKey(seat.namespace, seat.name), seat.uid, seat.create_revision)
 
 
 def identity(seat: Seat) -> PodIdentity:
