@@ -108,7 +108,7 @@ class HostActivities(FleetHost):
     async def _create(self, instance: InstanceId) -> CreateOutcome:
         look = await self._look(instance)
         if isinstance(look, NotGranted) and self._runtime.find(instance) is None:
-            await self._exits.settle(instance)  # where it is to drain: nobody has to wait for it
+            await self._exits.settle(instance)  # where it is to drain: no step has to wait for it
         if not isinstance(look, GrantRecord):
             return look
         if (process := self._runtime.find(instance)) is not None:
@@ -199,7 +199,7 @@ class HostActivities(FleetHost):
             raise ApplicationError(f"instance {instance} survives SIGKILL", type=FleetFailure.FLEET_ERROR)
 
     async def _undo(self, instance: InstanceId, starting: asyncio.Future[Process]) -> None:
-        """Nobody waits for it any more: end it once it has begun, unless it is this agent that leaves."""
+        """No step waits for it any more: end it once it has begun, unless this agent is leaving."""
         await asyncio.wait({starting})
         if activity.in_activity() and activity.is_worker_shutdown():
             return

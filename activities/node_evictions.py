@@ -170,7 +170,7 @@ class NodeEvictionActivities(NodeEvictions):
         return Cleared(removed=len(done), pods=tuple(done[:LISTED]))
 
     async def _held(self, node: str) -> Cleared | None:
-        """What the workflow is told where the node may not be cleared now."""
+        """The outcome where the node may not be cleared now."""
         admission = await self._budget.admit(node)
         if not admission.wait:
             return None

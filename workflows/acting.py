@@ -1,4 +1,4 @@
-"""The loop of whoever acts on a fleet's slots, `Fleet` or `RollingUpdate`, around the pure `fleet.actor.Actor`.
+"""The loop of `Fleet` and `RollingUpdate`, which act on a fleet's slots, around the pure `fleet.actor.Actor`.
 
 ::
 
@@ -109,7 +109,7 @@ class Acting:
         self.actor.poked()
 
     def blinked(self, seconds: float) -> None:
-        """Nobody looked for so many seconds."""
+        """No plan was made for so many seconds."""
         self.actor.slept(0.0, seconds)
 
     def status(self) -> ActorStatus:
@@ -223,7 +223,7 @@ class Acting:
         return None
 
     async def _pause(self, seconds: float) -> None:
-        """Wait for an event, or so many seconds; the actor's clock is told how long it was."""
+        """Wait for an event, or so many seconds; the actor's clock advances by that time."""
         began, ended = workflow.time(), self.steps.ended
         with suppress(TimeoutError):
             await workflow.wait_condition(

@@ -136,7 +136,7 @@ class Fleet:
                 continue
             plan = planned.plan
             if plan.ended:
-                if acting.actor.due:  # somebody may want it again: who poked believes that it was heard
+                if acting.actor.due:  # it may be wanted again: the sender of a reconcile signal relies on it
                     self._continue(plan.memory)
                 return 0
             if plan.rollout and acting.actor.idle:
@@ -247,7 +247,7 @@ class Fleet:
         return planned.rollout_running
 
     def _unseen(self, memory: Memory) -> Memory:
-        """What was seen before a rollout that ended without a report: nobody looked since.
+        """What was seen before a rollout that ended without a report: there was no look since.
 
         Memory keeps that a rollout was open: the planner has it started again, or records that it was aborted.
         """

@@ -91,7 +91,7 @@ class RollingUpdate:
                 go_on(acting, rollout)
 
     async def _abort(self, acting: Acting, generation: int) -> RolloutReport | None:
-        """Asked for from outside: leave nothing half done. None where it never acted, or somebody else does.
+        """Asked for from outside: leave nothing half done. None where it never acted, or another actor does.
 
         The run was cancelled once and is not again, so what is awaited here comes to its end.
         """

@@ -80,7 +80,7 @@ class ScheduleCohort(AttemptRun):
     def _attributes(self) -> list[SearchAttributeUpdate[Any]]:
         """Members of a gang that the start did not list.
 
-        Only where the start listed members: Temporal knows the attribute then.
+        Only where the start listed members: then the attribute is registered in Temporal.
         """
         listed = workflow.info().typed_search_attributes.get(PODS_KEY)
         if listed is not None and not set(self._members) <= set(listed):

@@ -75,7 +75,7 @@ def utc_now() -> datetime:
 
 
 class Agent:
-    """One agent, on a store, a client and a runtime that somebody else opened and closes."""
+    """One agent, on a store, a client and a runtime that the caller opened and closes."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class Agent:
 
 
 async def run_agent(settings: AgentSettings) -> int:
-    """Run an agent process until it is told to stop; its exit code.
+    """Run an agent process until a signal stops it; returns its exit code.
 
     The first SIGTERM or SIGINT stops it, and leaves instances running unless the settings say otherwise; the second
     ends it at once. Raises `InvalidConfiguration` and `UsageError` before anything is opened.

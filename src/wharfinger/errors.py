@@ -87,7 +87,7 @@ class StoreError(WharfingerError):
 class Unavailable(StoreError):
     """No endpoint answered in time.
 
-    For writes `maybe_applied` says whether the write may have happened: then only reading tells.
+    For writes `maybe_applied` says whether the write may have happened: then only a read shows it.
     """
 
     def __init__(self, message: str, *, maybe_applied: bool = False) -> None:

@@ -189,9 +189,9 @@ class AgentSettings:
     probe_failures: int = 3
     """Failures in a row after which it is killed."""
     drain_timeout: float = 5.0
-    """Seconds that running activities get when the agent is told to stop."""
+    """Seconds that running activities get when the agent is stopped."""
     stop_instances: float | None = None
-    """Seconds that instances get to end when the agent is told to stop; None = they are left running."""
+    """Seconds that instances get to end when the agent is stopped; None = they are left running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +224,8 @@ class WorkerSettings:
     dispatching: DispatchSettings = field(default_factory=DispatchSettings)
     binding: BindSettings = field(default_factory=BindSettings)
     eviction: str = "graceful"
-    """How preempted pods leave. `graceful`: marked as terminating, whoever runs them deletes them; `immediate`: deleted
-    at once, for clusters where nobody runs pods."""
+    """How preempted pods leave. `graceful`: marked as terminating, the kubelet deletes them; `immediate`: deleted
+    at once, for clusters without kubelets."""
     node_evictions: NodeEvictionSettings = field(default_factory=NodeEvictionSettings)
     min_ready: float = 10.0
     """Seconds that a worker must be ready with a value of the dynamic configuration until that counts as good, where

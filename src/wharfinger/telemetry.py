@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series each, which nobody reads
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series each, which no dashboard reads
 
 
 def _powers(start: float, factor: float, count: int) -> tuple[float, ...]:

@@ -65,7 +65,7 @@ def utc_now() -> datetime:
 
 
 class Worker:
-    """One worker, on a store and a client that somebody else opened and closes."""
+    """One worker, on a store and a client that the caller opened and closes."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Worker:
 
 
 async def run_worker(settings: WorkerSettings) -> int:
-    """Run a worker process until it is told to stop; its exit code.
+    """Run a worker process until a signal stops it; returns its exit code.
 
     The first SIGTERM or SIGINT drains, and so does the grant where there is one; the second ends the process at once.
     Raises `InvalidConfiguration` before anything is opened.

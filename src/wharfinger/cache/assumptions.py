@@ -66,7 +66,7 @@ class Assumptions:
         return held is not None and held.sent
 
     def is_held(self, pod: Pod, node: str) -> bool:
-        """Whether this state of the pod is assumed on that node, and nobody waits for what etcd says of it."""
+        """Whether this state of the pod is assumed on that node, with no transaction in doubt."""
         held = self._held.get(pod.identity)
         return held is not None and held.pod is pod and held.node == node and held.settles_at is None
 
@@ -89,11 +89,11 @@ class Assumptions:
             held.sent = held.confirmed = True
 
     def unconfirmed(self) -> tuple[PodIdentity, ...]:
-        """Those of which nobody knows yet whether they will be bound."""
+        """Those whose outcome is still open."""
         return tuple(identity for identity, held in self._held.items() if not held.confirmed)
 
     def settle_at(self, identity: PodIdentity, revision: int) -> None:
-        """Nobody knows what became of the transaction; at `revision` the watch has told."""
+        """The outcome of the transaction is unknown until the watch is at `revision`."""
         held = self._held.get(identity)
         if held is not None:
             held.settles_at = max(revision, held.settles_at or 0)

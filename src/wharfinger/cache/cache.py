@@ -110,7 +110,7 @@ class Cache:
         self.surroundings = self.surroundings.with_object(thing)
 
     def remove_surrounding(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> None:
-        """Etcd does not hold it any more; `kind` tells pod collections apart."""
+        """Etcd does not hold it any more; `kind` distinguishes collections."""
         self.surroundings = self.surroundings.without(what, namespace, name, kind)
 
     def resolved(self, pod: Pod) -> Pod:
@@ -188,7 +188,7 @@ class Cache:
             self._drop(identity)
 
     def settle(self, identity: PodIdentity, revision: int) -> None:
-        """Nobody knows whether the transaction happened: end the assumption once the watch is at `revision`.
+        """The outcome of the transaction is unknown: end the assumption once the watch is at `revision`.
 
         If it did happen, the watch has shown the pod bound by then, and the assumption has become a fact.
         """

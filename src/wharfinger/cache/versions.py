@@ -1,4 +1,4 @@
-"""Mod revisions of the small keys that binds compare and rewrite, as far as this worker knows them.
+"""Mod revisions of the small keys that binds compare and rewrite, as this worker last saw them.
 
 Told by the watch together with the pods behind them, or by the header of a transaction of our own that had compared
 the key; never by a read, which says nothing of what lies behind the key.

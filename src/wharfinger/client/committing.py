@@ -1,4 +1,4 @@
-"""Writing one object by compare-and-set, whoever else writes it meanwhile."""
+"""Writes one object by compare-and-set, also while other clients write it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRIES = 10
 
 
 async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
-    """Write what `over` makes of whatever is stored, again and again until nobody else was faster.
+    """Write what `over` makes of the stored value; repeat until no other client wrote in between.
 
     Answers the mod revision of what is stored then: the present one's when `over` says None, 0 when there is none.
     Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
@@ -31,7 +31,7 @@ async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes
         except Unavailable as error:
             if not error.maybe_applied:
                 raise
-            stored = (await store.get(key)).kv  # only reading tells; what is there already is not written again
+            stored = (await store.get(key)).kv  # only a read shows it; nothing is written twice
             continue
         if answer.succeeded:
             return answer.revision

@@ -134,7 +134,7 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
 
 
 async def _seen_template(store: Store, tenant: str, status: Status | None) -> object:
-    """The template that the fleet's actor looked at last, as it was written; `_UNKNOWN` when nobody can tell."""
+    """The template that the fleet's actor looked at last, as it was written; `_UNKNOWN` when no record shows it."""
     if status is None:
         return _UNKNOWN
     try:

@@ -15,7 +15,7 @@ from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
 
 async def mark(store: Store, tenant: str, by: Author) -> str:
-    """Mark a fleet as deleting; one that nobody ever acted on is removed at once. Says what was done.
+    """Mark a fleet as deleting; remove one that no actor ever acted on. Returns what was done.
 
     An object that cannot be read is overwritten: its instances are drained all the same. Raises `NotFound`, and the
     store's errors.

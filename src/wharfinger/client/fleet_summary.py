@@ -56,7 +56,7 @@ def rollout_word(picture: Picture) -> str:
 
 
 def created(picture: Picture) -> str:
-    """When the fleet was made, RFC 3339; empty when nobody wrote it."""
+    """When the fleet was made, RFC 3339; empty when the object does not say."""
     metadata = picture.written.get("metadata")
     stamp = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
     if isinstance(stamp, str):

@@ -149,8 +149,8 @@ class Wharfinger:
         the pods and reports those that it has not reported; a pod that was bound and deleted in between is missing.
         To resume later, take `revision + 1` of the last assignment with `complete` that you are done with.
 
-        Raises `Compacted` at the start when etcd does not keep that revision any more, for then nobody can know which
-        pods are new; `RevisionWentBack` when etcd was restored from a backup; `RevisionFuture`, `AccessDenied`, and
+        Raises `Compacted` at the start when etcd no longer keeps that revision, because then it is unknown which pods
+        are new; `RevisionWentBack` when etcd was restored from a backup; `RevisionFuture`, `AccessDenied`, and
         `Unavailable` when etcd does not answer at the start. End it with `aclose()`, or leave it in
         `contextlib.aclosing(...)`.
         """

@@ -84,7 +84,7 @@ def _validated(entry: Entry, written: Mapping[str, Any], path: str, problems: li
 
 
 def _broken(plugin: str, error: Exception) -> str:
-    """A model of somebody else's plugin may raise anything: that makes arguments wrong, and stops nobody."""
+    """A model of a foreign plugin may raise anything: then its arguments are wrong, and nothing else stops."""
     return f"plugin {plugin} could not check its arguments: {type(error).__name__}: {error}"
 
 

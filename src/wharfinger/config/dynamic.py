@@ -143,7 +143,7 @@ def check_cohort(value: CohortValue, started: DispatchSettings = _USUAL) -> Disp
 
 
 def canonical(written: Any) -> bytes:
-    """A value as JSON: the same bytes whoever wrote it, in whatever order. Raises InvalidObject for what is none."""
+    """A value as JSON: the same bytes for every writer and order of fields. Raises InvalidObject for what is none."""
     try:
         text = json.dumps(written, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode()

@@ -54,7 +54,7 @@ def misplaced(profile: CompletedProfile, serves: Served) -> Iterator[Problem]:
 
 
 def unusable(profile: CompletedProfile, at: Order, serves: Served) -> Iterator[Problem]:
-    """The queue is sorted by one plugin, and somebody binds."""
+    """The queue is sorted by one plugin, and at least one plugin binds."""
     sorting = at["queueSort"]
     if len(sorting) > 1 or (not sorting and not _doubtful(profile, "queueSort", serves)):
         found = ", ".join(sorting) or "none"
@@ -64,7 +64,7 @@ def unusable(profile: CompletedProfile, at: Order, serves: Served) -> Iterator[P
 
 
 def _doubtful(profile: CompletedProfile, point: str, serves: Served) -> bool:
-    """Whether a plugin that could not be made, which is told elsewhere, may be what is missing at a point."""
+    """Whether a plugin that could not be made, which is reported elsewhere, may be what is missing at a point."""
     named = (ref.name for ref in profile.points.get(point, _NOTHING).enabled)
     return any(name not in serves and name not in kube_scheduler.POINTS for name in (*profile.multi_point, *named))
 

@@ -4,7 +4,7 @@
 
     written ── fleet_fields ──► well-formed ── fleet_template, budgets ──► FleetSpec, Template, its name
 
-All that is wrong is told at once, each problem with the path of its field, in the words of `config.errors`. The times
+All problems are reported at once, each with the path of its field, in the words of `config.errors`. The times
 of a fleet are one chain, in which each must leave room for what happens within it:
 
 ::

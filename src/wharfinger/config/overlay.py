@@ -22,7 +22,7 @@ def overlaid(
 ) -> tuple[Configuration, list[Problem]]:
     """The configuration with the value laid over it, and all that is wrong with that.
 
-    What depends on how plugins are made is left to whoever makes them.
+    What depends on how plugins are made is left to the code that makes them.
     """
     known = {profile.scheduler_name for profile in configuration.profiles}
     problems: list[Problem] = [
@@ -68,7 +68,7 @@ def _overlaid(
 
 
 def _unknown(overlay: ProfileOverlay, catalog: Catalog, path: str) -> Iterator[Problem]:
-    """Weights of plugins that there are not; arguments of such are told by whoever completes them."""
+    """Weights of plugins that there are not; their arguments are reported where they are completed."""
     for plugin in overlay.weights:
         if plugin not in catalog:
             yield f"{path}.weights.{plugin}", why_unknown(plugin, catalog)

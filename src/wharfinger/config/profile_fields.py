@@ -1,6 +1,6 @@
 """A profile as it is written: what may stand where.
 
-Plugin arguments stay mappings here; the catalog knows their models (`config.completion`).
+Plugin arguments stay mappings here; the catalog has their models (`config.completion`).
 """
 
 from __future__ import annotations

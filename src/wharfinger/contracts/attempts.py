@@ -24,7 +24,7 @@ class FailureType(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     """No node now: the pod waited, or was woken."""
     CONTENDED = "Contended"
-    """Somebody else took the room first."""
+    """Another pod took the room first."""
     BEHIND = "Behind"
     """This worker's cache has not seen the pod's revision in time."""
     UNAVAILABLE = "Unavailable"

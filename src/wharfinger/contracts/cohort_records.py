@@ -19,7 +19,7 @@ from wharfinger.contracts.lone import evict_input
 
 
 def turned_away(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
-    """Those that wait as unschedulable: turned away, or placed and then rejected for good; None for nobody."""
+    """Those that wait as unschedulable: turned away, or placed and then rejected for good; None = there are none."""
     rejected = [one for one in bound.unbound if one.kind == "rejected"]
     if not placed.turned_away and not rejected:
         return None
@@ -37,7 +37,7 @@ def _freed(placed: PlacedMany, bound: BoundMany) -> tuple[TurnedAway, ...]:
 
 
 def contended(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
-    """Those whose room was taken: an attempt of their own follows at once; None for nobody."""
+    """Those whose room was taken: an attempt of their own follows at once; None = there are none."""
     lost = [one for one in bound.unbound if one.kind == "contended"]
     return _with(placed, (), lost, own_attempt=True) if lost else None
 

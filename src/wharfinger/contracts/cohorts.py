@@ -1,6 +1,6 @@
 """The contract of `ScheduleCohort` itself: which pods, or which gang, are placed together, and how a run ends.
 
-Whoever starts cohorts needs this and nothing else. What a run asks of activities is in `contracts.cohort_scheduling`.
+Components that start cohorts need only this. What a run asks of activities is in `contracts.cohort_scheduling`.
 A gang is a cohort whose members are bound in one transaction, or none of them.
 """
 
@@ -17,7 +17,7 @@ from wharfinger.contracts.contract import Contract
 from wharfinger.model.gang import MOST_TOGETHER
 
 MOST_PODS = MOST_TOGETHER
-"""In one cohort, whoever starts it."""
+"""Pods in one cohort, at most."""
 MOST_BYTES = 400_000
 """Of what a cohort's input may come to as JSON: its decisions are about three times that, and Temporal takes 2 MiB."""
 

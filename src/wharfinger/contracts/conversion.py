@@ -1,4 +1,4 @@
-"""How contracts become payloads: as `temporalio.contrib.pydantic` does it, with what it knows kept.
+"""How contracts become payloads: as `temporalio.contrib.pydantic` does it, with type adapters kept.
 
 The SDK makes a payload converter for every context it converts in, several times a workflow task, and each
 of the library's forgets the type adapters of the one before. Building those of our unions anew would cost
@@ -25,7 +25,7 @@ class ContractPayloadConverter(CompositePayloadConverter):
         super().__init__(*_SHARED)
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """The values; where somebody sent what is none, one line says so instead of several of the library's."""
+        """The values; an invalid one is reported in one line instead of several of the library's."""
         try:
             return super().from_payloads(payloads, type_hints)
         except ValidationError as error:

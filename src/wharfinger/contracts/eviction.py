@@ -42,7 +42,7 @@ class EvictInput(Contract):
     in_record: bool = False
     """Whether the attempt record has to be asked for all of them."""
     record_revision: int
-    """Mod revision of the preemptor's attempt record: nobody is evicted once it is another, or gone."""
+    """Mod revision of the preemptor's attempt record: no pod is evicted once the record has changed or is gone."""
     workflow_id: str
     run_id: str
 

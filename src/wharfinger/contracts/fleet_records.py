@@ -13,8 +13,8 @@
     cordons/<host>                        CordonRecord     the CLI
     losthosts/<host>                      LostHostRecord   the CLI; an agent of that name removes it
 
-Every write of the actor compares the mod revision of `actors/<tenant>`, which nobody writes but an actor: whoever
-acts first adds 1 to its epoch (the very first begins with etcd's revision), and fences the one before off.
+Every write of the actor compares the mod revision of `actors/<tenant>`, which only actors write: an actor
+first adds 1 to its epoch (the very first begins with etcd's revision), and fences the one before off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RevisionRecord(Record):
     """One template, as it was written. Its name among revisions is its number."""
 
     template: dict[str, Any]
-    """The object's `spec.template`, as written: completed anew by whoever reads it."""
+    """The object's `spec.template`, as written: each reader completes it anew."""
     digest: str = ""
     """SHA-256 over the canonical JSON of the template as written: only a name."""
     generation: int = 0
@@ -109,7 +109,7 @@ class HostRecord(Record):
     installs: tuple[str, ...] = ()
     capacity: int = Field(0, ge=0)
     allow_env: tuple[str, ...] | None = None
-    """Variables that it passes to instances; None = an earlier release wrote it, and nobody knows."""
+    """Variables that it passes to instances; None = unknown, because an earlier release wrote it."""
     version: str = ""
     """The agent's release."""
     control: bool = True

@@ -54,7 +54,7 @@ class PlanInput(Contract):
     generation: int = 0
     """Of the open rollout: the asker's own, or the one that Fleet started; 0 = none."""
     epoch: int = 0
-    """0 = the asker does not act yet (Fleet while a rollout is open, or nobody's first look)."""
+    """0 = the caller does not act yet (Fleet while a rollout is open, or the first look)."""
     memory: Memory
     busy: tuple[Busy, ...] = ()
 
@@ -238,7 +238,7 @@ class RecordInput(Contract):
     role: Role
     generation: int = 0
     epoch: int
-    """The actor's; with `take`, the one before, as `plan` saw it (0 = nobody acted yet)."""
+    """The actor's; with `take`, the one before, as `plan` saw it (0 = no actor acted yet)."""
     take: bool = False
     """Become the actor first: add 1 to that epoch. Fails as fenced where another has done so meanwhile."""
     desired: int = 0

@@ -30,7 +30,7 @@ class AttemptRecord(Record):
     """The snapshot's revision: events up to it are known to the refusal."""
     message: str = ""
     nominated_node: str = ""
-    """Where the pod will fit once its victims are gone; empty = it preempts nobody."""
+    """Where the pod will fit once its victims are gone; empty = it preempts no pod."""
     victims: tuple[str, ...] = ()
     """Who is evicted for it: `namespace/name`."""
     victim_revisions: tuple[int, ...] | None = None

@@ -1,4 +1,4 @@
-"""The contract of an attempt's activities: what `ScheduleAttempt` asks, and what it is told.
+"""The contract of an attempt's activities: the inputs of `ScheduleAttempt`, and the outcomes.
 
 The abstract class is what the workflow calls; `wharfinger.activities` implements it under the same
 names. Outcomes are values: only trouble is an exception (an `ApplicationError` of a `FailureType`,

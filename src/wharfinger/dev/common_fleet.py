@@ -15,7 +15,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put, Store
 
 MIN_READY = 1
-"""Seconds that an instance must have been ready: in dev the wait is watched by somebody."""
+"""Seconds that an instance must have been ready: in dev a person waits for it."""
 SOAK = 5
 """Seconds for which an updated slot is observed: enough for a configuration that ends an instance at its start."""
 TRIES = 5
@@ -24,8 +24,8 @@ TRIES = 5
 async def want(store: Store, workers: int | None) -> bool:
     """Put the fleet when there is none (one instance unless `workers` says otherwise); else set its replicas.
 
-    Without `workers`, a fleet that exists stays as it is. Answers False for one that is being deleted: it is nobody's
-    to change, and can be made again when it is gone.
+    Without `workers`, a fleet that exists stays as it is. Returns False for one that is being deleted: it may not
+    be changed, and can be made again when it is gone.
     """
     key = keys.fleet(COMMON)
     for _ in range(TRIES):

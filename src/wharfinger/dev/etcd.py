@@ -29,7 +29,7 @@ class EtcdServer:
     port: int
     """Where clients connect."""
     peer_port: int = 0
-    """Needed by etcd though nobody connects; 0 = any free one. Always on loopback."""
+    """Needed by etcd though no peer connects; 0 = any free one. Always on loopback."""
     host: str = "127.0.0.1"
     """Address that clients may come in on."""
     fsync: bool = True

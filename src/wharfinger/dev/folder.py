@@ -84,7 +84,7 @@ class DataFolder:
         write_atomically(self.root / "processes.json", {str(known.pid): known.started for known in lives})
 
     def instances(self) -> list[ProcessLife]:
-        """Workers of an earlier life that still run: whoever holds the lock of an instance."""
+        """Workers of an earlier life that still run: the holders of instance locks."""
         files = sorted((self.agent / "instances").glob("*/*/*.lock"))
         holders = (locks.holder(file) for file in files if locks.locked(file))
         return [holder for holder in holders if holder is not None]

@@ -22,7 +22,7 @@ def check_address(host: str) -> None:
 
 
 def required(port: int, option: str, host: str = "127.0.0.1") -> int:
-    """The port somebody named; raises `ServerError` when it is taken."""
+    """The named port; raises `ServerError` when it is taken."""
     if not is_free(port, host):
         raise ServerError(f"{option}: port {port} is taken by another process")
     return port

@@ -42,7 +42,7 @@ def become_subreaper() -> None:
 
 
 def work_in_batch() -> None:
-    """Ask the system not to interrupt whoever runs for each message that arrives for us, or for what we start.
+    """Ask the system not to interrupt the running process for each message that arrives for us, or for our children.
 
     The processes of a tree work for each other: a message that is read a moment later costs nothing, and each change
     costs the caches of both. On two cores it is a fifth more attempts a second, and a lone one is not later.
@@ -98,7 +98,7 @@ def children(pid: int) -> list[int]:
 def end_orphans(*, within: float = 3.0) -> int:
     """Kill and reap every child of ours that is left; answers how many there were.
 
-    Only for the end of a supervisor's life: nobody else may be waiting for a child then.
+    Only for the end of a supervisor's life: no other code may be waiting for a child then.
     """
     deadline = time.monotonic() + within
     seen: set[int] = set()

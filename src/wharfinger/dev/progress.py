@@ -15,7 +15,7 @@ class Progress(Protocol):
         """Something began, or happened; said once."""
 
     def counting(self, text: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """Work of `total` countable parts (0 = nobody knows); what it gives is called with the number done so far."""
+        """Work of `total` countable parts (0 = unknown); what it gives is called with the number done so far."""
 
 
 class Lines:

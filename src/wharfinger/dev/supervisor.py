@@ -86,7 +86,7 @@ class Supervisor:
     poll: float = 0.05
     """Seconds between two looks at whether a child is up."""
     steady: float = 0.2
-    """Seconds that an up child must go on living: somebody else may answer on its port while it fails to listen."""
+    """Seconds that an up child must go on living: another process may answer on its port while it fails to listen."""
     children: list[Child] = field(default_factory=list)
 
     async def start(self, spec: ChildSpec, *, within: float, tries: int = 1) -> Child:

@@ -35,7 +35,7 @@ DYNAMIC_CONFIGURATION: Mapping[str, object] = {
 
 LOOPBACK = "127.0.0.1"
 ANYWHERE = (LOOPBACK, "0.0.0.0")  # noqa: S104 - compared, and listened on only when asked for
-"""Where the dev server works: on any other address its frontend looks for its history on loopback, in vain."""
+"""Where the dev server works: on any other address its frontend does not find its history on loopback."""
 
 PRAGMAS = ("journal_mode=wal", "synchronous=normal", "wal_autocheckpoint=8000")
 """Of the SQLite file. Without the first two, every transaction waits for the disk twice: half the throughput. The

@@ -4,7 +4,7 @@
 
     supervisor ─► etcd, Temporal, agent ─► instances of the common fleet (`dev.instances` looks at them)
 
-Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. Whoever
+Used by `wharfinger dev`, by the demo, by benchmarks and tests: all of them run the same thing. A program that
 opens a tree must do so on the main thread (children die with the thread that started them).
 """
 
@@ -73,13 +73,13 @@ class DevSettings:
     config: Path | None = None
     """A KubeSchedulerConfiguration for workers whose fleet has none."""
     eviction: str = "immediate"
-    """How preempted pods leave: nobody runs pods here."""
+    """How preempted pods leave: no kubelet runs pods here."""
     cohorts: str = "auto"
     """`off`: every pod has an attempt of its own, however many wait."""
     agent_options: tuple[str, ...] = ()
     """More options of the agent (`--allow-env=TZ`): it does not see variables that begin with WHARFINGER_."""
     temporal_address: str = ""
-    """`host:port` of a Temporal that somebody else runs, with a namespace `default`; empty = one of our own."""
+    """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class DevTree:
         self.changed()
 
     async def _all_up(self, deadline: float) -> None:
-        """Wait for the workers; a fleet that does not come up is told, and can be mended while the rest runs."""
+        """Wait for the workers; a fleet that does not come up is reported, and can be repaired while the rest runs."""
         while not self.up:
             if time.monotonic() > deadline:
                 slots = {one.slot for one in self.instances.ready} ^ set(range(self.instances.wanted))
@@ -248,7 +248,7 @@ class DevTree:
         return ChildSpec("temporal", command, clean_environment(), self.folder.log("temporal"), is_up, 2.5)
 
     def _free(self, wanted: int | None) -> int:
-        """The port wanted unless somebody took it since it was chosen, or just before us."""
+        """The port wanted unless another process took it since it was chosen, or just before us."""
         return ports.preferred((wanted,), self.settings.bind_address)
 
     def _agent_spec(self) -> ChildSpec:

@@ -101,7 +101,7 @@ class Follower:
         self._marked = False
         """Whether the disk says that this process tries something."""
         self._failed: frozenset[Trial] | None = None
-        """Trials that earlier processes died of; None = nobody has looked yet."""
+        """Trials that earlier processes died of; None = not read yet."""
         self._ready_since: float | None = None
         self._enough = 0.0
         self._looked_at: tuple[str, int] | None = None
@@ -178,7 +178,7 @@ class Follower:
                 await self._news.wait()
 
     async def _unset(self) -> None:
-        """Nobody says anything: as the worker was started. That needs no trial."""
+        """No value is stored: as the worker was started. That needs no trial."""
         commit = await self._prepared(None)
         if commit is None:
             return
@@ -225,7 +225,7 @@ class Follower:
         if commit is None:
             return
         await asyncio.to_thread(self._forget, proven=proven)
-        again = trial.digest == self.digest  # at another target, or by somebody who wants it tried once more
+        again = trial.digest == self.digest  # at another target, or written again to be tried once more
         self._runs, self._trial, self._ready_since = Good(written), None if proven else trial, None
         self._commit(commit, trial.digest, "" if again else "applied")
 

@@ -1,6 +1,6 @@
 """Follows the dynamic configuration: takes values in while the worker runs, and never one that is wrong.
 
-Kinds are independent: each has a `Follower` of its own (`dynamic_config.follower`), which waits for nobody; here the
+Kinds are independent: each has a `Follower` of its own (`dynamic_config.follower`), which waits for no other; here the
 watch is handed on to them, and what they say is put together. Which values there are stands in `config.dynamic`.
 """
 
@@ -38,7 +38,7 @@ class DynamicConfig:
         remembered: LastGood | None = None,
     ) -> None:
         """`slot`: of a fleet, or empty. `ready`: whether the worker serves; a trial ends well after so many seconds of
-        that as `proven_after` answers. `report` is told what is in force and what is wrong; `begun` is called once
+        that as `proven_after` answers. `report` is called with what is in force and what is wrong; `begun` once
         `taken_in`.
         """
         self.taken_in = False

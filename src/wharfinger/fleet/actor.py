@@ -62,7 +62,7 @@ class _Open:
 
 
 class Actor:
-    """What one actor knows between two plans."""
+    """The state of one actor between two plans."""
 
     def __init__(self, role: Role, memory: Memory) -> None:
         """`memory`: of the run before, or of the other actor."""

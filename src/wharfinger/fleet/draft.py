@@ -283,7 +283,7 @@ class Draft:
         return True
 
     def _crashes_alike(self, crash: Crashed, revision: int) -> bool:
-        """Whether a crash tells of what is to be expected of a revision: it was the same template, or nobody knows."""
+        """Whether a crash counts against a revision: it had the same template, or an unknown one."""
         return crash.revision == 0 or alike(self._revisions, crash.revision, revision)
 
     def note(self, slot: int, text: str) -> None:

@@ -32,7 +32,7 @@ class Hosts:
         self.known = len(memory.known)
         """Hosts that are there, or were not long ago."""
         self.together = lost_together(memory.known) - set(observed.lost)
-        """Those that went with most others at once, and of which nobody said that they are gone for good."""
+        """Those that went with most others at once, and that no operator confirmed as lost."""
         self._clock = memory.clock
         self._host_lost = host_lost
         self._crowded = {host.name for host in self._hosts if 0 < host.capacity < host.instances}

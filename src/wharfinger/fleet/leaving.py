@@ -41,7 +41,7 @@ def lose_hosts(draft: Draft) -> None:
 
     Whoever has a record holds its lease, and lives though its agent does not: it is let be. What was asked to leave
     and has not by the time that its host is to kill it is fenced off all the same, which ends it. Till then it drains,
-    also where nobody follows that any more.
+    also when no step follows that any more.
     """
     view = draft.view
     draft.moments.extend(moment for moment in view.hosts.judged_at() if moment > view.clock)
@@ -120,9 +120,9 @@ def end(draft: Draft, life: Life, why: str, *, assign: int = 0, free: bool = Fal
 
 
 def resume_drains(draft: Draft) -> None:
-    """A drain that was begun, and that nobody follows any more, is followed to its end.
+    """A drain that was begun, and that no step follows any more, is followed to its end.
 
-    But where nobody would hear of it: it is gone once its host has been missing for long.
+    Where its end would not be seen, it counts as gone once its host has been missing for long.
     """
     hosts = draft.view.hosts
     for life in draft.view.lives:

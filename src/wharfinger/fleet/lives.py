@@ -99,7 +99,7 @@ class Life:
 
     @property
     def runs(self) -> bool:
-        """Whether it may live and nobody has asked it to leave."""
+        """Whether it may live and its grant does not say drain."""
         if self.ended or (self.busy is not None and self.busy.kind != "up"):
             return False
         return self.grant.want == "run" if self.grant is not None else self.busy is not None

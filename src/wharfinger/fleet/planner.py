@@ -28,7 +28,7 @@ from wharfinger.model.rollout import IDLE, Memory, Plan, Waiting, Writes
 __all__ = ["Asked", "plan"]
 
 FALLBACK = 30.0
-"""Seconds between two looks while something is under way, in case nobody pokes."""
+"""Seconds between two looks while something is under way, in case no reconcile signal comes."""
 SHORTEST = 0.1
 """Seconds: moments of the clock are not hit more exactly than this."""
 
@@ -81,7 +81,7 @@ def _keep(draft: Draft, target: Target) -> Plan:
         _repair(draft, target)
         return _close(draft, target, progress)
     if any(step.kind != "up" for step in view.asked.busy):
-        # It ends by itself, and may take an hour: till then nobody else repairs. What is brought up now is given up as
+        # It ends by itself, and may take an hour, in which no other plan repairs. What is brought up now is given up as
         # soon as nothing else is open, so it never holds the rollout up. Nothing is replaced that the rollout replaces.
         _repair(draft, target, replacing=False)
         return _close(draft, target, progress)
@@ -108,7 +108,7 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
         for step in view.asked.busy:
             if step.kind == "up" and not (ending and target.alike(step.revision, view.assigned(step.slot))):
                 draft.abandon(step.slot, "the rollout is aborted")
-        if ending:  # may take an hour: till then nobody else repairs, as in `_keep`
+        if ending:  # may take an hour, in which no other plan repairs, as in `_keep`
             scale_down(draft)
             fill(draft, target)
         over = not view.asked.busy and not draft.steps and not left

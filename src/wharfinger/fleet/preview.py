@@ -1,7 +1,7 @@
 """What would happen to a fleet from here on, if every step succeeded: the planner run against an ideal world.
 
-Nothing is written and nobody is asked; `wharfinger fleet plan` prints it. The world's part is a few functions from one
-`Observed` to the next, so that what is shown is decided by the code that decides in earnest.
+Nothing is written and no host is called; `wharfinger fleet plan` prints it. The world's part is a few functions from
+one `Observed` to the next, so the plan that is shown is made by the code that plans live fleets.
 
 Starts and drains take no time there. Time passes only as it must: until a newcomer has been ready for as long as the
 spec says, while others are brought up beside it; and until what the planner itself waits for.

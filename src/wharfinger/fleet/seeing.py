@@ -125,7 +125,7 @@ def broken(memory: Memory, clock: float) -> Memory:
 
 
 def _found(observed: Observed, memory: Memory, asked: Asked) -> list[Life]:
-    """Every incarnation that etcd or a running step knows of."""
+    """Every incarnation in etcd or in a running step."""
     grants = {(grant.slot, grant.incarnation): grant for grant in observed.grants}
     instances = {(record.slot, record.incarnation): record for record in observed.instances}
     exits = {(end.slot, end.incarnation): end for end in observed.exits}
@@ -181,7 +181,7 @@ def _counting(entry: ReadySince, clock: float) -> ReadySince:
 
 
 def _note_vanished(life: Life, known: dict[Key, ReadySince], clock: float, spec: FleetSpec, lost: list[int]) -> None:
-    """A slot vanished when what was counted is not ready any more, though nobody asked it to leave.
+    """A slot vanished when what was counted is not ready any more, though its grant does not say drain.
 
     What has an exit record never comes here: a process that crashed, or a host that was started anew, leaves no doubt.
     """

@@ -166,7 +166,7 @@ def choose(observed: Observed, memory: Memory, role: Role, spec: FleetSpec) -> T
 
 
 def recalled(memory: Memory, actor: Actor | None) -> Memory:
-    """Memory, with the recorded decisions where it knows others, or none: it was lost, or a backup was restored."""
+    """Memory, with the recorded decisions where they differ: memory was lost, or a backup was restored."""
     said = actor.decisions if actor is not None else None
     if actor is None or said is None or said.target != actor.target or said.number == memory.decisions:
         return memory

@@ -34,7 +34,7 @@ def update(draft: Draft, target: Target, *, replacing: bool = True) -> None:
 
 
 def withdraw(draft: Draft, target: Target) -> bool:
-    """End the newcomers of a rollout that is given up, as far as nobody misses them; whether some are left."""
+    """End the new instances of a rollout that is given up, as far as availability allows; whether some are left."""
     view, left = draft.view, False
     for slot in range(view.spec.replicas):
         running = [life for life in view.of(slot) if life.runs and not life.foreign]
@@ -112,7 +112,7 @@ def _serving(draft: Draft, target: Target, slot: int, running: list[Life]) -> Li
 
 
 def _is_given_up(draft: Draft, life: Life, replaceable: bool) -> bool:
-    """Whether one that does not serve ends for another one: it never did, or is known not to and nobody wants it."""
+    """Whether one that does not serve ends for another one: it never did, or it is known not to and is not wanted."""
     if life.newcomer:
         return True
     unwanted = replaceable or draft.view.hosts.being_left(life.host)
@@ -156,7 +156,7 @@ def _await(draft: Draft, life: Life) -> None:
 
 
 def _ask(draft: Draft, life: Life) -> None:
-    """Its record has been missing for long, and nobody says that it ended: its host is asked whether it runs.
+    """Its record has been missing for long, and there is no exit record: its host checks whether it runs.
 
     One that does is left alone. A host that lost its disk does not know that there ever was one, and starts it. Who
     asked before, or still waits for it from before it vanished, will never hear of that: the host is asked anew.

@@ -36,6 +36,6 @@ class ConfigPart(BaseModel):
 class PluginArgs(ConfigPart):
     """Base of a plugin's arguments.
 
-    `apiVersion` and `kind`, which Kubernetes writes beside them, are no fields: whoever reads a configuration checks
+    `apiVersion` and `kind`, which Kubernetes writes beside them, are no fields: the reader of a configuration checks
     and removes them.
     """

@@ -1,4 +1,4 @@
-"""The outcome of one decision, with everything needed to say why; built from arrays when somebody asks."""
+"""The outcome of one decision, with everything needed to explain it; built from arrays on request."""
 
 from __future__ import annotations
 

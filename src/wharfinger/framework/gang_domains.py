@@ -1,7 +1,7 @@
 """In which topology domains a gang is tried, the best first.
 
 Cheap bounds before dear tries: a domain whose free resources cannot hold what is required is not tried at all; and one
-evaluation of the first member, over all nodes, tells which domain the whole gang will like.
+evaluation of the first member, over all nodes, shows which domain suits the whole gang.
 """
 
 from __future__ import annotations

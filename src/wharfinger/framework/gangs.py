@@ -1,12 +1,12 @@
-"""Placing a gang: as many members as it needs, each on the snapshot that the ones before it left; or nobody.
+"""Placing a gang: as many members as it needs, each on the snapshot that the ones before it left; or none.
 
 ::
 
     pure tries ── in each domain, the best first ──────► enough have a node: placed
         │ nowhere enough
-    tries with victims ── of lower priority than every member ──► enough: nominations and victims, nobody is placed
+    tries with victims ── of lower priority than every member ──► enough: nominations and victims, none is placed
         │ nowhere enough
-    refused: nobody is placed, nobody evicted
+    refused: none is placed, none evicted
 
 Pure; the same for live placement, waking and the simulator. Greedy, as kube-scheduler is: members go by priority, then
 age (`model.gang.in_order`), each to its best node, so a gang of unequal members may miss a placement that exists. A
@@ -55,7 +55,7 @@ class GangPlacement:
     """The answer for all members."""
 
     seats: tuple[Seated, ...] = ()
-    """Members with a node, in the order in which they were decided; nobody when too few fit."""
+    """Members with a node, in the order in which they were decided; none when too few fit."""
     away: tuple[Unseated, ...] = ()
     """Of a placed gang: members beyond those needed for which there is no room. Of a refused one: who was decided and
     did not fit, in the domain that took most."""
@@ -85,7 +85,7 @@ def place(
     preempt: bool = True,
     preference: Preference | None = None,
 ) -> GangPlacement:
-    """Place enough of the members, or nobody. Raises PluginError.
+    """Place enough of the members, or none. Raises PluginError.
 
     `snapshot` counts none of them but those bound; the other arguments are those of `Profile.evaluate`.
     """
@@ -105,7 +105,7 @@ class _Try:
     """Members one after the other, in one domain."""
 
     def __init__(self, engine: Engine, where: Domain | None, start: int = 0, *, evictor: int | None = None) -> None:
-        """`evictor`: the priority below which pods are evicted; None = nobody is."""
+        """`evictor`: the priority below which pods are evicted; None = no pod is."""
         self._profile, self._wanted = engine.profile, engine.wanted
         self._preference = engine.preference if evictor is None else None
         self.snapshot = engine.snapshot
@@ -192,7 +192,7 @@ def _refused(engine: Engine, tries: Sequence[_Try], where: Sequence[Domain | Non
 
 
 def _with_victims(engine: Engine, where: Sequence[Domain | None]) -> _Try | None:
-    """The first try that succeeds when pods are evicted, else the first; None when nobody may be evicted at all."""
+    """The first try that succeeds when pods are evicted, else the first; None when no pod may be evicted at all."""
     first: _Try | None = None
     if engine.profile.at.get("postFilter"):
         for one in where:

@@ -39,7 +39,7 @@ class HintTable:
 
         `beyond`: with what kube-scheduler forgets.
 
-        A pod refused by nobody in particular (there was no node) is helped by every event that any plugin cares
+        A pod refused by no plugin in particular (there was no node) is helped by every event that any plugin cares
         for. An update of a waiting pod concerns that pod alone, and a changed specification always counts. Room that
         was promised to a nominated pod concerns only pods it was kept from: those of equal or lower priority.
         """
@@ -74,7 +74,7 @@ class HintTable:
         )
 
     def _unknown(self, rejectors: Sequence[str]) -> str | None:
-        # Refused by a plugin of an earlier configuration: nobody can tell what helps, so everything may.
+        # Refused by a plugin of an earlier configuration: what helps is unknown, so everything may.
         return next((name for name in rejectors if name not in self._hints), None)
 
 

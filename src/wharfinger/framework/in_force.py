@@ -1,4 +1,4 @@
-"""The profiles that decide now: whoever holds this mapping asks it at each decision, and so follows a change.
+"""The profiles that decide now: holders of this mapping read it at each decision, and so follow a change.
 
 All profiles change in one assignment, between two decisions, for a decision awaits nothing; what took a profile out
 before goes on with it.

@@ -1,7 +1,7 @@
 """A column of few distinct values over many nodes: small codes, and one table of the values.
 
 A question about a value is asked once per distinct value, not once per node. Tables only grow, so columns made
-from one another share them; a table that mostly holds values nobody has any more is made anew.
+from one another share them; a table that mostly holds values of no object any more is made anew.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from wharfinger.model.pod import Pod
 FEW = 32
 """Up to so many changed nodes are asked about one by one; beyond, the columns are quicker."""
 STATUSES = 4096
-"""Different refusals, beyond one a node, a table may hold before it is made anew, without those nobody has any more."""
+"""Different refusals, beyond one a node, that a table may hold before it is made anew without the unused ones."""
 NOWHERE = 1 << 30
 """The place of no filter at all, behind every other."""
 DEAD = -1

@@ -39,7 +39,7 @@ class PreferredNodes:
         self._known = None
 
     def preference(self, snapshot: Snapshot) -> Preference | None:
-        """This worker's nodes among those of the snapshot; None when nobody else shares them, or it serves nothing.
+        """This worker's nodes among those of the snapshot; None when no other worker shares them, or it serves nothing.
 
         Made anew when the nodes or the members changed, not for every decision.
         """

@@ -66,7 +66,7 @@ class Scores:
     kept: Callable[[int], Mapping[str, int]] = lambda _row: {}
     """The weighted scores of a row that `sums` had from the start."""
     tied: tuple[RowNumbers, NDArray[np.uint64]] | None = None
-    """Positions that share the highest total, and what breaks the tie; None = there is one only, or nobody asked."""
+    """Positions that share the highest total, and what breaks the tie; None = there is only one, or not requested."""
     made: dict[str, IntColumn | int] = field(default_factory=dict)
     """Scores made for this decision: weighted, by position; a number stands for all positions."""
 
@@ -106,7 +106,7 @@ class Scorer:
                 state.skipped_scores.add(name)
         others = [step for step in self._others if step.name not in state.skipped_scores]
         if search.alive is table.alive and not others and all(map(table.same_everywhere, table.normalized)):
-            scores = Scores(ALL_ROWS, table.ranked, self._order)  # nobody else has a say; refused nodes are marked
+            scores = Scores(ALL_ROWS, table.ranked, self._order)  # no other plugin scores; refused nodes are marked
         else:
             sums = table.ranked[rows]
             scores = Scores(rows, sums.copy() if isinstance(rows, slice) else sums, self._order)
@@ -118,7 +118,7 @@ class Scorer:
 
 
 def _add_local(scores: Scores, table: LocalTable, state: CycleState, pod: Pod, snapshot: Snapshot) -> None:
-    """What the table knows; scores that are to be normalised are, and are added to the sums."""
+    """The kept scores, normalised where the plugin asks for it, and added to the sums."""
     scores.kept = lambda row: table.rate(snapshot.rows[row])
     for step in table.normalized:
         if table.same_everywhere(step) and isinstance(step.normalizer, Normalization):

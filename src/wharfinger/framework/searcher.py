@@ -1,7 +1,7 @@
 """Which nodes are feasible: PreFilter, then Filter, over all nodes of a snapshot.
 
 Filters are looked at in profile order and a node counts under the plugin that refused it first. What later filters
-say of a node already refused is computed when somebody asks (`evaluation`), not here. Nodes where preemption has made
+say of a node already refused is computed on request (`evaluation`), not here. Nodes where preemption has made
 room for other pods must do twice: with those pods, and without them.
 """
 

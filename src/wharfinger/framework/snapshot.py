@@ -142,7 +142,7 @@ class Snapshot:
 
     @property
     def pod_columns(self) -> PodColumns:
-        """What the pods on each node sum up to; brought up to date when somebody asks."""
+        """What the pods on each node sum up to; brought up to date on request."""
         return self._summed.columns(self)
 
     def changed_since(self, stamps: IntColumn) -> RowNumbers:

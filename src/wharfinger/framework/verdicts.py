@@ -55,7 +55,7 @@ class Verdicts:
     def check(self, nodes: int) -> None:
         """ValueError unless there is a code for each node, and each code used that can be looked up cheaply refuses.
 
-        Only a tuple of statuses can; any other table is checked code by code when somebody asks for a reason.
+        Only a tuple of statuses can; any other table is checked code by code when a reason is requested.
         """
         codes = self.codes
         if not isinstance(codes, np.ndarray) or codes.dtype.kind not in "biu" or codes.ndim != 1:

@@ -1,7 +1,7 @@
-"""What a revision of etcd changed, as the informer tells it to the loops behind it.
+"""What a revision of etcd changed, as the informer passes it to the loops.
 
 One `Changes` holds all changes of one revision (or all differences that a list found), with the state
-before and after; it is handed on synchronously, in one block, so nobody sees half a revision.
+before and after; it is handed on synchronously, in one block, so no loop sees half a revision.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Changes:
 
 
 class Subscriber(Protocol):
-    """Somebody who follows the cluster's state."""
+    """A subscriber to the cluster's state."""
 
     def apply(self, changes: Changes) -> None:
         """Take in one revision's changes; synchronous, quick, and never raises for what they hold."""

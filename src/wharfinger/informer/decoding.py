@@ -60,7 +60,7 @@ _PARTS = {
 """Kinds that are followed, by prefix, and how many names follow it in a key; 0 = it depends."""
 
 INCARNATION_DIGITS = 18
-"""A number of more digits is nobody's incarnation (and beyond some thousands, Python refuses to read it)."""
+"""A number of more digits is no incarnation (and beyond some thousands, Python refuses to read it)."""
 
 
 class Observed(NamedTuple):

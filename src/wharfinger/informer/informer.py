@@ -7,7 +7,7 @@
          └──────────────── compacted, or the watch was ended ◄─────────────┘
 
 All changes of one revision go to the cache and to every subscriber in one synchronous block, and only
-then does `cache.progress` move. The first list alone fills the cache page by page: nobody looks before.
+then does `cache.progress` move. The first list alone fills the cache page by page: no decision is made before.
 Objects that cannot be read are reported and stop nothing.
 """
 
@@ -122,8 +122,8 @@ class Informer:
     def _take_early(self, listed: list[Observed], changes: Changes) -> list[Observed]:
         """Take a page of the first list in at once, but for the nodes, which are answered.
 
-        Nobody decides before the first list is complete, so it need not be held twice, nor taken in at one stretch
-        of seconds. A try that fails leaves what it found, and the changes to tell, to the next one.
+        No decision is made before the first list is complete, so it need not be held twice, nor taken in at one stretch
+        of seconds. A try that fails leaves what it found, and the changes to report, to the next one.
         """
         for observed in listed:
             if observed.prefix != keys.NODES:

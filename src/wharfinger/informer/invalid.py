@@ -39,7 +39,7 @@ def kind_of(key: str) -> str:
 
 
 class InvalidObjects:
-    """Which keys hold what nobody can read, and why."""
+    """Which keys hold unreadable values, and why."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,1 +1,1 @@
-"""Bytes and mappings to model and back: the only room that knows YAML, JSON and field spelling."""
+"""Bytes and mappings to model and back: the only room that deals with YAML, JSON and field spelling."""

@@ -23,7 +23,7 @@ from wharfinger.manifests import yaml_events
 from wharfinger.manifests.duplicates import Doubled, from_pairs
 
 VALUE_LIMIT = 8 * 1024 * 1024
-"""Bytes of one stored value; etcd itself takes 1.5 MiB unless it is told otherwise."""
+"""Bytes of one stored value; etcd itself takes 1.5 MiB by default."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -83,7 +83,7 @@ def _documents(text: str, duplicates: bool = False) -> Iterator[Any]:
 
 
 def _yaml_documents(text: str, json_error: ValueError, duplicates: bool) -> Iterator[Any]:
-    """YAML documents; of text that begins like JSON and is not even YAML, the JSON error tells more."""
+    """YAML documents; of text that begins like JSON and is not even YAML, the JSON error is more useful."""
     documents = yaml_events.documents(text, duplicates=duplicates)
     if text.lstrip()[:1] in ("{", "["):
         try:

@@ -3,7 +3,7 @@
 What a controller makes differs in names only, and a pod that was bound differs in its node: nine tenths of the
 work of reading it, and of the room it takes, are those of the pod before. Kept are a bounded number of parts of
 bounded size, by their JSON. For parts that came from JSON or YAML text only: nothing there but plain finite values,
-which their JSON tells apart.
+which their JSON distinguishes.
 """
 
 from __future__ import annotations

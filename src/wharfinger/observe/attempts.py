@@ -176,7 +176,7 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
 
 
 def decoded(kv: KeyValue, key: PodKey) -> Pod:
-    """A stored pod that somebody asked for by name. Raises `InvalidObject`, which names it."""
+    """A stored pod that a user named. Raises `InvalidObject`, which names it."""
     try:
         return decode_pod(
             kv.value,

@@ -68,7 +68,7 @@ class Picture:
     exits: dict[Life, ExitRecord] = field(default_factory=dict)
     configs: dict[Life, ConfigStatusRecord] = field(default_factory=dict)
     by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
-    """Workers without a slot's number: nobody manages them."""
+    """Workers without a slot's number: no fleet manages them."""
     tenant_present: bool = False
     """Whether the tenant has workers of its own, as the record says that pods are told apart by."""
     mod_revisions: dict[str, int] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Picture:
     def last_change(self) -> LastChange | None:
         """Who wrote the object last; None where it does not say, or says what the wanted revision says itself.
 
-        A revision keeps who wrote it first: of going back to it, or of scaling, only the object knows.
+        A revision keeps who wrote it first: only the object shows who went back to it, or scaled.
         """
         annotations = _mapping(_mapping(self.written, "metadata"), "annotations")
         who, why = (str(annotations.get(name) or "") for name in (CHANGED_BY, CHANGE_CAUSE))
@@ -160,7 +160,7 @@ class Picture:
 
     @property
     def lives(self) -> list[Life]:
-        """Incarnations that may live, that live, or whose end nobody has cleared away yet; in order."""
+        """Incarnations that may live, that live, or whose exit record is still there; in order."""
         return sorted({*self.grants, *self.instances, *self.exits})
 
     def problems(self, life: Life) -> dict[str, str]:
@@ -168,7 +168,7 @@ class Picture:
         return self.configs[life].problems if life in self.configs else {}
 
     def ready(self, life: Life) -> bool:
-        """Whether an incarnation serves: its own record says ready, nobody asked it to leave, it has not ended."""
+        """Whether an incarnation serves: its own record says ready, its grant says run, and it has not ended."""
         record, grant = self.instances.get(life), self.grants.get(life)
         identity = self.kv.create_revision if self.kv is not None else 0
         return (

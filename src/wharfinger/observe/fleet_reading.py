@@ -186,7 +186,7 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
         case ConfigStatusRecord(), [slot, incarnation]:
             picture.configs[Life(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
-            return  # of a worker that nobody manages
+            return  # of a worker that no fleet manages
         case ExitRecord(), [slot, incarnation]:
             picture.exits[Life(slot, incarnation)] = record
         case _:

@@ -1,7 +1,7 @@
 """What the planner takes of a fleet's records: facts of `model.fleet`, with templates completed by the running code.
 
-An absent record means *unknown*, and so does one that nobody can read: it is left out, so that it ends nobody. Where it
-says what may live, the whole view is `blind`, and nothing is decided until it is mended.
+An absent record means *unknown*, and so does one that cannot be read: it is left out, so that it ends no instance.
+Where it says what may live, the whole view is `blind`, and nothing is decided until it is mended.
 
 Neighbours: `fleet_reading` reads, `fleet.planner` decides, `engine.fleets.planning` asks.
 """
@@ -170,7 +170,7 @@ def _grants(picture: Picture) -> tuple[Grant, ...]:
 
 
 def _instances(picture: Picture) -> tuple[Instance, ...]:
-    """Registrations of granted workers; those of workers started by hand are nobody's business here."""
+    """Registrations of granted workers; those of workers started by hand are left out."""
     return tuple(
         Instance(
             *life,

@@ -28,7 +28,7 @@ Checks = Callable[[], Mapping[str, str]]
 
 
 class HealthServer:
-    """Serves the endpoints from `start` to `stop`. What it tells can be changed while it runs."""
+    """Serves the endpoints from `start` to `stop`. Their content can change while it runs."""
 
     def __init__(
         self,

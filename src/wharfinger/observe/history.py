@@ -28,7 +28,7 @@ _CAUSES = {
     "take-over": "started by a worker that took the pod over",
     "level": "started again, as nothing was heard of an attempt",
 }
-"""What is told of a start; of several pods that were queued for several reasons, what tells most comes first."""
+"""Reasons of a start, the most informative first, for pods that were queued for several reasons."""
 PLACE_MARKER = "core_local_activity"
 """How the SDK records a local activity."""
 
@@ -87,7 +87,7 @@ class Attempt:
 
     @property
     def nominated_node(self) -> str:
-        """Where the pod was to fit once its victims were gone; empty when nobody could be preempted."""
+        """Where the pod was to fit once its victims were gone; empty when no pod could be preempted."""
         return str(self.placement.get("nominated_node", ""))
 
     @property
@@ -112,7 +112,7 @@ def is_only_continued(events: Sequence[HistoryEvent]) -> bool:
 
 
 def read_attempt(workflow_id: str, run_id: str, events: Iterable[HistoryEvent]) -> Attempt | None:
-    """The attempt that a run's history tells of; None when its beginning is missing."""
+    """The attempt that a run's history records; None when its beginning is missing."""
     reader: _Reader | None = None
     for event in events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:

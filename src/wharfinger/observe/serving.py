@@ -1,4 +1,4 @@
-"""Why nothing is tried for a pod: no instance takes it, or it is held back; computed when somebody asks."""
+"""Why nothing is tried for a pod: no instance takes it, or it is held back; computed on request."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
         return book
 
     def queueing_hints(self) -> Sequence[EventHint]:
-        """None of its own: what a victim leaves is told to the plugins that refused."""
+        """None of its own: the hints of the plugins that refused react to a victim's deletion."""
         return (EventHint(Resource.ASSIGNED_POD, Action.DELETE, lambda _pod, _event: False),)
 
 

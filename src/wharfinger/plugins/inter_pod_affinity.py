@@ -67,7 +67,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHi
         self._censuses = (Census(), Census())
 
     def pre_filter(self, state: CycleState, pod: Pod, snapshot: Snapshot) -> PreFilterResult:  # noqa: ARG002
-        """Skip for a pod without required terms whom nobody repels."""
+        """Skip for a pod without required terms that no pod repels."""
         if pod.required_affinity or pod.required_anti_affinity or self._census(snapshot).repelling(pod, snapshot):
             return _PASS
         return _SKIP
@@ -127,10 +127,10 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHi
         return min(self._censuses, key=lambda census: abs(census.nodes - len(snapshot)))
 
     def _mark_alone(self, domains: MarkedDomains, pod: Pod, snapshot: Snapshot) -> None:
-        """Nodes where a term of the pod's affinity finds nobody.
+        """Nodes where a term of the pod's affinity matches no pod.
 
         Every term is about the same pods: those that satisfy all of them. Where there is none in the whole cluster
-        and the pod satisfies its own terms, it is the first of a series and needs nobody.
+        and the pod satisfies its own terms, it is the first of a series and needs no other pod.
         """
         selections = self._resolver.selections(pod.required_affinity, snapshot.surroundings)
         counts = self._counts(selections, snapshot)

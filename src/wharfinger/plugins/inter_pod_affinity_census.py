@@ -164,7 +164,7 @@ class _Carriers:
     def count(self, pod: Pod, name: str, row: int, number: int) -> None:
         for carried in self._terms_of(pod):
             selector = carried.term.selector
-            if selector is None:  # means nobody
+            if selector is None:  # matches no pod
                 continue
             counts = self._counts.get(carried)
             if counts is None:

@@ -29,7 +29,7 @@ def identity() -> str:
 
 
 def release() -> str:
-    """Our version, by which Temporal tells releases of workers apart."""
+    """Our version, by which Temporal distinguishes releases of workers."""
     try:
         return version("wharfinger")
     except PackageNotFoundError:

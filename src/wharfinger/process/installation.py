@@ -70,8 +70,8 @@ async def keep_profiles(store: Store, profiles: Iterable[Profile]) -> None:
 async def register_search_attributes(client: Client) -> None:
     """Make our search attributes known to the namespace, those that are missing.
 
-    Where that is not allowed (somebody else administers the namespace) it is said, and starts will
-    tell by failing if they really are missing.
+    Where that is not allowed (another team administers the namespace) a warning is logged, and starts
+    fail if they really are missing.
     """
     operator = client.operator_service
     try:

@@ -73,7 +73,7 @@ class SchedulingQueue:
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
         `alone`: whether a pod is never to be put into a cohort; `gang`: why a pod has to wait for other members of its
-        gang (empty: it does not), and the gang it is placed with; `entered` is told of each entry that came into a
+        gang (empty: it does not), and the gang it is placed with; `entered` is called with each entry that came into a
         part, and why; durations in seconds.
         """
         self._clock = clock
@@ -180,7 +180,7 @@ class SchedulingQueue:
     def pop_gang(self) -> list[Entry]:
         """The members of the next gang to start that are to be started, in flight from now on.
 
-        Nobody when there is none now, or when other pods go before it: a gang goes as its first member does.
+        None when there is none now, or when other pods go before it: a gang goes as its first member does.
         """
         first = self.active.first_of_all(self._clock(), Lane.GANG)
         if first is None or first.gang is None:
@@ -242,7 +242,7 @@ class SchedulingQueue:
     def return_overdue(self) -> int:
         """Make pods active again whose start etcd has not confirmed in time; how many.
 
-        A start may have joined a run that was just ending, and nobody would ever tell. They go behind pods of equal
+        A start may have joined a run that was just ending, and no event would show it. They go behind pods of equal
         priority: as many as may be in flight, held by a Permit plugin for long, would keep all others out.
         Those of whom two cohorts in a row told nothing join none again.
         """

@@ -107,7 +107,7 @@ class GatewayClient(AioClient):  # type: ignore[misc]  # the package has no type
         raise refusals.get_client_error(message, code if 0 <= code <= 16 else 2, response.status)
 
     async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
-        """One call, one answer; raises what `etcd_gateway` tells apart, or a `StoreError`."""
+        """One call, one answer; raises the errors that `etcd_gateway` distinguishes, or a `StoreError`."""
         try:
             call = self.call_rpc(
                 path, orjson.dumps(body), raw=True, timeout=timeout, headers=dict(JSON), allow_redirects=False

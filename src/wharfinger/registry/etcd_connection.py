@@ -99,7 +99,7 @@ class Connection:
         return len(self._endpoints)
 
     def leave(self, endpoint: str) -> None:
-        """Move on to the next endpoint, unless somebody has moved on from this one already."""
+        """Move on to the next endpoint, unless another call has moved on from this one already."""
         if self._gateway.endpoint == endpoint:
             following = (self._endpoints.index(endpoint) + 1) % len(self._endpoints)
             self._gateway.endpoint = self._endpoints[following]

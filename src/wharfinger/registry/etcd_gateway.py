@@ -1,6 +1,6 @@
 """What sends bytes to etcd, and the ways in which a try can fail.
 
-Between the adapter that knows the etcd client (`etcd`) and the rules of trying again
+Between the adapter of the etcd client (`etcd`) and the rules of trying again
 (`etcd_connection`, `etcd_watch`)::
 
     NotSent              nothing reached etcd: next endpoint, whatever the call

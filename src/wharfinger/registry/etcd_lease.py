@@ -98,7 +98,7 @@ class EtcdLease(Lease):
             if self._reason is not None:
                 return
             self._reason = reason
-        with contextlib.suppress(RuntimeError):  # the owner's loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the owner's loop is closed: nothing waits
             self._owner.call_soon_threadsafe(self._ended.set)
 
     def _run(self) -> None:
@@ -154,5 +154,5 @@ class EtcdLease(Lease):
         ttl = int(answer.get("result", {}).get("TTL", 0))
         if ttl <= 0:
             self._lose("etcd no longer has it: expired or revoked")
-        elif self._clock() < self._expires:  # else somebody may have read `lost` already: it stays lost
+        elif self._clock() < self._expires:  # else `lost` may have been read already: it stays lost
             self._expires = sent + ttl * LOST_AT

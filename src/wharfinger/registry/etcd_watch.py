@@ -4,7 +4,7 @@ What makes it exact: it resumes behind the last *event* (the header of an event 
 newest revision, not the batch's), fragments of a message are kept until the last has come, and only
 progress notices, which have neither events nor a cause, are believed about "nothing until here".
 
-It asks for one revision more than it needs, and drops what it knows: etcd gives no progress notices to a watch that
+It asks for one revision more than it needs, and drops what it has seen: etcd gives no progress notices to a watch that
 begins behind its newest revision, and a watch that hears nothing takes its endpoint for dead.
 """
 

@@ -62,7 +62,7 @@ CONFIG = OURS + "config/"
 CONFIG_STATUS = OURS + "configstatus/"
 """The fleet's: who writes which stands in `contracts.fleet_records` and `contracts.config_records`."""
 ASIDE = "/wharfinger.dev/"
-"""What no worker follows: outside of `ROOT`, so that its size costs nobody who lists and watches that."""
+"""What no worker follows: outside of `ROOT`, so that its size costs nothing to clients that list and watch that."""
 CONFIG_HISTORY = ASIDE + "confighistory/"
 
 

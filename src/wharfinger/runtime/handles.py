@@ -1,4 +1,4 @@
-"""Signals to, and the end of, one life of a pid: nobody else is ever hit, whatever becomes of the number.
+"""Signals to, and the end of, one life of a pid: no other process is ever hit, also when the pid is used again.
 
 On Linux a pidfd stands for the process itself. Elsewhere the life is compared before each signal, and the end is
 looked for.
@@ -37,7 +37,7 @@ class Handle:
                 descriptor = os.pidfd_open(known.pid)
             except ProcessLookupError:
                 return None
-        if known.alive:  # looked at behind the opening: the descriptor is that process's, nobody else's
+        if known.alive:  # looked at behind the opening: the descriptor is that process's
             return cls(known, descriptor)
         if descriptor >= 0:
             os.close(descriptor)
@@ -45,7 +45,7 @@ class Handle:
 
     @classmethod
     def of_child(cls, pid: int) -> Handle:
-        """A handle of our own child that nobody has waited for: its number is its own, dead or alive."""
+        """A handle of our own child before it is waited for: its number is its own, dead or alive."""
         known = life(pid) or ProcessLife(pid, "ended at once")
         return cls(known, os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1)
 

@@ -1,6 +1,6 @@
 """Which process a pid stands for: numbers are used again, the moment of the start is not.
 
-Linux tells it in /proc, other systems by `ps`. Neighbours: `locks` writes a life into a file, `handles` signals one,
+Linux shows it in /proc, other systems by `ps`. Neighbours: `locks` writes a life into a file, `handles` signals one,
 `dev.processes` keeps those of the servers.
 """
 

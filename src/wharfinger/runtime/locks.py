@@ -7,7 +7,7 @@ descriptor it was born with, or takes the lock itself::
     agent     take ── fork ── sign(pid) ── close          the child keeps the lock
     instance  hold ── sign(own pid) ── for life
 
-A file is removed only by who has its lock, and whoever locks one makes sure that it still has its name.
+Only the holder of its lock removes a file, and a process that locks one checks that it still has its name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def hold(path: Path) -> Lock:
     fcntl.flock(lock.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ours already
     own = life(os.getpid())
     if own is not None:
-        with suppress(OSError):  # a full disk: whoever started us signed for us, and the lock says enough
+        with suppress(OSError):  # a full disk: the process that started us signed for us, and the lock is enough
             lock.sign(own)
     return lock
 
@@ -110,7 +110,7 @@ def locked(path: Path) -> bool:
 
 
 def signer(path: Path) -> ProcessLife | None:
-    """Who stands in the file; None when nobody does (its process died before it could write), or it is damaged."""
+    """The process in the file; None when there is none (its process died before it could write), or it is damaged."""
     try:
         content = json.loads(path.read_bytes())
         return ProcessLife(int(content["pid"]), str(content["started"]))
@@ -119,7 +119,7 @@ def signer(path: Path) -> ProcessLife | None:
 
 
 def holder(path: Path) -> ProcessLife | None:
-    """The living process that has the lock: the signer, or, where nobody has signed yet, whom the system says."""
+    """The living process that has the lock: the signer, or, before it has signed, the one that the system names."""
     signed = signer(path)
     if signed is not None and signed.alive:
         return signed
@@ -153,7 +153,7 @@ def _pids() -> list[int]:
 
 
 def _has_locked(pid: int, path: Path) -> bool:
-    """Whether the process has it open by a descriptor with the lock: who only reads it is nobody's instance."""
+    """Whether the process has it open by a descriptor with the lock: a process that only reads it is no instance."""
     try:
         named = path.stat()
         for name in os.listdir(f"/proc/{pid}/fd"):

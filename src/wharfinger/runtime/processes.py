@@ -6,7 +6,7 @@
                                      <incarnation>.log    what it says, bounded
                                      <incarnation>/       its configuration, secrets and limits
 
-Whoever starts an instance takes its lock first and leaves it to the child, so a runtime that dies at any moment
+A runtime that starts an instance takes its lock first and leaves it to the child, so a runtime that dies at any moment
 leaves either nothing or a process that the next one adopts.
 """
 
@@ -63,7 +63,7 @@ class Processes:
         self._endings: asyncio.Queue[Ending] = asyncio.Queue()
 
     def folder(self, instance: InstanceId) -> Path:
-        """Where the instance's files lie; nobody else may look."""
+        """Where the instance's files lie; other users may not read it."""
         folder = self._root / instance.tenant / str(instance.slot) / str(instance.incarnation)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
@@ -120,7 +120,7 @@ class Processes:
                 lived = self._lived(instance)
                 ended.append(Ending(instance, "unknown", 0, lived, words, host_restarted=not here))
             elif (empty := locks.take(path)) is not None:
-                empty.remove()  # nobody was born with it, or it did not live to sign
+                empty.remove()  # no process was started with it, or it ended before it signed
         return ended
 
     async def terminate(self, instance: InstanceId) -> None:
@@ -157,7 +157,7 @@ class Processes:
         path = self.lock(instance)
         lock = locks.take(path) if path.exists() else None
         if lock is None and path.exists():
-            return  # somebody lives whom we do not know
+            return  # an unknown process lives
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
         self._limits.forget(_group(instance))
         if lock is not None:
@@ -265,7 +265,7 @@ class Processes:
         return otherwise
 
     def _lived(self, instance: InstanceId) -> float:
-        """Seconds, about, of one that ended while nobody watched: its log was written until then, or less long."""
+        """Seconds, about, of one that ended unseen: its log was written until then, or less long."""
         with suppress(OSError):
             return max(0.0, self.log(instance).stat().st_mtime - self.lock(instance).stat().st_mtime)
         return 0.0

@@ -1,4 +1,4 @@
-"""What an agent needs of whoever runs instance processes: `processes` is the real one, `fake` ships too.
+"""What an agent needs of a runtime of instance processes: `processes` is the real one, `fake` ships too.
 
 An instance is known by `InstanceId`, never by a pid alone: pids are used again. A life::
 

@@ -1,6 +1,6 @@
 """How many more pods like one fit: copies are placed until the next one is refused.
 
-Nobody is evicted for them, and other pods that wait do not take part.
+No pod is evicted for them, and other waiting pods do not take part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wharfinger.whatif.scene import Scene
 from wharfinger.whatif.use import Use, use_of
 
 MOST = 100_000
-"""Copies that are tried unless somebody says otherwise."""
+"""Copies that are tried by default."""
 _NAME_LIMIT = 240
 """Characters of the pod's name that go into its copies' names; a name has 253."""
 

@@ -44,7 +44,7 @@ class PodOutcome:
     cause: Cause
     result: Result
     workload: str = ""
-    """What controls it: `<kind>/<name>`, empty for a pod that nobody makes again."""
+    """What controls it: `<kind>/<name>`, empty for a pod that no controller makes again."""
     left: str = ""
     """The node it was on before; empty for a pod that had none."""
     node: str | None = None

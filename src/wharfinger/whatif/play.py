@@ -1,7 +1,7 @@
 """Playing a what-if question to its end: pods are decided for in the order of the queue until nothing changes any more.
 
 Rounds stand for back-off: a refused pod that an event may help is tried again in the next one. A pod that preempts gets
-its room at once, as nobody of lower priority may take it; its victims queue again in the same round, made again by
+its room at once, as no pod of lower priority may take it; its victims queue again in the same round, made again by
 their controllers, or, when nothing makes them again, to see where they would go.
 """
 
@@ -82,7 +82,7 @@ class _Game:
             place = self._places[key]
             try:
                 entry = (0, self._simulator.queue_key(key, float(place)), place, key)
-            except UsageError:  # no profile serves it: it is told when its turn comes
+            except UsageError:  # no profile serves it: reported when its turn comes
                 entry = (1, None, place, key)
             heapq.heappush(self._queue, entry)
 

@@ -222,7 +222,7 @@ class Scene:
             self.notes.append(f"{strays} pods are bound to nodes that are not there, and count nowhere")
 
     def _note_budgets(self, displaced: list[tuple[Ref, Obj]]) -> None:
-        """Draining waits for disruption budgets; what is told here is how it ends."""
+        """Draining waits for disruption budgets; the result shows how it ends."""
         for namespace, budgets in self.simulator.snapshot().surroundings.budgets.items():
             for budget in budgets:
                 chosen = budget.selector.matches if budget.selector is not None else lambda _labels: False

@@ -41,9 +41,10 @@ ATTRIBUTE_RETRY = 300.0
 
 
 class OptionalAttributes:
-    """Search attributes that a start carries only if Temporal knows them; an older installation may not.
+    """Search attributes that a start carries only if they are registered in Temporal.
 
-    Temporal refuses a start with an unknown attribute. The start is repeated without it, and later starts omit it.
+    In an older installation they may not be. Temporal refuses a start with an unknown attribute. The start is repeated
+    without it, and later starts omit it.
     """
 
     def __init__(self, namespace: str, clock: Callable[[], float]) -> None:

@@ -149,7 +149,7 @@ class Cohort:
 
 
 class CohortNames:
-    """Names that are nobody else's, and the turns of one dispatcher."""
+    """Unique names, and the turns of one dispatcher."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -182,7 +182,7 @@ class Budget:
 
 
 def cohort_pod(entry: Entry) -> CohortPod:
-    """What a cohort is told of a pod."""
+    """What a cohort's input says of a pod."""
     refusal = entry.refusal
     return CohortPod(
         namespace=entry.pod.namespace,
@@ -197,5 +197,5 @@ def cohort_pod(entry: Entry) -> CohortPod:
 
 
 def cohort_pods(members: Sequence[Entry]) -> list[CohortPod]:
-    """What a cohort is told of its pods."""
+    """What a cohort's input says of its pods."""
     return [cohort_pod(entry) for entry in members]

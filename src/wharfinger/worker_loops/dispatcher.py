@@ -1,6 +1,6 @@
 """Starts attempts: pops the queue in order, a bounded number in flight, and never waits for results.
 
-What became of an attempt is told by etcd's watch. Starts are level-triggered: one that etcd does not
+Etcd's watch shows the outcome of an attempt. Starts are level-triggered: one that etcd does not
 confirm in time is repeated, and so, slowly and for ever, is that of every waiting pod; a repeated
 start joins the open chain and adds nothing to it. During an outage of Temporal each start is tried
 again (`worker_loops.starts`), for the client gives up. When many pods are ready they are placed by cohorts

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK = 2.0
-"""Seconds between two reads while nobody watches."""
+"""Seconds between two reads while there is no watch."""
 
 
 class OwnGrant:
@@ -76,7 +76,7 @@ class OwnGrant:
         self._shown = shown
 
     def apply(self, changes: Changes) -> None:
-        """Follow the watch; a list tells that the grant is gone by not showing it."""
+        """Follow the watch; a list without the grant means that the grant is gone."""
         if changes.grant or changes.listed:
             self._take(self._shown())
 

@@ -10,7 +10,7 @@ off: give the shard up first, then stop polling. In any case the others know fro
 not ready the registration says what it waits for.
 
 A slot may have two ready incarnations, while a newer one takes over from the older: the shard is the
-newer one's as soon as both see it, though the older keeps polling until it is told to drain.
+newer one's as soon as both see it, though the older keeps polling until its grant says drain.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Pollable(Protocol):
 
 
 class Roll(Protocol):
-    """Who is told about the share-out."""
+    """The subscriber to changes of shards."""
 
     def resharded(self) -> None:
         """The shards changed."""

@@ -187,7 +187,7 @@ class Loops:
             remembered=_remembered(settings.grant),
             proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
         )
-        """Whoever makes this worker adds the kinds that it knows."""
+        """The composition root adds further kinds."""
         self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
         polling.on_failure(self.lifecycle.polling_failed)
         subscribers += [

@@ -137,7 +137,7 @@ class NodeEvictions:
         self._returned: set[str] = set()
         """Absent ones of them that appeared again."""
         self._vanished: set[str] = set()
-        """Nodes that were there until a short time ago: a run that is still open knows nothing of that."""
+        """Nodes that existed until a short time ago: a run that is still open has not seen them."""
         self._marks: dict[str, tuple[int, Hashable]] = {}
         """Of tainted nodes: the row's stamp, and which pods have to leave."""
 

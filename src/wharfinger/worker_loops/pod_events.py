@@ -27,7 +27,7 @@ class Ending(Protocol):
     """Who ends what a pod leaves behind."""
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
-        """The pod needs its chain no more; its record goes too when nobody else will want it."""
+        """The pod no longer needs its chain; its record is removed too when no other component reads it."""
 
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
@@ -99,7 +99,7 @@ class PodEventHandler:
         self._kick()
 
     def reconfigured(self) -> None:
-        """Other gates are in force: whoever they hold back, or held back, is queued anew."""
+        """The gates have changed: every pod that they hold back, or held back, is queued anew."""
         self._gangs.forget()
         self._reconsider(list(self._pool))
         self._kick()
@@ -135,7 +135,7 @@ class PodEventHandler:
         if known is not None and known.pod.create_revision != pod.create_revision:
             self._ended(known, None)  # another life of the name
         elif known is None and record is not None and record.create_revision not in (0, pod.create_revision):
-            self._ending.close(pod.key, record, remove_record=True)  # nobody was on duty when that life ended
+            self._ending.close(pod.key, record, remove_record=True)  # no worker was serving when that life ended
         hold = self._shards.not_before(pod) if known is None else 0.0
         self._queue.put(pod, record, cause=cause, not_before=hold)
 
@@ -156,7 +156,7 @@ class PodEventHandler:
             self._ending.close(entry.key, record, remove_record=remove)
 
     def _orphaned(self, key: PodKey) -> None:
-        """The pod is gone, and a record of it is left that nobody else will look at."""
+        """The pod is gone, and a record of it is left that no other component removes."""
         record = self._records.get(key)
         if record is not None and self._shards.owns_key(key):
             self._ending.close(key, record, remove_record=True)

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 def gate_by(profiles: Mapping[str, Profile]) -> Callable[[Pod], str]:
     """The plugin that holds a pod back, empty for none.
 
-    A plugin that raises holds nobody back: the attempt will meet it again, and its record say so.
+    A plugin that raises holds no pod back: the attempt meets the error again, and its record reports it.
     """
 
     def gate(pod: Pod) -> str:

@@ -25,7 +25,7 @@ class CohortStarter(Protocol):
     """Starts cohorts and gangs."""
 
     async def start_cohort(self, name: str, pods: Sequence[CohortPod], *, cause: str, turn: Turn) -> None:
-        """Start a cohort under this name, which is nobody else's; returns when Temporal has accepted.
+        """Start a cohort under this unique name; returns when Temporal has accepted the start.
 
         One of that name that ran or runs already is an `RPCError` (ALREADY_EXISTS): a former call had succeeded.
         """

@@ -253,7 +253,7 @@ class Starts:
         """Whether the pod's open chain, if any, may sit on another tenant's task queue.
 
         Not for a pod just seen, nor for one found unstarted that never had a tenant; any other is
-        looked at, so that no chain stays for ever where nobody polls.
+        looked at, so that no chain stays for ever on a queue that no worker polls.
         """
         if part is Part.WAITING:
             return True

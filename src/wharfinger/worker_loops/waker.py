@@ -97,7 +97,7 @@ class Waker:
         self._again_at: float | None = None
         self._sweep_at = clock() + sweep_every
 
-    # --- what it is told, synchronously -----------------------------------------------------------
+    # --- synchronous inputs -----------------------------------------------------------------------
 
     def apply(self, changes: Changes) -> None:
         """Note the events of one revision; a list is no event, but older records are decided once."""

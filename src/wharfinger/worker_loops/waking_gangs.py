@@ -1,4 +1,4 @@
-"""Whether a waiting gang fits now, decided in memory as a whole, and who of it is told."""
+"""Decides in memory whether a waiting gang fits now as a whole, and which member is signalled."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WakingGangs:
         self._metrics = metrics
 
     def waiting(self, gang: Gang) -> list[Entry]:
-        """Its members that wait; those whose record names the gang's chain first, for that is who is told."""
+        """Its waiting members; first those whose record names the gang's chain, because that chain is signalled."""
         members = self._queue.gangs.members(gang.key, Part.WAITING)
         return sorted(members, key=lambda entry: entry.refusal is None or not entry.refusal.parked)
 
