@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 DRAIN = 3.0
 """Seconds that a worker still has when its draining is to be over; then it is killed."""
+COMPACTION = 3.0
+"""Seconds for a compaction: an etcd that is stopped responds to none, and the other faults must end in time."""
 MODES = {"cut": Mode.CUT, "stall": Mode.STALL, "deaf": Mode.DEAF, "watch": Mode.WATCH}
 
 
@@ -29,7 +31,7 @@ class Nemesis:
     def __init__(self, site: Site, recorder: Recorder, seed: int, clock: Callable[[], float] = time.time) -> None:
         self._site = site
         self._recorder = recorder
-        self._gateway = Gateway(site.etcd_url)
+        self._gateway = Gateway(site.etcd_url, COMPACTION)
         self._rng = Random(f"compactions {seed}")
         self._clock = clock
         self._down: set[Process] = set()

@@ -55,14 +55,16 @@ def _range_end(prefix: str) -> str:
 class Gateway:
     """One connection to one etcd; reconnects when the server was replaced."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout: float = SECONDS) -> None:
+        """`timeout`: seconds without a response."""
         self.host = urllib.parse.urlsplit(url).netloc
+        self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
 
     def call(self, path: str, body: Mapping[str, Any]) -> Any:
         payload = json.dumps(body)
         for attempt in (1, 2):
-            connection = self._connection or http.client.HTTPConnection(self.host, timeout=SECONDS)
+            connection = self._connection or http.client.HTTPConnection(self.host, timeout=self._timeout)
             self._connection = connection
             try:
                 connection.request("POST", "/v3" + path, payload)
