@@ -78,7 +78,7 @@ async def start_attempt(
     uid: str,
     tenant: str = COMMON,
     revision: int = 0,
-    cause: str = "",
+    woken_by: str = "",
     eager: bool = True,
     build_id: str = "",
     terminate_existing: bool = False,
@@ -88,7 +88,7 @@ async def start_attempt(
     """Start the pod's chain of attempts, or join the one that is open; answers its handle.
 
     Joining adds no event to the open run. `uid` is `Pod.uid`; `revision` one of the pod that the placing
-    worker must have seen (0 = it reads); `cause` is shown by the explanation; `tenant` says on whose task queue
+    worker must have seen (0 = it reads); `woken_by` is the cause that is explained; `tenant` says on whose task queue
     the work lies. `eager` lets a worker on this very client take the first task without a round trip; `build_id`
     is that worker's, see `attributes`. `terminate_existing` ends an open chain first: it may lie on a task queue
     that no worker polls any more.
@@ -98,8 +98,8 @@ async def start_attempt(
     request: dict[str, Any] = {"namespace": namespace, "name": name, "uid": uid}
     if revision:
         request["revision"] = revision
-    if cause:
-        request["woken_by"] = cause
+    if woken_by:
+        request["woken_by"] = woken_by
     if timings is not None:
         request["timings"] = timings.model_dump(exclude_defaults=True)
     conflict = WorkflowIDConflictPolicy.TERMINATE_EXISTING if terminate_existing else None

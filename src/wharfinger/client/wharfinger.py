@@ -110,7 +110,7 @@ class Wharfinger:
                 uid=pod.uid,
                 tenant=await self._tenant_of(pod),
                 revision=pod.mod_revision,
-                cause="asked for by a client",
+                woken_by="asked for by a client",
                 eager=False,
             )
         except RPCError as error:

@@ -152,7 +152,7 @@ class TemporalAttempts:
             uid=pod.uid,
             tenant=self._tenant,
             revision=pod.mod_revision,
-            cause=cause,
+            woken_by=cause,
             eager=True,
             build_id=self._named_build,
             terminate_existing=terminate_existing,
