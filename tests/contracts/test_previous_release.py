@@ -21,8 +21,8 @@ SENT = {"AttemptInput", "AttemptResult", "Wake", "PlaceInput", "Placed", "Refuse
 
 
 @pytest.fixture(scope="module")
-def previous(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return package.unpacked(tmp_path_factory.mktemp("release"))
+def previous() -> dict[str, str]:
+    return package.environment()
 
 
 def run(mode: str, env: Mapping[str, str], lines: str = "") -> str:

@@ -30,7 +30,7 @@ StartOld = Callable[[], WorkerProcess]
 @pytest.fixture
 def start_old(servers: DevTree, tmp_path: Path) -> Iterator[StartOld]:
     """Starts workers of the previous release, on duty; all are drained at the end."""
-    release = package.unpacked(tmp_path / "release")
+    release = package.environment()
     started: list[WorkerProcess] = []
 
     def start() -> WorkerProcess:
