@@ -13,8 +13,8 @@ import pytest
 from tests.patience import patient
 from tests.worker_loops.stage import Clock, Stage, pod_bytes
 from wharfinger.config.dynamic import ProfileValue, digest, read_value
-from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config import follower
 from wharfinger.dynamic_config.follower import Commit
 from wharfinger.dynamic_config.following import DynamicConfig

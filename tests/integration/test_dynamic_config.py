@@ -16,9 +16,8 @@ from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.cli.main import run
 from wharfinger.config.dynamic import digest
-from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import GrantRecord
-from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings

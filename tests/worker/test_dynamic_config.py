@@ -13,8 +13,7 @@ import pytest
 from tests.patience import patient
 from tests.worker.conftest import Site
 from wharfinger.config.dynamic import digest
-from wharfinger.contracts.config_records import ConfigStatusRecord
-from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.contracts.scheduling import Placed
 from wharfinger.model.pod import PodKey
 from wharfinger.observe import logs

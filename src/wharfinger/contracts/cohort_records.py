@@ -1,4 +1,4 @@
-"""From a cohort's decisions and commits to what is recorded of them, and who is evicted. Pure; the workflow asks."""
+"""Derives the records and the evictions of a cohort or a gang from its decisions and commits. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def turned_away(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
 
 
 def _freed(placed: PlacedMany, bound: BoundMany) -> tuple[TurnedAway, ...]:
-    """Those turned away; decided after a seat that was not taken in the end, they may fit, and no event will say so."""
+    """The pods that were turned away; one decided after a seat that stayed free may fit, and no event follows."""
     nodes = {(one.namespace, one.name): one.node for one in bound.bound}
     kept = (nodes.get((seat.namespace, seat.name)) == seat.node for seat in placed.seats)
     first = next((number for number, is_kept in enumerate(kept) if not is_kept), len(placed.seats))
@@ -43,7 +43,7 @@ def contended(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
 
 
 def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
-    """A gang of which one member can never be committed as it was placed: none is bound, and all wait for it."""
+    """A gang with a member that can never be committed as placed: none is bound, and all wait; None otherwise."""
     rejected = next((one for one in bound.unbound if one.kind == "rejected"), None)
     if rejected is None or bound.bound:
         return None
@@ -52,12 +52,12 @@ def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
 
 
 def numbered(away: tuple[TurnedAway, ...], attempt: int) -> tuple[TurnedAway, ...]:
-    """Members of a gang, refused by that attempt of all of them."""
+    """The members of a gang that were turned away, with the number of the gang's attempt."""
     return tuple(one.model_copy(update={"attempt": attempt}) for one in away)
 
 
 def evictions(placed: PlacedMany, recorded: RecordedMany, *, workflow_id: str, run_id: str) -> Iterator[EvictInput]:
-    """What is asked of `evict`, member by member, for the records that were just written."""
+    """The inputs of `evict`, member by member, for the records that were just written."""
     for one in placed.turned_away:
         revision = recorded.record_revisions.get(f"{one.namespace}/{one.name}")
         if one.victims and revision is not None:
@@ -74,7 +74,7 @@ def gone_reasons(placed: PlacedMany, bound: BoundMany, *recorded: RecordedMany) 
 
 
 def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unbound], *, own_attempt: bool) -> PlacedMany:
-    """The same decisions, with seats that were lost as pods that are turned away, each with its own reason."""
+    """The same decisions, with the pods of lost seats as turned away, each with its own reason."""
     seats = {(seat.namespace, seat.name): seat for seat in placed.seats}
     reasons = list(placed.reasons)
     known: dict[tuple[str, str], int] = {}
@@ -103,7 +103,7 @@ def _with(placed: PlacedMany, away: tuple[TurnedAway, ...], unbound: list[Unboun
 
 
 def _who(seat: Seat) -> dict[str, object]:
-    """Which pod it is."""
+    """The fields that identify the pod."""
     return {
         "namespace": seat.namespace,
         "name": seat.name,

@@ -1,4 +1,4 @@
-"""The saga of a preemption as it travels: victims, and what became of them."""
+"""The contract of `evict`: the victims of a preemption, and what became of them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Victim(Contract):
 
 
 LISTED = 8
-"""Victims that travel by name; of more, the record in etcd has the names, and the history their digest."""
+"""Victims that payloads list by name; the record in etcd has the names of more, and the history their digest."""
 
 
 def digest(victims: Iterable[Victim]) -> str:
-    """SHA-256 of who they are, whatever their order."""
+    """SHA-256 of the victims in any order."""
     lines = sorted(f"{victim.pod}@{victim.create_revision}\n" for victim in victims)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 class EvictInput(Contract):
-    """Input of `evict`: who has to leave, for whom."""
+    """Input of `evict`: the victims, and the preemptor."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class EvictInput(Contract):
     victims: tuple[Victim, ...]
     """All of them, or the first ones."""
     in_record: bool = False
-    """Whether the attempt record has to be asked for all of them."""
+    """Whether only the attempt record lists all of them."""
     record_revision: int
     """Mod revision of the preemptor's attempt record: no pod is evicted once the record has changed or is gone."""
     workflow_id: str
@@ -56,8 +56,8 @@ class Evicted(Contract):
     notes: tuple[str, ...] = ()
     """Victims that this try did not touch, and why; for the explanation."""
     leaving: float = 0.0
-    """Seconds until those that are still there are overdue; 0 = none is there."""
+    """Seconds until those that are still there are overdue; 0 = none is left."""
     revision: int = 0
     """Of etcd, at or past the last eviction: the next attempt must have seen it."""
     complete: bool = True
-    """False: a victim, or the preemptor, is not what it was; place again."""
+    """False: a victim or the preemptor has changed; place again."""

@@ -1,9 +1,19 @@
-"""What wharfinger itself keeps in etcd, as JSON: attempt records, instances, the installation."""
+"""What wharfinger itself keeps in etcd, as JSON: attempt records, instances, the installation, configuration.
+
+`contracts.fleet_records` has the records of fleets. Keys of the dynamic configuration (`registry.keys`)::
+
+    config/<kind>/<target>                      the value itself, written by the CLI by compare-and-set
+    confighistory/<kind>/<target>/<number>      ConfigChangeRecord, create-only in that transaction; no worker lists it
+    configstatus/<tenant>/<slot>/<incarnation>  ConfigStatusRecord, the worker's, under the lease of its registration
+
+A worker's registration does not contain the configuration in force. Readiness and drains go by the mod revision of the
+registration, and a new value must not begin them again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -93,3 +103,27 @@ def served_names(instances: Iterable[InstanceRecord]) -> frozenset[str] | None:
             return None
         names.update(record.scheduler_names)
     return frozenset(names)
+
+
+class ConfigChangeRecord(Record):
+    """One change of a value."""
+
+    value: dict[str, Any] | None = None
+    """The new value; None = it was removed."""
+    digest: str = ""
+    """SHA-256 over the value's canonical JSON; empty without one."""
+    who: str = ""
+    why: str = ""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class ConfigStatusRecord(Record):
+    """The dynamic configuration of one worker; without the record it is unknown."""
+
+    in_force: dict[str, str] = Field(default_factory=dict)
+    """Kind -> SHA-256 of the value; absent = as the worker was started."""
+    problems: dict[str, str] = Field(default_factory=dict)
+    """Values that were refused or undone: kind -> one line."""
+    own: tuple[str, ...] = ()
+    """Kinds that the worker's own options set: the target `default` counts for the others only."""

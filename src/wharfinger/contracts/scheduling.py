@@ -1,9 +1,9 @@
 """The contract of an attempt's activities: the inputs of `ScheduleAttempt`, and the outcomes.
 
 The abstract class is what the workflow calls; `wharfinger.activities` implements it under the same
-names. Outcomes are values: only trouble is an exception (an `ApplicationError` of a `FailureType`,
+names. Outcomes are values: only an error is an exception (an `ApplicationError` of a `FailureType`,
 which the workflow's retry policy retries). Neighbours: `contracts.attempts` has the workflow's own
-input, signals and result; `contracts.computation` what a decision says of how it was made.
+input, signals and result; `contracts.computation` how a decision was made.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Placed(Contract):
     """Up to 1 KiB a plugin of JSON that PreBind and Bind of that plugin get to see."""
 
     def to_commit(self) -> Placed:
-        """What `bind` needs of it; why it was decided so is in the history already, with `place`."""
+        """The part that `bind` needs; the history has the reasons already, with `place`."""
         return self.model_copy(
             update={
                 "ranking": tuple(NodeScore(node=one.node, total=one.total) for one in self.ranking),
@@ -99,14 +99,14 @@ class Refused(Contract):
     victim_count: int = 0
     """How many there are when not all are listed; `record_refusal` finds the others anew."""
     victims_digest: str = ""
-    """Says then whether it found the same ones (`contracts.eviction.digest`)."""
+    """Their digest then, to find the same ones (`contracts.eviction.digest`)."""
     leaving: float = 0.0
     """Seconds until earlier victims, which the pod waits for, are overdue; 0 = it waits for none, or too long."""
     computation: Computation
 
 
 class Gone(Contract):
-    """Nothing to place any more, told after a linearizable read."""
+    """Nothing is left to place, by a linearizable read."""
 
     kind: Literal["gone"] = "gone"
     reason: Literal["deleted", "bound", "finished", "terminating", "not-ours"]
@@ -129,7 +129,7 @@ class Gone(Contract):
         return " ".join(filter(None, (self.reason, self.detail)))
 
     def result(self, attempt: int) -> AttemptResult:
-        """How a chain ends that meets this."""
+        """The result of a chain that ends with this."""
         if self.reason == "bound":
             return AttemptResult(outcome="bound", node=self.node, attempt=attempt, bound_by=self.bound_by)
         return AttemptResult(outcome="gone", attempt=attempt, reason=self.why, detail=self.detail)
@@ -162,7 +162,7 @@ class BindInput(Contract):
 
 
 class Bound(Contract):
-    """The pod is on this node; also told when an earlier try of this bind had committed it."""
+    """The pod is on this node, by this try of the bind or an earlier one."""
 
     kind: Literal["bound"] = "bound"
     node: str
@@ -194,7 +194,7 @@ BindOutcome = Annotated[Bound | Contended | Rejected | Gone, Field(discriminator
 
 
 class RefusalInput(Contract):
-    """Input of `record_refusal`: what to tell the pod and to keep as its record."""
+    """Input of `record_refusal`: the pod's condition, nomination and attempt record."""
 
     namespace: str
     name: str
@@ -210,20 +210,20 @@ class RefusalInput(Contract):
     nominated_node: str = ""
     """The pod's nomination from now on; empty = none."""
     victims: tuple[Victim, ...] = ()
-    """Who will be evicted for it; the first ones of many."""
+    """The pods to evict for it; the first ones of many."""
     victim_count: int = 0
     victims_digest: str = ""
     """Both as in `Refused`."""
     reserved_node: str = ""
-    """Where plugins reserved for a placement that is given up: they are told so. Empty = they know, or never did."""
+    """The node of a placement that is given up: its plugins still have to unreserve. Empty = none has to."""
     plugin_data: dict[str, Any] = Field(default_factory=dict)
-    """What those plugins carried, as in `Placed`."""
+    """The data of those plugins, as in `Placed`."""
     workflow_id: str
     run_id: str
 
 
 class Recorded(Contract):
-    """The record is written (or said the same already)."""
+    """The record is written, or had the same content already."""
 
     kind: Literal["recorded"] = "recorded"
     revision: int

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from wharfinger.config.dynamic import DEFAULT, targets
-from wharfinger.contracts.config_records import ConfigStatusRecord
+from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config.follower import Follower, Kind
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood
 from wharfinger.informer.changes import Changes

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wharfinger.config.fleet_fields import CHANGE_CAUSE, CHANGED_BY
-from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
     CordonRecord,
@@ -23,7 +22,7 @@ from wharfinger.contracts.fleet_records import (
     RevisionRecord,
     SlotRecord,
 )
-from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.registry.store import KeyValue
 
 

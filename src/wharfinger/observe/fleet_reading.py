@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from wharfinger.contracts.config_records import ConfigStatusRecord
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
     CordonRecord,
@@ -30,7 +29,7 @@ from wharfinger.contracts.fleet_records import (
     RevisionRecord,
     SlotRecord,
 )
-from wharfinger.contracts.records import InstanceRecord, Record
+from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.manifests import documents
 from wharfinger.observe.fleet_pictures import Estate, Life, Picture

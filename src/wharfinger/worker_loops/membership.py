@@ -22,8 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from wharfinger.contracts.config_records import ConfigStatusRecord
-from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.errors import InvalidObject, LeaseLost, StoreError
 from wharfinger.model.fleet import InstanceState
 from wharfinger.process.backoff import delays

@@ -16,7 +16,7 @@ from wharfinger.cli.config.changes import KEPT, Change, history, write
 from wharfinger.cli.config.rows import nobody_yet
 from wharfinger.client.fleet_changes import Author
 from wharfinger.config.dynamic import digest
-from wharfinger.contracts.config_records import ConfigStatusRecord
+from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.errors import AccessDenied, Unavailable
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore

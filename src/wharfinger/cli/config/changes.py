@@ -27,7 +27,7 @@ from wharfinger.config.dynamic import (
 from wharfinger.config.errors import refuse
 from wharfinger.config.fleet import read_fleet
 from wharfinger.config.overlay import check_alone
-from wharfinger.contracts.config_records import ConfigChangeRecord
+from wharfinger.contracts.records import ConfigChangeRecord
 from wharfinger.contracts.search import MOST_LISTED
 from wharfinger.errors import AccessDenied, InvalidConfiguration, InvalidObject, Unavailable, WharfingerError
 from wharfinger.framework.catalog import Catalog

@@ -9,8 +9,8 @@ from typing import Any
 
 from wharfinger.cli.output import plain
 from wharfinger.config.dynamic import DEFAULT, VALUES, digest, is_target, targets
-from wharfinger.contracts.config_records import ConfigChangeRecord, ConfigStatusRecord
 from wharfinger.contracts.names import check_tenant
+from wharfinger.contracts.records import ConfigChangeRecord, ConfigStatusRecord
 from wharfinger.errors import AccessDenied, UsageError
 from wharfinger.observe.fleet_reading import read as read_fleets
 from wharfinger.registry import keys

@@ -1,14 +1,14 @@
-"""Making room: the victims of a nomination are marked and deleted, each by transactions of its own.
+"""Evicts the victims of a nomination: marks and deletes each one, in transactions of its own.
 
 ::
 
-    immediate   mark (condition DisruptionTarget) ──► delete the key: nobody runs the pods
-    graceful    mark, with a deletion timestamp   ──► whoever runs the pod ends it, and deletes the key
+    immediate   mark (condition DisruptionTarget) ──► delete the key: no platform runs the pods
+    graceful    mark, with a deletion timestamp   ──► the platform ends the pod, and deletes the key
 
 Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
 still be pending and nominated to the node; and its attempt record, which must be the one that names the victims. So
-nobody is evicted for a pod that has vanished, is bound, has decided otherwise, or has lost its nomination to a more
-important one; and what was done already is found done when this runs again.
+no pod is evicted for a preemptor that was deleted or bound, decided otherwise, or lost its nomination to a more
+important pod. The activity may run again: it skips the victims that have left already.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PREEMPTED = "{scheduler}: preempting to accommodate a higher priority pod {pod}"
 
 
 class Superseded(Exception):
-    """The preemptor is not what it was; `outcome` says what it is."""
+    """The preemptor has changed; `outcome` is the activity's result."""
 
     def __init__(self, outcome: EvictOutcome) -> None:
         super().__init__(str(outcome))
@@ -47,7 +47,7 @@ class Superseded(Exception):
 
 @dataclass(slots=True)
 class Saga:
-    """One eviction on its way: for whom, and what came of it so far."""
+    """One eviction in progress: its preemptor, and the results so far."""
 
     request: EvictInput
     reference: PodReference
@@ -60,17 +60,17 @@ class Saga:
 
     @property
     def message(self) -> str:
-        """Of the victims' condition."""
+        """The message of the victims' condition."""
         pod = self.preemptor.pod
         return PREEMPTED.format(scheduler=pod.scheduler_name, pod=pod.key)
 
     @property
     def record_key(self) -> str:
-        """Of the preemptor's attempt record."""
+        """The key of the preemptor's attempt record."""
         return keys.attempt(*self.reference.key)
 
     def outcome(self) -> Evicted:
-        """As the workflow is told."""
+        """The activity's result."""
         return Evicted(
             evicted=tuple(self.evicted[:LISTED]),
             notes=first_ones(self.notes),
@@ -80,7 +80,7 @@ class Saga:
         )
 
     def lapsed(self, revision: int = 0) -> Evicted:
-        """The rest is not to be evicted any more: place the preemptor again, on a state that shows why."""
+        """The result when the other victims must stay: the preemptor is placed again, on a state that shows why."""
         self.complete, self.revision = False, max(self.revision, revision)
         return self.outcome()
 
@@ -109,7 +109,7 @@ class Evictions:
         try:
             self._check_nomination(saga)
             node = await self._store.get(keys.node(request.node))
-            if node.kv is None:  # and whoever was there is gone with it
+            if node.kv is None:  # its pods are gone with it
                 return saga.lapsed(node.revision)
             await self._clear_lower_nominations(saga)
             for victim in await self._victims(saga):
@@ -119,7 +119,7 @@ class Evictions:
         return saga.outcome()
 
     async def _victims(self, saga: Saga) -> Sequence[Victim]:
-        """All who have to leave; too many to travel, they are in the record. Raises `Superseded`."""
+        """All victims, from the record where they are too many for a payload. Raises `Superseded`."""
         if not saga.request.in_record:
             return saga.request.victims
         read = await self._store.get(saga.record_key)
@@ -132,12 +132,12 @@ class Evictions:
         ]
 
     def _check_nomination(self, saga: Saga) -> None:
-        """Whether the room is still promised to the preemptor; raises `Superseded`."""
+        """Raise `Superseded` unless the preemptor is still nominated to the node."""
         if saga.preemptor.pod.nominated_node_name != saga.request.node:
             raise Superseded(saga.lapsed())
 
     async def _evict(self, saga: Saga, victim: Victim) -> None:
-        """Mark and delete one victim, unless it is none any more."""
+        """Mark and delete one victim, unless it has left or must be spared by now."""
         identity = preemption.identity(victim)
         key = keys.pod(identity.namespace, identity.name)
         read = await self._store.get(key)
@@ -169,7 +169,7 @@ class Evictions:
                 return
 
     def _why_spared(self, saga: Saga, pod: Pod | None) -> str:
-        """Why the pod is no victim (any more); empty when it is."""
+        """Why the pod must not be evicted; empty when it may be."""
         if pod is None:
             return "it cannot be read"
         if pod.node_name != saga.request.node:
@@ -179,7 +179,7 @@ class Evictions:
         return ""
 
     def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
-        """What is to be done with a victim as it is now; None when the rest is the platform's."""
+        """The next operation on a victim as it is now; None when the platform has to do the rest."""
         key = keys.pod(*pod.key)
         if self._mode == IMMEDIATE:
             return Delete(key) if pod.disruption_target else Put(key, self._marked(saga, kv))
@@ -233,7 +233,7 @@ class Evictions:
                 return False, current
 
     async def _clear_lower_nominations(self, saga: Saga) -> None:
-        """Pods of lower priority lose their nominations to this node: its room is promised to a more important pod."""
+        """Clear nominations of pods of lower priority to this node, because its room is for a more important pod."""
         pod = saga.preemptor.pod
         for other in self._cache.nominated_on(saga.request.node):
             if other.priority >= pod.priority or other.key == pod.key:
@@ -247,6 +247,6 @@ class Evictions:
 
 
 def first_ones(notes: Sequence[str]) -> tuple[str, ...]:
-    """Notes as they travel: a decision may have very many victims."""
+    """Notes within the size of a payload: a decision may have very many victims."""
     more = len(notes) - LISTED
     return (*notes[:LISTED], *([f"and {more} more like these"] if more > 0 else ()))
