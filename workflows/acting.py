@@ -103,12 +103,12 @@ class Acting:
     def _may_continue(self, wanted: bool) -> bool:
         return wanted and self.actor.idle and not self.steps.fenced and workflow.all_handlers_finished()
 
-    def poked(self) -> None:
+    def signalled(self) -> None:
         """Something happened out there."""
         self._why = "poked"
-        self.actor.poked()
+        self.actor.signalled()
 
-    def blinked(self, seconds: float) -> None:
+    def lost_sight(self, seconds: float) -> None:
         """No plan was made for so many seconds."""
         self.actor.slept(0.0, seconds)
 
@@ -219,7 +219,7 @@ class Acting:
         await workflow.sleep(TROUBLE, summary="an activity failed: looks again")
         self.actor.slept(TROUBLE, TROUBLE)
         self._why = "an activity failed"
-        self.actor.poked()
+        self.actor.signalled()
         return None
 
     async def _pause(self, seconds: float) -> None:
@@ -289,7 +289,7 @@ class Acting:
             self._why = "writing took long"
         else:
             return True
-        self.actor.poked()
+        self.actor.signalled()
         return False
 
     def _publish(self) -> None:

@@ -62,7 +62,7 @@ class Fleet:
         """Something happened to the fleet: look."""
         self._poked = True
         if self._acting is not None:
-            self._acting.poked()
+            self._acting.signalled()
 
     @workflow.signal
     def rolled_out(self, report: RolloutReport) -> None:
@@ -93,7 +93,7 @@ class Fleet:
         epoch = 0 if is_retry else fleet.epoch
         acting = self._acting = Acting("fleet", fleet.tenant, self._cluster, memory, epoch=epoch)
         if is_retry or late > LATE:
-            acting.blinked(max(late, 2 * LATE))
+            acting.lost_sight(max(late, 2 * LATE))
         try:
             self._rollout = await self._act(acting)
         except Fenced as fenced:
@@ -252,5 +252,5 @@ class Fleet:
         Memory keeps that a rollout was open: the planner has it started again, or records that it was aborted.
         """
         blind = Acting("fleet", self._tenant, self._cluster, memory)
-        blind.blinked(2 * LATE)
+        blind.lost_sight(2 * LATE)
         return blind.memory

@@ -45,7 +45,7 @@ class RollingUpdate:
         """Something happened to the fleet: look."""
         self._poked = True
         if self._acting is not None:
-            self._acting.poked()
+            self._acting.signalled()
 
     @workflow.query
     def status(self) -> ActorStatus | None:
@@ -62,7 +62,7 @@ class RollingUpdate:
         epoch = 0 if again else rollout.epoch
         acting = self._acting = Acting("rollout", tenant, cluster, rollout.memory, generation=generation, epoch=epoch)
         if again or late > LATE:
-            acting.blinked(max(late, 2 * LATE))
+            acting.lost_sight(max(late, 2 * LATE))
         try:
             report = await self._roll_out(acting, rollout)
         except Fenced as fenced:

@@ -4,7 +4,7 @@
 
     host part       adopt ── register ── follow grants ── probe ── record ends        agent_loops.host_*
                     create_instance, kill_instance on the host's queue               activities.hosting
-    control part    follow fleets, poke                                              agent_loops.fleet_watch
+    control part    follow fleets, signal                                            agent_loops.fleet_watch
                     Fleet, RollingUpdate and their activities on the control queue   workflows, activities
 
 `Agent` is one agent on a given store, Temporal client and runtime; `run_agent` is the process around it. Instances
@@ -28,7 +28,7 @@ from temporalio.client import Client
 
 from wharfinger.activities.fleets import ControlActivities
 from wharfinger.activities.hosts import HostActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, poking
+from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
@@ -129,7 +129,7 @@ class Agent:
             changed=lambda: None,
         )
         hosting = HostActivities(store, runtime, self._exits, settings, environ=environ)
-        self._watch = FleetWatch(store, poking(client, settings.cluster), rng=rng)
+        self._watch = FleetWatch(store, reconcile_signals(client, settings.cluster), rng=rng)
         self._pollings = [self._polling(host_queue(settings.cluster, host), [], hosting.all)]
         self._controlling: ControlActivities | None = None
         if settings.control:

@@ -38,7 +38,7 @@ def watch(store: MemoryStore, temporal: Temporal, apart: float = 0.001, anyway: 
 
 async def calm(following: FleetWatch, temporal: Temporal) -> Counter[str]:
     """Wait until everything is listed and told; answers the pokes since then as they come."""
-    await until(lambda: following.in_sync and not following._pokers)
+    await until(lambda: following.in_sync and not following._signalling)
     temporal.pokes.clear()
     return temporal.pokes
 
@@ -52,7 +52,7 @@ async def test_after_a_list_everybody_is_poked_who_has_a_fleet_or_something_left
     await store.put(keys.attempt("default", "pod"), b"{}")
     following = watch(store, temporal)
     async with running(following.run()):
-        await until(lambda: following.in_sync and not following._pokers)
+        await until(lambda: following.in_sync and not following._signalling)
 
     assert temporal.pokes.keys() == {"common", "gone", "left"}
 
@@ -115,7 +115,7 @@ async def test_many_changes_are_few_pokes_and_the_last_one_is_told(temporal: Tem
         began = time.monotonic()
         for _ in range(200):
             await store.put(keys.fleet("common"), b"{}")
-        await until(lambda: following.waiting == 0 and not following._pokers)
+        await until(lambda: following.waiting == 0 and not following._signalling)
         passed = time.monotonic() - began
 
     assert 2 <= pokes["common"] <= 2 + passed / 0.05
@@ -139,10 +139,10 @@ async def test_a_compacted_watch_is_a_list_that_pokes_also_who_is_gone(temporal:
     await store.put(keys.fleet("common"), b"{}")
     (page,) = [page async for page in store.list(keys.FLEETS)]
     following.listed(keys.FLEETS, page.items)
-    await until(lambda: not following._pokers)
+    await until(lambda: not following._signalling)
 
     following.listed(keys.FLEETS, [])
-    await until(lambda: not following._pokers)
+    await until(lambda: not following._signalling)
 
     assert temporal.pokes["common"] == 2
 

@@ -86,7 +86,7 @@ def test_what_happens_during_a_plan_is_not_lost() -> None:
     assert [step.slot for step in busy] == [1]
     actor.granted(key, 4)
     actor.ended(key, StepResult("ready", mod_revision=77))
-    actor.poked()
+    actor.signalled()
     actor.looked(Plan(memory=memory), 1.0)
     assert actor.due
     assert actor.idle

@@ -295,7 +295,7 @@ async def test_a_fleet_is_poked_by_whoever_looks_after_fleets(site: Site) -> Non
 
     handle = site.client.get_workflow_handle(fleet_workflow_id("wharfinger", tenant))
 
-    async def poked() -> bool:
+    async def signalled() -> bool:
         try:
             events = [event async for event in handle.fetch_history_events()]
         except RPCError:
@@ -306,6 +306,6 @@ async def test_a_fleet_is_poked_by_whoever_looks_after_fleets(site: Site) -> Non
             for event in events
         )
 
-    await site.until(poked)
+    await site.until(signalled)
     await handle.terminate()
     await site.store.delete(keys.fleet(tenant))

@@ -24,7 +24,7 @@ from temporalio.worker import Worker
 from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.activities.fleets import ControlActivities
-from wharfinger.agent_loops.fleet_watch import FleetWatch, poking
+from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
 from wharfinger.contracts.fleet_records import (
     ActorRecord,
     ExitRecord,
@@ -274,7 +274,7 @@ async def fleet_world(
     async def plan(request: PlanInput) -> Any:
         return "no plan" if world.unreadable(request) else await control.plan(request)
 
-    watch = FleetWatch(store.client(), poking(client, world.cluster), rng=random.Random(0), apart=0.1)
+    watch = FleetWatch(store.client(), reconcile_signals(client, world.cluster), rng=random.Random(0), apart=0.1)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(
             Worker(

@@ -1,8 +1,8 @@
-"""Tells fleets that something happened: an empty signal to each tenant's `Fleet`, which is started where none runs.
+"""Sends a reconcile signal (an empty one) to each tenant's `Fleet` on a change, and starts it where none runs.
 
-Followed is what a fleet is decided by, and nothing else that lies beside it (attempts and bindings change by the
-thousand). A poke carries nothing, so duplicates, their order and any number of watchers do no harm; a tenant is poked
-once a second at most, and again until Temporal has taken it.
+It follows the keys that a fleet is planned on, and no others (attempts and bindings change by the thousand). A signal
+carries nothing, so duplicates, their order and any number of watchers do no harm. A tenant gets one a second at most,
+repeated until Temporal has accepted it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from wharfinger.registry.store import Event, KeyValue, Store
 log = logging.getLogger(__name__)
 
 APART = 1.0
-"""Seconds between two pokes of a tenant, at least."""
+"""Seconds between two reconcile signals to a tenant, at least."""
 ANYWAY = 300.0
-"""Seconds, about, between two pokes of everybody though nothing happened: a Fleet may have been terminated, or lost
-with what Temporal forgot, and nothing that happens in etcd would tell."""
+"""Seconds, about, between two reconcile signals without a change: a Fleet may have been terminated, or lost with what
+Temporal forgot, and no change in etcd would show it."""
 CALL_WITHIN = 10.0
-"""Seconds that Temporal has to take a poke."""
+"""Seconds that Temporal has to accept a signal."""
 OF_A_TENANT = (keys.FLEETS, keys.FLEET_STATUS, keys.INSTANCES, keys.GRANTS, keys.EXITS)
 """Their keys begin with the tenant. The status itself changes by Fleet's own hand: only lists of it count."""
 OF_ALL = (keys.HOSTS, keys.CORDONS, keys.LOST_HOSTS)
 """What happens to a host may concern every fleet."""
 
-Poke = Callable[[str], Awaitable[None]]
+ReconcileSignal = Callable[[str], Awaitable[None]]
 
 
-def poking(client: Client, cluster: str) -> Poke:
-    """Pokes a tenant's fleet at Temporal. What it answers raises `RPCError`."""
+def reconcile_signals(client: Client, cluster: str) -> ReconcileSignal:
+    """Signals a tenant's fleet at Temporal. What it answers raises `RPCError`."""
 
-    async def poke(tenant: str) -> None:
+    async def signal(tenant: str) -> None:
         async with asyncio.timeout(CALL_WITHIN):
             await client.start_workflow(
                 FLEET,
@@ -58,31 +58,31 @@ def poking(client: Client, cluster: str) -> Poke:
                 retry_policy=ACTOR_RETRY,
             )
 
-    return poke
+    return signal
 
 
 class FleetWatch:
-    """Follows etcd, and pokes."""
+    """Follows etcd, and sends reconcile signals."""
 
     def __init__(
-        self, store: Store, poke: Poke, *, rng: random.Random, apart: float = APART, anyway: float = ANYWAY
+        self, store: Store, signal: ReconcileSignal, *, rng: random.Random, apart: float = APART, anyway: float = ANYWAY
     ) -> None:
-        """`apart`: seconds between two pokes of a tenant, at least; `anyway`: about, between two of everybody."""
+        """`apart`: seconds between two signals to a tenant, at least; `anyway`: about, between two to all."""
         self._store = store
-        self._poke = poke
+        self._signal = signal
         self._rng = rng
         self._apart = apart
         self._anyway = anyway
         self._known: dict[str, set[str]] = {prefix: set() for prefix in OF_A_TENANT}
         """Prefix -> keys there: whose tenants have a fleet, or something left of one."""
         self._wanted: set[str] = set()
-        self._pokers: dict[str, asyncio.Task[None]] = {}
+        self._signalling: dict[str, asyncio.Task[None]] = {}
         self.synced: set[str] = set()
         """Prefixes that were listed."""
 
     @property
     def waiting(self) -> int:
-        """Tenants whose poke Temporal has not taken yet."""
+        """Tenants whose signal Temporal has not taken yet."""
         return len(self._wanted)
 
     @property
@@ -112,18 +112,18 @@ class FleetWatch:
                     )
                 group.create_task(self._poke_anyway())
         finally:
-            for task in self._pokers.values():
+            for task in self._signalling.values():
                 task.cancel()
 
     def listed(self, prefix: str, found: Sequence[KeyValue]) -> None:
-        """After a list everybody is poked who has, or had, anything there."""
+        """After a list, signal every tenant that has, or had, anything there."""
         self.synced.add(prefix)
         if prefix in OF_ALL:
             self._poke_fleets()
             return
         before, now = self._known[prefix], {kv.key for kv in found}
         self._known[prefix] = now
-        if prefix == keys.INSTANCES:  # those without a fleet are nobody's
+        if prefix == keys.INSTANCES:  # those without a fleet belong to no fleet
             now = now & {key for key in now if self._has_fleet(_tenant(key, prefix))}
         self._want({_tenant(key, prefix) for key in before | now})
 
@@ -160,17 +160,17 @@ class FleetWatch:
     def _want(self, tenants: set[str]) -> None:
         for tenant in filter(_can_be, tenants):
             self._wanted.add(tenant)
-            if tenant not in self._pokers:
-                task = self._pokers[tenant] = asyncio.create_task(self._keep_poking(tenant))
+            if tenant not in self._signalling:
+                task = self._signalling[tenant] = asyncio.create_task(self._keep_signalling(tenant))
                 task.add_done_callback(partial(self._poked, tenant))
 
-    async def _keep_poking(self, tenant: str) -> None:
-        """Poke as long as it is wanted, with a pause behind each; ends when it is not."""
+    async def _keep_signalling(self, tenant: str) -> None:
+        """Signal as long as it is wanted, with a pause behind each; ends when it is not."""
         waits, said = delays(0.2, 5.0, self._rng), False
         while tenant in self._wanted:
             self._wanted.discard(tenant)
             try:
-                await self._poke(tenant)
+                await self._signal(tenant)
             except (RPCError, TimeoutError, RuntimeError) as error:
                 if not said:
                     said = True
@@ -182,7 +182,7 @@ class FleetWatch:
                 await asyncio.sleep(self._apart)
 
     def _poked(self, tenant: str, _: asyncio.Task[None]) -> None:
-        self._pokers.pop(tenant, None)
+        self._signalling.pop(tenant, None)
 
 
 def _tenant(key: str, prefix: str) -> str:

@@ -25,9 +25,9 @@ async def follow(
     changed: Callable[[Event], None],
     rng: random.Random,
 ) -> None:
-    """Tell everything under the prefix to `listed`, then each change to `changed`, until cancelled.
+    """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
-    A new list replaces what was told before: what it does not show is gone. Trouble with the store is waited out.
+    A new list replaces all that was passed before: what it does not contain is gone. Errors of the store are retried.
     """
     while True:
         revision = await _list(store, prefix, listed, rng)

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 TRIES = 5
 """Transactions for one record: the grant may change between the reading and the writing."""
 TOLD_WITHIN = 2.0
-"""Seconds from a process's end until the runtime has told it."""
+"""Seconds from a process's end until the runtime reports it."""
 
 
 class HostExits:
@@ -158,7 +158,7 @@ class HostExits:
             )
             result = await self._store.txn(
                 [Compare(grant_key, "mod", grant_kv.mod_revision), Compare(exit_key, "create", 0)],
-                # Nobody shall count on its registration until the lease is over: its pods change hands at once.
+                # Its registration must not count until the lease is over: its pods change hands at once.
                 [Put(exit_key, record.to_bytes()), Delete(registration)],
             )
             if result.succeeded:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY = 5.0
 """Seconds between two looks when nothing was told."""
 KILL_AFTER = 10.0
-"""Seconds from SIGTERM to SIGKILL for one that lost its grant: it has to stop anyway, and nobody waits for it."""
+"""Seconds from SIGTERM to SIGKILL for one that lost its grant: it has to stop anyway, and nothing waits for it."""
 
 
 class HostGrants:
@@ -75,7 +75,7 @@ class HostGrants:
         try:
             record = GrantRecord.model_validate_json(kv.value)
         except ValidationError:
-            return instance  # what cannot be read ends nobody
+            return instance  # what cannot be read ends no instance
         return instance if record.host == self._host else None
 
     async def _look_again_and_again(self) -> None:

@@ -97,7 +97,7 @@ class HostProbes:
             await self.probe()
 
     async def probe(self) -> None:
-        """Ask everybody once."""
+        """Probe every instance once."""
         running = {process.id: process.pid for process in self._runtime.running()}
         self._probed = {
             instance: known for instance, known in self._probed.items() if running.get(instance) == known.pid

@@ -1,4 +1,4 @@
-"""A host's name among the hosts: `hosts/<host>` under a lease, put only where nobody has it.
+"""A host's name among the hosts: `hosts/<host>` under a lease, put only where no agent has it.
 
 Two agents of one name would share a queue and start each other's instances, so the second one does not start. A
 record that is lost (its lease, or the key) is written again, unless another agent came for the name meanwhile: then
@@ -45,7 +45,7 @@ class HostRegistration:
         clock: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        """`record` tells this agent from every other: it has the pid and the boot's id."""
+        """`record` distinguishes this agent from every other: it has the pid and the boot's id."""
         self._store = store
         self._host = host
         self._key = keys.host(host)
@@ -129,7 +129,7 @@ class HostRegistration:
             return found
         seen = found.mod_revision if found is not None else 0  # ours under a lease that was lost is written over
         put = Put(self._key, self._record.to_bytes(), lease=lease.id)
-        found_again = Delete(keys.lost_host(self._host))  # whoever said that it is gone for good was wrong
+        found_again = Delete(keys.lost_host(self._host))  # the record that it is gone for good was wrong
         result = await self._store.txn([Compare(self._key, "mod", seen)], [put, found_again], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:

@@ -1,4 +1,4 @@
-"""How an agent ends together with its instances, where it was told so. Usually they go on alone."""
+"""How an agent ends together with its instances, where an option says so. Usually they go on alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wharfinger.runtime.runtime import InstanceId, Runtime
 log = logging.getLogger(__name__)
 
 RECORDED_WITHIN = 2.0
-"""Seconds in which etcd may take the ends of instances; then the next agent tells them."""
+"""Seconds in which etcd may take the ends of instances; then the next agent writes them."""
 
 
 async def end_instances(runtime: Runtime, exits: HostExits, timeout: float) -> None:

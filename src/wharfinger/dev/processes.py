@@ -83,7 +83,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
 
 def children(pid: int) -> list[int]:
-    """Pids whose parent is `pid`, zombies included; empty where the system does not tell."""
+    """Pids whose parent is `pid`, zombies included; empty where the system has none."""
     if sys.platform != "linux":
         return []
     found = []

@@ -3,7 +3,7 @@
 The shell (a workflow, or a simulation) does what takes time, and tells::
 
     look() ─► plan ─► looked() ─► write, give up, start: begun(), or put_off() ─► granted() ─► ended()
-                                   wait at most .timeout ─► slept()        a signal ─► poked()
+                                   wait at most .timeout ─► slept()        a signal ─► signalled()
 
 Pure: the shell measures the seconds. Neighbours: `fleet.planner` decides, `workflows.fleet` and
 `workflows.rolling_update` are the shells.
@@ -105,7 +105,7 @@ class Actor:
             return min(SLICE, self._remaining)
         return self._remaining
 
-    def poked(self) -> None:
+    def signalled(self) -> None:
         """Something happened out there."""
         self._due = True
 

@@ -103,7 +103,7 @@ def node_event(
     if old.labels != new.labels:
         action |= Action.UPDATE_NODE_LABEL
     if old.taints != new.taints or (old.unschedulable and not new.unschedulable):
-        action |= Action.UPDATE_NODE_TAINT  # as in kube-scheduler, to cordon a node is no event: it helps nobody
+        action |= Action.UPDATE_NODE_TAINT  # as in kube-scheduler, to cordon a node is no event: it helps no pod
     if old.conditions != new.conditions:
         action |= Action.UPDATE_NODE_CONDITION
     return ClusterEvent(Resource.NODE, action, revision, old, new, surroundings) if action else None
@@ -115,7 +115,7 @@ def pod_events(
     """What a change of a pod means to scheduling: nothing, an event, or two.
 
     A change of a bound pod concerns others; so does the end of a nomination. A change of a waiting pod concerns that
-    pod alone, and one of its status nobody.
+    pod alone, and one of its status no pod.
     """
     if (old is not None and old.bound) or (new is not None and new.bound):
         found = assigned_pod_event(_if_bound(old), _if_bound(new), revision, surroundings)

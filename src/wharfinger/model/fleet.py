@@ -1,4 +1,4 @@
-"""What a fleet of scheduler instances is, and what etcd shows of it: facts, before anybody decides anything.
+"""What a fleet of scheduler instances is, and what etcd shows of it: facts, before any decision.
 
 ::
 
@@ -225,7 +225,7 @@ class Trial:
     proven: bool = False
     """Whether one of them has counted for the soak time without a break."""
     ends: int = 0
-    """How many ended though nobody asked them to."""
+    """How many ended though their grant said run."""
     incarnation: int = 0
     """The last one whose end was counted."""
     why: str = ""
@@ -290,7 +290,7 @@ class Observed:
     status: str = ""
     """The digest of the status as it is written, so that it is rewritten only when something changed."""
     unreadable: tuple[str, ...] = ()
-    """Keys that hold what nobody can read, each with the reason: told, and never acted on."""
+    """Keys whose values cannot be read, each with the reason: reported, and never acted on."""
     blind: bool = False
     """Whether one of them says what may live, or on what revision: then nothing can be decided."""
     lost: tuple[str, ...] = ()

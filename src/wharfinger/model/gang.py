@@ -47,7 +47,7 @@ class Gang:
 
     key: GangKey
     min_available: int
-    """Members that have to be bound at least; 0 or 1 = they need nobody beside them."""
+    """Members that have to be bound at least; 0 or 1 = they need no other member."""
     topology_key: str = ""
     """The node label that all members' nodes have the same value of; empty = anywhere."""
 
@@ -95,9 +95,9 @@ def counts(pod: Pod) -> bool:
 
 
 def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gang | str:
-    """What holds for the gang of these pods; a text when that cannot be told: why they wait.
+    """What holds for the gang of these pods; a text when that is unclear: why they wait.
 
-    Of different numbers the largest counts: nobody is left behind by a member that asks for less. A PodGroup's number
+    Of different numbers the largest counts, so no member is left behind by one that asks for less. A PodGroup's number
     counts with them. `group`: the object of the gang's name, None when there is none.
     """
     members = tuple(members)

@@ -115,7 +115,7 @@ def _initialise(total: dict[str, int], init_containers: Sequence[Container], mis
 
 
 def _replace(total: dict[str, int], requests: Mapping[str, int], limits: Mapping[str, int]) -> None:
-    """Pod-level resources over the containers' sums; a limit counts where nobody requests."""
+    """Pod-level resources over the containers' sums; a limit counts where there is no request."""
     total.update({name: amount for name, amount in requests.items() if _pod_level(name)})
     for name, amount in limits.items():
         if _pod_level(name) and name not in requests and (name not in total or name.startswith("hugepages-")):

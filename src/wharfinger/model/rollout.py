@@ -90,7 +90,7 @@ class Drop:
     incarnation: int
     host: str
     kill: bool = True
-    """False: its host is lost, nobody can be asked."""
+    """False: its host is lost, so no agent can be asked."""
     registered: int = WHATEVER
     """mod revision of its registration, for it goes because it does not serve; 0 = it has none."""
     why: str = ""
@@ -344,7 +344,7 @@ class Memory:
     stable: int = 0
     """The revision that the last rollout brought to every slot; 0 = not known: the newest completed one."""
     decisions: int = 0
-    """Number of the last `Decisions` that it knows of; 0 = none."""
+    """Number of the last `Decisions` that it has; 0 = none."""
     rollout: int = 0
     """For Fleet: generation of the rollout that is open and has not reported; 0 = none. Set by the shell once it
     has started one: a plan to start it is not yet a rollout that may be missed. A missed one keeps it until it runs."""

@@ -107,7 +107,7 @@ class Surroundings:
                 return self.priority_classes.by_name.get(thing.name) == thing
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
-        """Without one object; itself when there is none. `kind` tells pod collections apart."""
+        """Without one object; itself when there is none. `kind` distinguishes collections."""
         if what is Namespace:
             if name not in self.namespaces:
                 return self

@@ -53,7 +53,7 @@ def pod_class(pod: Pod) -> PodClass:
 
 @dataclass(slots=True, eq=False)
 class Equals:
-    """Waiting pods that the same plugins refused and that no decision can tell apart, in order of arrival."""
+    """Waiting pods that the same plugins refused and that are equal for every decision, in order of arrival."""
 
     rejectors: Rejectors
     pod_class: PodClass

@@ -1,4 +1,4 @@
-"""What the queue knows of one pod, and the parts it can be in."""
+"""The queue's entry of one pod, and the parts it can be in."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Entry:
     together: bool = False
     """Woken with others, to be placed by a cohort only; until it is bound or refused again."""
     woken: bool = False
-    """Whether a chain that nothing in etcd tells of was woken, see `SchedulingQueue.may_be_parked`."""
+    """Whether a chain without any record in etcd was woken, see `SchedulingQueue.may_be_parked`."""
     own_chain: bool = False
     """Whether a start of its own chain was accepted: should a cohort bind the pod, that may be parked unbeknown."""
     alone: bool = False
-    """Not to be put into a cohort again: one could not be started with it, or two told nothing of it."""
+    """Not to be put into a cohort again: one could not be started with it, or two gave no outcome for it."""
 
     @property
     def key(self) -> PodKey:

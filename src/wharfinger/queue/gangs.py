@@ -47,5 +47,5 @@ class QueuedGangs:
         return sorted(self._members.get(gang, ()))
 
     def leads(self, entry: Entry) -> bool:
-        """Whether the entry stands for its gang among those in the same part: one of them does, whoever is asked."""
+        """Whether the entry stands for its gang among those in the same part: exactly one of them does."""
         return entry.gang is None or self.members(entry.gang.key, entry.part)[0] is entry

@@ -14,7 +14,7 @@ GARBAGE = 64
 """Items left behind that are never worth a clean-up; beyond that, no more than there are live ones."""
 
 _Item = tuple[Any, int, Entry]
-"""An order, a ticket that tells equals apart (first come, first served), and the entry."""
+"""An order, a ticket that orders equals (first come, first served), and the entry."""
 
 
 class EntryHeap:

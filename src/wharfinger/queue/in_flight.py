@@ -1,4 +1,4 @@
-"""Pods whose attempt was started and of which etcd has not told the outcome yet."""
+"""Pods whose attempt was started and whose outcome etcd has not shown yet."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class InFlight:
             self._throughput.pause(bool(self._cohorts))
 
     def overdue(self, now: float) -> list[Entry]:
-        """Those started so long ago that etcd should have told; oldest first. They stay in."""
+        """Those started so long ago that etcd should have shown an outcome; oldest first. They stay in."""
         late: list[Entry] = []
         for entry in self._started.values():
             if entry.started_at is not None and now - entry.started_at < self._confirm_after:

@@ -38,11 +38,11 @@ from wharfinger.queue.waiting import Waiting
 RESTARTS_A_SECOND = 5
 """Repetitions at most, however many chains are parked: each is a call of some milliseconds that changes nothing."""
 UNCONFIRMED = "unconfirmed"
-"""Why a pod is started again of which etcd told nothing."""
+"""Why a pod is started again without any event from etcd."""
 
 
 def _nobody(_entry: Entry, _cause: str) -> None:
-    """Nobody wants to know."""
+    """Default callback: does nothing."""
 
 
 def _company(_pod: Pod) -> bool:
@@ -244,7 +244,7 @@ class SchedulingQueue:
 
         A start may have joined a run that was just ending, and no event would show it. They go behind pods of equal
         priority: as many as may be in flight, held by a Permit plugin for long, would keep all others out.
-        Those of whom two cohorts in a row told nothing join none again.
+        Pods without an outcome from two cohorts in a row join none again.
         """
         now = self._clock()
         late = self.in_flight.overdue(now)
@@ -258,9 +258,9 @@ class SchedulingQueue:
         return len(late)
 
     def may_be_parked(self, entry: Entry) -> bool:
-        """Whether the chain that an unconfirmed start joined is to be woken: a parked one would not tell for an hour.
+        """Whether the chain that an unconfirmed start joined is to be woken: a parked one would not react for an hour.
 
-        Without a record (somebody deleted it, or etcd was restored to before it) only once: more often a run is held by
+        Without a record (it was deleted, or etcd was restored to before it) only once: more often a run is held by
         a Permit plugin, or slow.
         """
         first, entry.woken = not entry.woken, True
@@ -295,7 +295,7 @@ class SchedulingQueue:
         )
         self._entries[pod.key] = entry
         self.gangs.assign(entry, gang)
-        # Taken over with a record: the chain is started again soon, whoever holds it.
+        # Taken over with a record: the chain is started again soon, on any worker.
         self._enter(entry, part, cause, restart_at=not_before, hold=not_before)
         return entry
 

@@ -75,7 +75,7 @@ class Handle:
     async def ended(self) -> None:
         """Return once the process has ended (a child's zombie is left to its parent)."""
         if self._descriptor < 0:
-            while self.life.alive:  # noqa: ASYNC110 - nobody tells
+            while self.life.alive:  # noqa: ASYNC110 - no event shows it
                 await asyncio.sleep(LOOK_EVERY)
             return
         loop, gone = asyncio.get_running_loop(), asyncio.Event()

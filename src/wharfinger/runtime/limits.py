@@ -54,7 +54,7 @@ class Bounds:
 
     @classmethod
     def kept(cls, folder: Path) -> Bounds:
-        """Those in an instance's folder; none where there are none, or nobody can read them."""
+        """Those in an instance's folder; none where there are none, or they cannot be read."""
         try:
             content = json.loads((folder / _KEPT).read_bytes())
             return cls(int(content["memory"]), int(content["cpu"]))
@@ -84,7 +84,7 @@ class Limits:
     """Bounds processes by what the host offers."""
 
     def __init__(self, group: Path | None, processes: Path = Path("/proc")) -> None:
-        """`group`: what `delegated` answered; `processes`: where the system tells of them."""
+        """`group`: what `delegated` answered; `processes`: where the system lists them."""
         self._group = group
         self._processes = processes
         self._said = False

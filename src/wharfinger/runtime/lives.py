@@ -62,7 +62,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def boot_id() -> str:
-    """Another one after each start of the machine; empty where the system does not tell."""
+    """Another one after each start of the machine; empty where the system has none."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return ""

@@ -247,7 +247,7 @@ class Processes:
     async def _await_end(self, known: _Running) -> None:
         await known.handle.ended()
         instance = known.process.id
-        with suppress(OSError):  # its end is told whatever becomes of what it left behind
+        with suppress(OSError):  # its end is reported also when its remains cannot be removed
             known.handle.kill_session()
         code = await asyncio.to_thread(known.child.wait) if known.child is not None else None
         known.handle.close()

@@ -2,7 +2,7 @@
 
 An instance is known by `InstanceId`, never by a pid alone: pids are used again. A life::
 
-    start ──► running ── ends by itself ──► Ending, told once through `endings`
+    start ──► running ── ends by itself ──► Ending, reported once through `endings`
                 └── terminate / kill ─────►
 """
 

@@ -93,7 +93,7 @@ AGAIN = 60.0
 """Seconds until a workflow is started again while its node is in need."""
 OPEN = 500
 """Workflows that one caretaker keeps open; other nodes come later. A tenth of the nodes is cleared at a time anyway."""
-POKE = "poke"
+RECONCILE = "poke"
 RETURNED = "returned"
 _PASSING = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.RESOURCE_EXHAUSTED})
 """Temporal is away or busy, whatever the node."""
@@ -174,7 +174,7 @@ class NodeEvictions:
             self._returned.discard(node)
         for node in [node for node in self._told if node not in wanted]:
             if self._caretakers.mine(node):
-                await self._starter.signal(node, POKE)
+                await self._starter.signal(node, RECONCILE)
             del self._told[node]
         now = self._clock()
         for node, need in wanted.items():
@@ -193,7 +193,7 @@ class NodeEvictions:
         """
         if before is None:
             return RETURNED if need.absent and node in self._vanished else ""
-        return POKE if before != need else ""
+        return RECONCILE if before != need else ""
 
     async def _start(self, node: str, signal: str) -> None:
         """Start one workflow; a refusal that concerns this node alone must not delay the others."""

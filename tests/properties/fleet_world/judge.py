@@ -148,7 +148,7 @@ class Judge:
         fleet = shelf.fleet
         return basis.deleting or basis.identity == 0 or fleet is None or fleet.deleting
 
-    def blinked(self, tenant: str) -> None:
+    def lost_sight(self, tenant: str) -> None:
         """Whoever acts knows that its view was broken."""
         record = self.of(tenant)
         record.blinked, record.blinked_at = self._world.timeline.now, self._world.etcd.revision

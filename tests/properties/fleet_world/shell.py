@@ -83,10 +83,10 @@ class Acting:
             self._blinked()
         self.look()
 
-    def poked(self) -> None:
+    def signalled(self) -> None:
         """Something happened."""
         if not self.closed:
-            self.actor.poked()
+            self.actor.signalled()
             self._woken()
 
     def granted(self, task: Task, incarnation: int) -> None:
@@ -130,7 +130,7 @@ class Acting:
         """Its view was broken: nobody's, once another actor took over from it."""
         actor = self.world.etcd.shelf(self.tenant).actor
         if not self.epoch or actor is None or actor.epoch == self.epoch:
-            self.world.judge.blinked(self.tenant)
+            self.world.judge.lost_sight(self.tenant)
 
     def _written(self, answer: Any, looked: Looked, took: float) -> None:
         if self.closed:
@@ -148,7 +148,7 @@ class Acting:
         if took > LATE:  # what was seen may not be so any more
             for step in looked.plan.steps:
                 self.actor.put_off(step)
-            self.actor.poked()
+            self.actor.signalled()
             self.look()
             return
         self._start(looked)
@@ -228,7 +228,7 @@ class Fleet(Acting):
         if memory is None:  # nobody looked since the rollout began, as far as it knows
             self.actor.slept(0.0, 2 * LATE)
             if not self.world.acting_rollout(self.tenant):  # which sees all the while
-                self.world.judge.blinked(self.tenant)
+                self.world.judge.lost_sight(self.tenant)
         self.epoch = 0
         self.run_id = self.world.next_run()
         self.look()

@@ -260,9 +260,9 @@ class World:
             if tenant.rollout.closed:
                 self._rollout_seen_closed(name)
             else:
-                tenant.rollout.poked()
+                tenant.rollout.signalled()
         else:
-            tenant.fleet.poked()
+            tenant.fleet.signalled()
 
     def acting_rollout(self, name: str) -> int:
         """The generation of the open rollout that is the actor; 0 = there is none."""

@@ -90,7 +90,7 @@ class Count:
         return self._min_ready - self.progress.seconds if self.progress.mod_revision else float("inf")
 
     def missed(self) -> None:
-        """No answer came: who knows what happened meanwhile."""
+        """No answer came: what happened meanwhile is unknown."""
         self.progress = AwaitProgress(waiting_for="etcd's answer")
         self._at = None
 

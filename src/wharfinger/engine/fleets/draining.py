@@ -119,7 +119,7 @@ class Draining:
         return None if record.revision == request.assign else record.model_copy(update={"revision": request.assign})
 
     async def _wait(self, request: DrainInput, beat: Callable[[], None]) -> DrainOutcome:
-        """Until the agent says that it ended, or the time is over: at the latest when nobody is left who would say so.
+        """Until the agent reports its end, or the time is over: at the latest when no process is left to report it.
 
         That is when it gave its lease back, or lost it, and its host has had no agent for as long as makes one lost.
         """
@@ -140,7 +140,7 @@ class Draining:
                     misses = 0
                     if exit_kv is not None:
                         return Drained()
-                    if grant_kv is None:  # somebody fenced it off, or cleared it away: who looks again knows
+                    if grant_kv is None:  # fenced off, or cleared away: the next look shows which
                         return Moved(what="the grant is gone")
                     now = self._clock()
                     passed, at = min(now - at, LATE), now

@@ -45,7 +45,7 @@ class Asker:
 
     @classmethod
     def of_this(cls) -> Asker:
-        """Who asked for the activity that runs now."""
+        """The caller of the running activity."""
         info = activity.info()
         return cls(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
 

@@ -48,7 +48,7 @@ class FleetGauges:
         gauges = (metrics.fleet_ready, metrics.fleet_wanted, metrics.fleet_outdated, metrics.fleet_unreadable)
         own = [(gauge, (tenant,)) for gauge in (*gauges, metrics.fleet_reconcile_age)]
         for gauge, labels in (*own, *((metrics.fleet_rollout, (tenant, state)) for state in ROLLOUT_STATES)):
-            with contextlib.suppress(KeyError):  # it was never told
+            with contextlib.suppress(KeyError):  # it was never set
                 gauge.remove(*labels)
 
     def only(self, tenants: Set[str]) -> None:

@@ -1,4 +1,4 @@
-"""What an instance is started with: a command line, an environment, and files that nobody else can read.
+"""What an instance is started with: a command line, an environment, and files that other users cannot read.
 
 ::
 

@@ -106,7 +106,7 @@ class Planning:
         )
 
     async def _status(self, generation: int, request: PlanInput) -> WorkflowExecutionStatus | None:
-        """Of the workflow of a rollout; of interest to Fleet alone. None = Temporal knows of none."""
+        """Of the workflow of a rollout; of interest to Fleet alone. None = there is none in Temporal."""
         if request.role != "fleet" or not generation:
             return None
         handle = self._client.get_workflow_handle(rollout_workflow_id(self._cluster, request.tenant, generation))
@@ -118,7 +118,7 @@ class Planning:
             raise Unavailable(f"Temporal did not say whether the rollout runs: {error.message}") from error
 
     async def _acting_rollout(self, request: PlanInput, observed: Observed) -> int:
-        """The rollout that acts and runs, for a Fleet that was started anew and knows of none."""
+        """The rollout that acts and runs, for a Fleet that was started anew and has none in memory."""
         if request.generation or request.epoch or observed.actor is None:
             return 0
         prefix = rollout_workflow_id(self._cluster, request.tenant, 0).removesuffix("0")
@@ -141,7 +141,7 @@ class Planning:
                 return ""
 
     def _report(self, tenant: str, observed: Observed) -> None:
-        """Say which records nobody can read; again only when they are others."""
+        """Log the records that cannot be read; again only when they change."""
         if self._unreadable.get(tenant, ()) != observed.unreadable:
             self._unreadable[tenant] = observed.unreadable
             for line in observed.unreadable:

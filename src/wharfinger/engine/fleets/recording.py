@@ -87,7 +87,7 @@ class Recording:
         key = keys.actor(tenant)
         conditions: list[Condition] = [Compare(key, "mod", mod(kv))]
         if kv is None and request.desired:
-            # A try that comes after the fleet's end must not leave a key that nobody removes.
+            # A try that comes after the fleet's end must not leave a key that no process removes.
             fleet = (await self._store.get(keys.fleet(tenant))).kv
             if fleet is None:
                 raise fenced(tenant, "the fleet has ended")
@@ -219,7 +219,7 @@ class Recording:
 
 
 def parsed(kv: KeyValue) -> object:
-    """The object in a key; nothing where nobody can read it."""
+    """The object in a key; empty where it cannot be read."""
     try:
         return documents.parse(kv.value)
     except InvalidObject:

@@ -87,7 +87,7 @@ def slots(writes: Writes) -> list[int]:
 def may_serve(request: RecordInput, found: Found) -> bool:
     """Whether what is to be revoked, and was not yet, has another registration than when that was decided.
 
-    Or its host, for whose loss it is to be revoked, is back, and tells what became of it.
+    Or its host, for whose loss it is to be revoked, is back, and reports what became of it.
     """
     if _left(request, found) and request.lost and found[keys.host(request.lost)] is not None:
         return True

@@ -78,7 +78,7 @@ def rules_of(pod: Pod, profile: Profile, surroundings: Surroundings) -> AcrossNo
 
 
 def conditions(pod: Pod, rules: AcrossNodes, cache: Cache) -> list[Condition]:
-    """What must not have moved, as this worker knows it now."""
+    """What must not have moved, as this worker last saw it."""
     found: list[Condition] = [Compare(keys.terms(name), "mod", cache.terms[name]) for name in (pod.namespace, EVERY)]
     if rules.looks_at == EVERYWHERE:
         return [*found, Unmoved(keys.BOUND, cache.progress.revision)]
@@ -114,7 +114,7 @@ def advance(binds: Sequence[tuple[Pod, AcrossNodes]], cache: Cache, revision: in
 
 
 def rewritten_unseen(binds: Sequence[tuple[Pod, AcrossNodes]]) -> bool:
-    """Whether such a transaction rewrites keys that it does not compare: only the watch tells what they are then."""
+    """Whether such a transaction rewrites keys that it does not compare: only the watch shows their versions then."""
     looked_at = {name for _, rules in binds for name in rules.looks_at}
     compared_terms = {name for pod, _ in binds for name in (pod.namespace, EVERY)}
     return any(pod.namespace not in looked_at or not rules.keeps_away <= compared_terms for pod, rules in binds)

@@ -101,7 +101,7 @@ class Bindings:
     async def bind(self, request: BindInput) -> BindOutcome:
         """Bind the pod to the node chosen for it, or to a runner-up.
 
-        Safe to run again. Raises `StoreError` (then nobody knows yet, or etcd is away) and `PluginError`.
+        Safe to run again. Raises `StoreError` (the outcome is unknown, or etcd does not answer) and `PluginError`.
         """
         async with self.locks.of(identity_of(request)):
             return await self.bind_locked(request)
@@ -226,7 +226,7 @@ class Bindings:
         return Bound(node=commit.node.name, revision=answer.revision, tries=effort.tries, notes=tuple(effort.notes))
 
     async def _caught_up(self, effort: Effort, moved: Moved) -> bool:
-        """Count what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
+        """Count what moved, and wait for the watch where only it shows the change; whether to try again."""
         for what in moved.what:
             self._metrics.bind_conflicts.labels(moved=what).inc()
         for note in moved.adopted_notes:
@@ -286,7 +286,7 @@ class Bindings:
         effort.profile.unreserve(effort.state, pod, effort.placed.node)
 
     def _unreserve_gone(self, request: BindInput) -> None:
-        """The placement's pod was gone already: as much of it is told as is known."""
+        """The placement's pod was gone already: the plugins get as much of it as is known."""
         placed = request.placed
         known = self._cache.pods.get(PodKey(request.namespace, request.name))
         if known is None or known.identity != identity_of(request):

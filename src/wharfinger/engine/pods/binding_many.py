@@ -179,7 +179,7 @@ class ManyBindings:
         except InvalidObject:  # the one that cannot be written says so for itself
             work.singles += numbers
             return
-        except RequestTooLarge:  # the server takes less than we were told
+        except RequestTooLarge:  # the server takes less than configured
             work.limits = work.limits.halved()
             work.again(numbers)
             return
@@ -200,7 +200,7 @@ class ManyBindings:
             self._bindings.tally.bound(profile, work.request.computations[stretch], took, pods)
 
     async def _sort_out(self, work: Work, numbers: Sequence[int], failures: Sequence[Moved], answer: TxnResult) -> None:
-        """Whose fault the failure is: those go alone, the rest once more, after the watch told what moved for all."""
+        """Seats that caused the failure go alone, the rest once more, after the watch has shown what moved."""
         found = blame(failures, answer)
         for what in found.counted:
             self._metrics.bind_conflicts.labels(moved=what).inc()

@@ -76,7 +76,7 @@ class Round:
     """Whether a seat relies on pods that are not bound yet: others that do not hold now are not asked why."""
     sent: bool = False
     unseen: bool = False
-    """Whether only the watch tells the versions that the last transaction left."""
+    """Whether only the watch shows the versions that the last transaction left."""
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class RuledBindings:
         looked_at: set[str] = set()
         for one in seats:
             seated = self._find(work, one)
-            if seated is None or not seated.rules:  # only etcd tells, or a rule went meanwhile
+            if seated is None or not seated.rules:  # only etcd has its state, or a rule went meanwhile
                 work.singles.append(one.number)
                 continue
             looked_at |= seated.rules.looks_at

@@ -92,7 +92,7 @@ class WholeBindings:
     # --- who is to be bound -------------------------------------------------------------------
 
     async def _find(self, gang: Gang) -> None:
-        """The members as the watch showed them, or as etcd has them; done when nobody is left, or somebody is gone."""
+        """The members as the watch showed them, or as etcd has them; done when none is left, or one is gone."""
         unknown: list[int] = []
         for number in range(len(gang.request.seats)):
             seated = self._seating.find(gang.request, number)
@@ -214,7 +214,7 @@ class WholeBindings:
         return commits
 
     def _others_now(self, gang: Gang) -> bool:
-        """Whether members have become another pool's since they were found: then nobody is bound."""
+        """Whether members have become another pool's since they were found: then no member is bound."""
         for seated in tuple(gang.left):
             gone = self._eligibility.verdict(reference(seated.seat), seated.found.pod)
             if gone is not None:
@@ -243,7 +243,7 @@ class WholeBindings:
     async def _caught_up(
         self, gang: Gang, commits: Sequence[Commit], transaction: Transaction, answer: TxnResult
     ) -> bool:
-        """Take in what moved, and wait for the watch where only it can tell; whether trying again is worth it."""
+        """Take in what moved, and wait for the watch where only it shows the change; whether to try again."""
         failures: list[Moved] = []
         members, gang.left = gang.left, []
         for seated, commit in zip(members, commits, strict=True):
@@ -272,7 +272,7 @@ class WholeBindings:
     # --- none ---------------------------------------------------------------------------------
 
     def _give_up(self, gang: Gang, why: str) -> None:
-        """Nobody is bound, and all seats are free again."""
+        """No member is bound, and all seats are free again."""
         gang.done = True
         for seated in gang.left:
             self._seating.give_up(seated)

@@ -2,11 +2,11 @@
 
 ::
 
-    compares   pod's mod revision · node's mod revision · binding version as this worker knows it
+    compares   pod's mod revision · node's mod revision · binding version as this worker last saw it
                · rules across nodes (`across_nodes`) · the tenant that the pod's label names
     puts       the pod on its node · the binding version · the versions of rules across nodes
     deletes    the attempt record
-    otherwise  reads the compared keys, so that one answer tells what moved
+    otherwise  reads the compared keys, so that one answer shows what moved
 
 The known versions come from the cache, which advances them by the watch or by the header of an own
 commit. A version that was merely read says nothing of the pods behind it: it never gets here.
@@ -58,7 +58,7 @@ class Commit:
 
     @property
     def versions(self) -> list[str]:
-        """The keys whose rewriting tells others of this bind."""
+        """The keys whose rewriting makes this bind visible to others."""
         return [keys.binding(self.node.name), *across_nodes.rewritten(self.found.pod, self.rules)]
 
 
@@ -153,7 +153,7 @@ class Moved:
 
     @property
     def must_catch_up(self) -> bool:
-        """Only the watch can tell what the change means for the decision."""
+        """Only the watch can show what the change means for the decision."""
         adopted = {"pod"} if self.same_node is None else {"pod", "node"}
         return not self.what or not adopted.issuperset(self.what)
 

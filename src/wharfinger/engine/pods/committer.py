@@ -56,7 +56,7 @@ class Committer:
 
     def happened(self, commits: Sequence[Commit], revision: int) -> None:
         """Our own commit: the versions it compared advance together with the pods behind them, never without."""
-        if self._cache.progress.revision >= revision:  # the watch has told both already, and what came then
+        if self._cache.progress.revision >= revision:  # the watch has shown both already, and what came then
             return
         for commit in commits:
             pod, node_name = commit.found.pod, commit.node.name

@@ -155,7 +155,7 @@ class Decider:
             snapshot: That was decided on.
             nominated: Where PostFilter would make room, and by whose eviction.
             fits: Whether the pods fit on another snapshot.
-            but: Assumed pods that are in nobody's way.
+            but: Assumed pods that are in no pod's way.
             gang: That the pods are; empty for a lone pod.
         """
         metrics = self._core.metrics
@@ -168,7 +168,7 @@ class Decider:
                 log.warning("evictions_overdue preemptor=%s gang=%s victims=%s", key, gang, victims)
         waits = any(each.present for each in leaving.values())
         report = "".join(sorted({each.report for each in leaving.values()}))
-        if gang and waits:  # PostFilter sees to it for each pod; a gang evicts nobody while any of its members waits
+        if gang and waits:  # PostFilter sees to it for each pod; a gang evicts no pod while any of its members waits
             nominated = {}
         if gang and sum(len(victims) for _, victims in nominated.values()) > MOST_VICTIMS:
             nominated, report = {}, report + TOO_MANY_VICTIMS

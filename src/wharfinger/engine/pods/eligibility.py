@@ -111,10 +111,10 @@ class Eligibility:
         return pod.labels.get(self._ownership.tenant_label, "")
 
     def tenancy(self, pod: Pod) -> list[Compare]:
-        """What whose pod it is was decided on, as this worker knows it now: whether its label's tenant exists.
+        """What the pod's pool was decided on, as this worker last saw it: whether its label's tenant exists.
 
         Compared by every transaction about a pod with such a label, at the moment of its `verdict`: else a pool could
-        bind or tell a pod that has become the other's.
+        bind or record a pod that has become the other's.
         """
         tenant = self.named_tenant(pod)
         return [Compare(keys.tenant(tenant), "create", self._cache.tenants.get(tenant, 0))] if tenant else []

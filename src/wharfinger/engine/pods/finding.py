@@ -98,7 +98,7 @@ class Finder:
         found = self._eligibility.from_cache(reference)
         if found is None or self._right_id(found.pod) != request.workflow_id:
             return None
-        # While a bind of this very pod is out and unanswered, only etcd knows.
+        # While a bind of this very pod is out and unanswered, only etcd has the outcome.
         return None if self._cache.is_sent(found.pod.identity) else found.pod
 
     def _right_id(self, pod: Pod) -> str:

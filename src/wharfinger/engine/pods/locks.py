@@ -23,7 +23,7 @@ class Locks:
         self._locks: WeakValueDictionary[str | PodIdentity, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, what: str | PodIdentity) -> asyncio.Lock:
-        """The one lock of that; it lives as long as somebody holds or awaits it."""
+        """The one lock of that; it lives as long as a task holds or awaits it."""
         lock = self._locks.get(what)
         if lock is None:
             lock = self._locks[what] = asyncio.Lock()
@@ -31,7 +31,7 @@ class Locks:
 
     @asynccontextmanager
     async def hold(self, several: Iterable[Kind]) -> AsyncIterator[None]:
-        """All of one kind, each once; taken in their order, so that nobody waits for one another."""
+        """All of one kind, each once; taken in their order, so that no two tasks wait for each other."""
         held: list[asyncio.Lock] = []
         try:
             for what in sorted(set(several)):

@@ -1,4 +1,4 @@
-"""What the plugins of a profile say right before a commit, and are told after it: PreBind, Bind, PostBind."""
+"""The plugins of a profile right before a commit and after it: PreBind, Bind, PostBind."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
 
 
 def until_overdue(deletion_timestamp: str, now: datetime) -> float:
-    """Seconds until a terminating pod is overdue; negative when it is. A time nobody can read counts as now."""
+    """Seconds until a terminating pod is overdue; negative when it is. A time that cannot be read counts as now."""
     try:
         ends = datetime.fromisoformat(deletion_timestamp)
     except ValueError:

@@ -140,7 +140,7 @@ class Seating:
         points.tell_given_up(seated.profile, seated.state, seated.found.pod, seated.seat.node)
 
     def tell_gone(self, request: BindManyInput, number: int) -> None:
-        """Unreserve for a pod that is gone: as much of it is told as is known."""
+        """Unreserve for a pod that is gone: the plugins get as much of it as is known."""
         seat = request.seats[number]
         profile = self._profiles.get(request.computations[seat.stretch].profile_name)
         pod = self._cache.pods.get(reference(seat).key)

@@ -1,4 +1,4 @@
-"""Does the pod, as it is now, fit that one node, as this worker knows it?
+"""Does the pod, as it is now, fit that one node, as this worker last saw it?
 
 Asked right before every transaction, in the same breath as the binding version it compares. All filters
 are asked; where the placement was decided by another configuration, only those that guard the node's
