@@ -29,11 +29,10 @@ from temporalio.client import Client
 from wharfinger.activities.fleets import ControlActivities
 from wharfinger.activities.hosts import HostActivities
 from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
-from wharfinger.agent_loops.host_exits import HostExits
+from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
 from wharfinger.agent_loops.host_registration import HostRegistration
-from wharfinger.agent_loops.host_stopping import end_instances
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue

@@ -4,8 +4,7 @@ import random
 from pathlib import Path
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, running
-from wharfinger.agent_loops.host_exits import HostExits
-from wharfinger.agent_loops.host_stopping import end_instances
+from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.telemetry import Metrics
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore

@@ -2,6 +2,8 @@
 
 An end is kept until etcd has taken it or shows that nobody asks any more (the grant is gone). What ended while no
 agent watched is told again by the next one, for the lock file stays until the grant is gone.
+An agent usually leaves its instances running. Where an option makes it end them, `end_instances` waits a moment for
+these records.
 """
 
 from __future__ import annotations
@@ -200,3 +202,28 @@ def _said(ending: Ending) -> str:
         return signal.Signals(ending.number).name
     except ValueError:
         return f"signal {ending.number}"
+
+
+RECORDED_WITHIN = 2.0
+"""Seconds in which etcd may take the ends of instances; then the next agent writes them."""
+
+
+async def end_instances(runtime: Runtime, exits: HostExits, timeout: float) -> None:
+    """SIGTERM to all, SIGKILL after `timeout` seconds, and a moment for their exit records."""
+    running = [process.id for process in runtime.running()]
+    exits.expect(running)
+
+    async def end(instance: InstanceId) -> None:
+        await runtime.terminate(instance)
+        if not await runtime.wait(instance, timeout):
+            log.warning("instance_killed reason=did_not_end_in_time instance=%s", instance)
+            await runtime.kill(instance)
+            await runtime.wait(instance, RECORDED_WITHIN)
+
+    await asyncio.gather(*map(end, running))
+    try:
+        async with asyncio.timeout(RECORDED_WITHIN):
+            while exits.waiting:  # noqa: ASYNC110 - the end is near
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        log.warning("exits_not_recorded effect=left_to_the_next_agent instances=%d", exits.waiting)

@@ -4,6 +4,7 @@
 
     fleet scale, pause, promote, undo, ...  ──►  change(edit)     one object, as it lies in etcd
     apply, fleet apply                      ──►  apply(manifest)  laid over it (`manifests.merge`)
+    delete, fleet delete                    ──►  mark             its actor drains the instances, then removes it
 
 A request to a rollout (promote, abort, resume) is followed once for every state of the object, so a later write leaves
 it out as soon as it was seen, and at once when the template changes: it was meant for another one.
@@ -33,7 +34,7 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.rollout import Status
 from wharfinger.model.texts import plain
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,3 +242,32 @@ def _part(obj: Mapping[str, Any], key: str) -> Any:
     """A nested mapping; an empty one for whatever else stands there, which `read_fleet` refuses."""
     value = obj.get(key)
     return value if isinstance(value, dict) else {}
+
+
+async def mark(store: Store, tenant: str, by: Author) -> str:
+    """Mark a fleet as deleting; remove one that no actor ever acted on. Returns what was done.
+
+    An object that cannot be read is overwritten: its instances are drained all the same. Raises `NotFound`, and the
+    store's errors.
+    """
+    key = keys.fleet(tenant)
+    now = rfc3339(datetime.now(UTC))
+    was_deleting = False
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal was_deleting
+        if stored is None:
+            raise NotFound(f"there is no fleet {tenant}")
+        obj = readable(stored.value) or {}
+        was_deleting = is_deleting(obj)
+        if was_deleting:
+            return None
+        sign(obj, by)
+        obj["metadata"]["deletionTimestamp"] = now
+        return documents.to_json(obj)
+
+    revision = await commit(store, key, over, f"fleet {tenant}")
+    alone = [Compare(key, "mod", revision), Compare(keys.actor(tenant), "mod", 0)]
+    if (await store.txn(alone, [Delete(key)])).succeeded:
+        return f"schedulerfleet/{tenant} deleted"
+    return f"schedulerfleet/{tenant} is being deleted" + (" already" if was_deleting else "")

@@ -14,11 +14,9 @@ from typing import Any
 
 from wharfinger.client import fleet_edits as edits
 from wharfinger.client import fleet_manifests as manifests
-from wharfinger.client import fleet_waits
-from wharfinger.client.fleet_changes import Author, Changed, Edit, author, change
+from wharfinger.client.fleet_changes import Author, Changed, Edit, author, change, mark
 from wharfinger.client.fleet_changes import apply as lay_over
-from wharfinger.client.fleet_deletion import mark
-from wharfinger.client.fleet_goals import Goal, Verdict
+from wharfinger.client.fleet_goals import Goal, Verdict, wait
 from wharfinger.client.fleet_manifests import Wanted
 from wharfinger.client.fleet_plans import FleetPlan, plan
 from wharfinger.client.fleet_status import FleetStatus, look
@@ -179,7 +177,7 @@ class Fleets:
         if goal not in set(Goal):
             raise UsageError(f"{goal!r} is no goal; known are {', '.join(Goal)}")
         name = Names(self._catalog)
-        return await fleet_waits.wait(self._store, tenant, Goal(goal), timeout, name=name, say=say)
+        return await wait(self._store, tenant, Goal(goal), timeout, name=name, say=say)
 
     # --- parts --------------------------------------------------------------------------------
 

@@ -1,19 +1,64 @@
 """Where an instance goes, and which hosts are lost.
 
-A host is chosen among the live, uncordoned ones that have the install and room: the one with the fewest slots of this
-fleet, so that no machine takes a whole fleet along; of those the one with the fewest instances of all. What this very
-plan brings is included. A host is lost when its record has been absent for `Asked.host_lost` seen seconds *and* its
-queue was silent: either alone is a network's mood. When most hosts go at once, what they had is given up slowly.
+A new instance goes to a live, uncordoned host that has the install and room. Among these the planner takes the host
+with the fewest slots of this fleet, so that the loss of one host costs few slots, then the host with the fewest
+instances of all fleets. The instances that this plan starts count too.
+
+A host is lost when its record has been absent for `Asked.host_lost` observed seconds *and* its task queue was silent.
+One of the two alone may be a network fault. When more than half of the known hosts vanish together, a cut network is
+more likely than that many broken machines, and the instances may still live. `fleet.leaving` then repairs their slots
+one at a time, until an operator confirms that a host is lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from wharfinger.fleet.lives import EPSILON
-from wharfinger.fleet.outage import lost_together
 from wharfinger.model.fleet import Host, Observed
-from wharfinger.model.rollout import Memory
+from wharfinger.model.rollout import HOST_LOST, KnownHost, Memory
+
+FEWEST = 3
+"""Known hosts below which no loss counts as one of many."""
+FORGOTTEN = 3600.0
+"""Seconds after which a host that is gone is not known any more, once nothing of the fleet is on any such host."""
+MOST = 500
+"""Hosts that are remembered."""
+
+
+def known_hosts(observed: Observed, memory: Memory, occupied: Iterable[str]) -> tuple[KnownHost, ...]:
+    """Hosts that are there, and those that went, each with when it did.
+
+    Args:
+        observed: the present look.
+        memory: of the look before.
+        occupied: hosts that have an instance of the fleet.
+    """
+    present = {host.name for host in observed.hosts}
+    before = {one.host: one for one in memory.known}
+    missing = (before.keys() | set(occupied)) - present - {""}
+    needed = not missing.isdisjoint(occupied)
+    known = [KnownHost(host) for host in present]
+    for host in missing:
+        gone = before[host].gone if host in before else None
+        gone = memory.clock if gone is None else gone
+        if needed or memory.clock - gone < FORGOTTEN:
+            known.append(KnownHost(host, gone))
+    return tuple(sorted(known, key=lambda one: one.host)[:MOST])
+
+
+def lost_together(known: Sequence[KnownHost]) -> frozenset[str]:
+    """The hosts that went within `HOST_LOST` seconds of each other, where that are more than half of all."""
+    gone = sorted((one.gone, one.host) for one in known if one.gone is not None)
+    found: set[str] = set()
+    if len(known) < FEWEST or 2 * len(gone) <= len(known):
+        return frozenset()
+    for begin, _ in gone:
+        together = {host for moment, host in gone if begin <= moment <= begin + HOST_LOST + EPSILON}
+        if 2 * len(together) > len(known):
+            found |= together
+    return frozenset(found)
 
 
 class Hosts:

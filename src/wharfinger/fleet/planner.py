@@ -11,16 +11,14 @@ from dataclasses import replace
 from typing import Literal
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.filling import fill
-from wharfinger.fleet.history import forgotten
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
 from wharfinger.fleet.lives import EPSILON, Asked, View
 from wharfinger.fleet.progress import RolloutProgress, abort, answer, expires_at, judge, measure
 from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
 from wharfinger.fleet.status import report
-from wharfinger.fleet.targets import Target, choose, unrecorded
-from wharfinger.fleet.updating import update, withdraw
+from wharfinger.fleet.targets import Target, choose, forgotten, unrecorded
+from wharfinger.fleet.updating import fill, update, withdraw
 from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, Trial
 from wharfinger.model.names import COMMON
 from wharfinger.model.rollout import IDLE, Memory, Plan, Waiting, Writes

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wharfinger.fleet.hosts import Hosts
+from wharfinger.fleet.hosts import Hosts, known_hosts
 from wharfinger.fleet.lives import EPSILON, Asked, Life, View
-from wharfinger.fleet.outage import known_hosts
 from wharfinger.model.fleet import FleetSpec, Observed
 from wharfinger.model.rollout import (
     HOST_LOST,

@@ -1,4 +1,4 @@
-"""Which revision is wanted, and which slots may get it.
+"""Which revision is wanted, which slots may get it, and which revisions are removed from the history.
 
 The target lies in the actor's record. It follows the spec's template, with three exceptions: an invalid spec changes
 nothing, a target that failed or was aborted is frozen, and a revert holds until the template changes once more.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from wharfinger.fleet.lives import View
 from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, Trial
 from wharfinger.model.rollout import Memory, Outcome
 
@@ -274,3 +275,16 @@ def _taken(target: Target) -> Target:
             progress_mark=(-1, -1),
         ),
     )
+
+
+def forgotten(view: View, target: Target) -> tuple[int, ...]:
+    """Numbers of the revisions beyond the history limit, oldest first."""
+    observed, memory = view.observed, target.memory
+    used = {target.number, target.stable, memory.stable, memory.reverted_from, memory.frozen}
+    used |= {life.revision for life in view.lives}
+    used |= {slot.revision for slot in observed.slots if slot.number < view.spec.replicas}
+    used |= {step.revision for step in view.asked.busy}
+    numbers = sorted(revision.number for revision in observed.revisions)
+    used |= set(numbers[-1:])  # its successor's number comes from it
+    others = [number for number in numbers if number not in used]
+    return tuple(others[: max(len(others) - view.spec.history_limit, 0)])

@@ -1,8 +1,9 @@
-"""Slots that have an instance: which one is kept, which newcomer is waited for, and which slot is replaced next.
+"""Which slot gets an instance, which newcomer is waited for, and which instance is replaced next.
 
-A replacement stays inside its slot: the newcomer is the slot's next incarnation, and the former one goes when the
-newcomer is counted (surge), or before (unavailable). A slot is replaced because its template is not the wanted one, or
-because its host is being drained; in that case by the same template elsewhere.
+A slot without an instance is filled: a crashed slot with the revision that it is assigned, a new slot with the one that
+all slots have. A replacement stays inside its slot: the newcomer is the slot's next incarnation. The former instance
+goes when the newcomer is counted (surge), or before (unavailable). A slot is replaced because its template is not the
+wanted one, or because its host is drained; in that case by the same template on another host.
 """
 
 from __future__ import annotations
@@ -12,6 +13,38 @@ from wharfinger.fleet.leaving import end, out_of_sight, remembered
 from wharfinger.fleet.lives import EPSILON, Life
 from wharfinger.fleet.targets import Target
 from wharfinger.model.rollout import UNKNOWN, Assign
+
+
+def revision_for(draft: Draft, target: Target, slot: int) -> int:
+    """What an empty slot is filled with; 0 = nothing yet."""
+    if draft.may_update(target, slot):
+        return target.number
+    assigned = draft.view.assigned(slot)
+    if slot not in draft.view.memory.fresh and assigned in target.revisions:
+        return assigned
+    if target.stable:
+        return target.stable
+    return target.number if target.rolling and not draft.view.spec.paused else 0
+
+
+def fill(draft: Draft, target: Target) -> None:
+    """Bring up what is missing, as far as the ceiling, the back-off and the hosts allow. Crashed slots go first."""
+    view = draft.view
+    empty = [slot for slot in range(view.spec.replicas) if not view.living(slot) and not draft.taken(slot)]
+    for slot in sorted(empty, key=lambda slot: (slot in view.memory.fresh, slot)):
+        revision = revision_for(draft, target, slot)
+        if not revision:
+            draft.note(slot, "empty: no revision was ever completed, and this one is not rolled out now")
+            continue
+        if draft.backing_off(slot, revision):
+            draft.reserved += 1
+            continue
+        if not draft.room:
+            draft.note(slot, "empty: waits for room under the ceiling")
+            continue
+        crashed = view.crashes(slot) > 0 or slot in draft.crashed
+        why = "its instance ended" if crashed else "the slot is empty"
+        draft.bring_up(slot, revision, assign=True, settle=crashed, why=why)
 
 
 def update(draft: Draft, target: Target, *, replacing: bool = True) -> None:

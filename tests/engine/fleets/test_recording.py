@@ -19,7 +19,7 @@ from wharfinger.contracts.fleet_records import (
     SlotRecord,
 )
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
-from wharfinger.engine.fleets.status import digest
+from wharfinger.engine.fleets.writes import digest
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import Unavailable
 from wharfinger.model.fleet import Decisions

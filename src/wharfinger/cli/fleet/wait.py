@@ -100,7 +100,7 @@ async def _reached(opened: AsyncExitStack, connection: Connection, deadline: flo
     Raises `Unavailable` when it has not until the deadline.
     """
     from wharfinger.cli.connect import FIRST_ANSWER, open_store
-    from wharfinger.client.fleet_waits import LAST_LOOK, TRY_AGAIN
+    from wharfinger.client.fleet_goals import LAST_LOOK, TRY_AGAIN
 
     said = False
     while True:

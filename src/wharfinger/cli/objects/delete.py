@@ -88,8 +88,7 @@ async def _delete(connection: Connection, objects: list[Reference], ignore_not_f
 
 async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) -> bool:
     """Mark a fleet as deleting; whether it is there, or need not be."""
-    from wharfinger.client.fleet_changes import author
-    from wharfinger.client.fleet_deletion import mark
+    from wharfinger.client.fleet_changes import author, mark
     from wharfinger.errors import NotFound
 
     try:

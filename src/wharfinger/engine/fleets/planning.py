@@ -1,13 +1,14 @@
-"""Looking at a fleet and deciding: one read, the pure planner, and whether the open rollout's workflow runs.
+"""Plan a fleet: read it once, call the pure planner, check that the open rollout's workflow runs, set the gauges.
 
-Whoever asks under an epoch that is not the fleet's any more is told so here, before it decides anything. A view with a
-hole where it matters decides nothing either: the activity fails, is tried again, and says which key is to be mended.
+A request under an old epoch of the fleet is refused before anything is decided. Where a vital record cannot be read,
+nothing is decided either: the activity fails with the name of the key to mend, and Temporal retries it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,12 +18,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.contracts.fleets import PlanInput, Planned
 from wharfinger.contracts.names import rollout_workflow_id
 from wharfinger.engine.failures import fenced
-from wharfinger.engine.fleets.gauges import FleetGauges
-from wharfinger.engine.fleets.status import digest
+from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import FleetSpec, Observed
-from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, Up
+from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, Status, Up
 from wharfinger.model.texts import shortened
 from wharfinger.telemetry import Metrics
 
@@ -188,3 +188,52 @@ def sentence(step: Up | Retire | Drop) -> str:
             return f"slot {step.slot}: drain incarnation {step.incarnation}"
         case Drop():
             return f"slot {step.slot}: drop incarnation {step.incarnation}"
+
+
+ROLLOUT_STATES = ("running", "paused", "failed")
+
+
+class FleetGauges:
+    """Of the fleets that this agent plans."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
+        """`clock`: seconds, monotonic."""
+        self._metrics = metrics
+        self._clock = clock
+        self._planned: dict[str, float] = {}
+        self._known: set[str] = set()
+
+    def read(self, tenant: str, unreadable: int) -> None:
+        """A fleet was read, and so many records of it could not be."""
+        self._known.add(tenant)
+        self._metrics.fleet_unreadable.labels(tenant).set(unreadable)
+
+    def planned(self, tenant: str, status: Status | None) -> None:
+        """A fleet was planned; `status`: what it is now, None = not told."""
+        self._known.add(tenant)
+        self._planned[tenant] = self._clock()
+        metrics = self._metrics
+        metrics.fleet_reconcile_age.labels(tenant).set_function(lambda: self._clock() - self._planned.get(tenant, 0.0))
+        if status is None:
+            return
+        metrics.fleet_ready.labels(tenant).set(status.ready)
+        metrics.fleet_wanted.labels(tenant).set(status.replicas)
+        metrics.fleet_outdated.labels(tenant).set(max(0, status.ready - status.updated))
+        for state in ROLLOUT_STATES:
+            metrics.fleet_rollout.labels(tenant, state).set(status.rollout == state)
+
+    def ended(self, tenant: str) -> None:
+        """There is no such fleet any more."""
+        self._known.discard(tenant)
+        self._planned.pop(tenant, None)
+        metrics = self._metrics
+        gauges = (metrics.fleet_ready, metrics.fleet_wanted, metrics.fleet_outdated, metrics.fleet_unreadable)
+        own = [(gauge, (tenant,)) for gauge in (*gauges, metrics.fleet_reconcile_age)]
+        for gauge, labels in (*own, *((metrics.fleet_rollout, (tenant, state)) for state in ROLLOUT_STATES)):
+            with contextlib.suppress(KeyError):  # it was never set
+                gauge.remove(*labels)
+
+    def only(self, tenants: Set[str]) -> None:
+        """There are no other fleets: one that another agent saw ending is forgotten here, too."""
+        for tenant in self._known - tenants:
+            self.ended(tenant)

@@ -1,23 +1,27 @@
 """What `record_fleet` still has to write: the decisions, less what is there already. Pure.
 
 A `Part` is what must be written together; parts are packed into transactions that the server takes. No key is written
-twice in one round: etcd refuses that inside a transaction, and everything of one slot goes into one part.
+twice in one round: etcd refuses that inside a transaction, and everything of one slot goes into one part. The status is
+written when its digest changes. The digest leaves out the seconds that a step has waited: readers count them on from
+the time of the record.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter
 
 from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, SlotRecord
 from wharfinger.contracts.fleets import RecordInput
 from wharfinger.contracts.names import COMMON
 from wharfinger.engine.fleets.fencing import decoded, mod
-from wharfinger.engine.fleets.status import digest, status_record
 from wharfinger.engine.transactions import PER_KEY, Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.model.fleet import OutcomeName
-from wharfinger.model.rollout import WHATEVER, Writes
+from wharfinger.model.rollout import WHATEVER, Status, Writes
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put
 
@@ -186,3 +190,27 @@ def _status(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
         before = None
     if before is None or before.digest != digest(status):
         yield Part((Put(key, status_record(status, before, now).to_bytes()),))
+
+
+_STATUS = TypeAdapter(Status)
+
+
+def digest(status: Status) -> str:
+    """SHA-256 of all of it but the seconds."""
+    still = replace(status, running=tuple(replace(one, seen=0.0) for one in status.running))
+    return hashlib.sha256(_STATUS.dump_json(still)).hexdigest()
+
+
+def status_record(status: Status, before: FleetStatusRecord | None, now: str) -> FleetStatusRecord:
+    """The record of a status. `now`: RFC 3339, UTC."""
+    known = {one.type: one.status for one in before.status.conditions} if before is not None else {}
+    times = before.condition_times if before is not None else {}
+    return FleetStatusRecord(
+        status=status,
+        digest=digest(status),
+        time=now,
+        condition_times={
+            one.type: times.get(one.type, now) if known.get(one.type) is one.status else now
+            for one in status.conditions
+        },
+    )
