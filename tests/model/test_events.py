@@ -27,13 +27,13 @@ def test_a_pod_that_is_bound_or_ends_is_told_to_others() -> None:
     assert told(replace(BOUND, phase="Failed"), None) == []
 
 
-def test_a_waiting_pod_that_comes_or_goes_is_told_to_nobody() -> None:
+def test_a_waiting_pod_that_comes_or_goes_is_no_event() -> None:
     assert told(None, WAITING) == []
     assert told(WAITING, None) == []
     assert told(None, None) == []
 
 
-def test_a_change_of_status_is_told_to_nobody() -> None:
+def test_a_change_of_status_is_no_event() -> None:
     assert told(WAITING, replace(WAITING, condition=("False", "Unschedulable", "no room"), phase="Pending")) == []
     assert told(BOUND, replace(BOUND, phase="Running", start_time="2026-01-01T00:00:00Z")) == []
 

@@ -1,7 +1,7 @@
 """The command `wharfinger`: gathers the commands, and turns errors into one line and an exit code.
 
 Every command module offers `register(app)`; it imports lightly and defers what is heavy into its
-functions, so that `--help` is quick. How to write one is told in `cli.options`.
+functions, so that `--help` is quick. `cli.options` describes how to write one.
 
 Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
 """

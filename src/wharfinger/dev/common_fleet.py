@@ -42,7 +42,7 @@ async def want(store: Store, workers: int | None) -> bool:
         put = Put(key, json.dumps(written, separators=(",", ":")).encode())
         if (await store.txn([Compare(key, "mod", revision)], [put])).succeeded:
             return True
-    raise ServerError("the common fleet is being changed by somebody else: try again")
+    raise ServerError("another client is changing the common fleet: try again")
 
 
 def _fleet(replicas: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Beside the instance's lock lie, for each kind, ``config/<kind>.json`` (the last good value with a SHA-256 over it),
 ``<kind>.previous.json`` (the generation before) and ``<kind>.trial.<incarnation>``: that incarnation took a value in
-that nobody had proven yet, or was about to. A trial whose incarnation is dead has failed, and the file stays to say so
+that was not proven yet, or was about to. A trial whose incarnation is dead has failed, and the file stays to say so
 until the value changes. An incarnation that lives (two of a slot may, for a while) is still trying.
 
 Files are written beside their place, synced, renamed, and their folder synced, so a crash leaves one or the other.

@@ -12,8 +12,8 @@
 
 A pod waits with a chain of its own, which the waker signals, or without one (`queue.waiting`).
 
-In: facts about pods that are pending and this worker's, told by `worker_loops.intake` as etcd shows them;
-telling a fact twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an
+In: facts about this worker's pending pods, which `worker_loops.pod_events` passes on as etcd shows them;
+a fact that is passed twice changes nothing. Out: pods to start (`worker_loops.dispatcher`) and waiting pods an
 event may concern (`worker_loops.waker`). It is a view: a restart rebuilds it from etcd.
 
 Invariant: every pod put and not removed is in exactly one part.
@@ -38,11 +38,11 @@ from wharfinger.queue.waiting import Waiting
 RESTARTS_A_SECOND = 5
 """Repetitions at most, however many chains are parked: each is a call of some milliseconds that changes nothing."""
 UNCONFIRMED = "unconfirmed"
-"""Why a pod is started again without any event from etcd."""
+"""The cause of a repeated start: etcd showed no outcome of the one before."""
 
 
-def _nobody(_entry: Entry, _cause: str) -> None:
-    """Default callback: does nothing."""
+def _ignore(_entry: Entry, _cause: str) -> None:
+    """Ignore an entry that enters a part of the queue."""
 
 
 def _company(_pod: Pod) -> bool:
@@ -69,7 +69,7 @@ class SchedulingQueue:
         order: Callable[[Pod, float], Any] = by_priority,
         alone: Callable[[Pod], bool] = _company,
         gang: Callable[[Pod], tuple[str, Gang | None]] = _of_no_gang,
-        entered: Callable[[Entry, str], None] = _nobody,
+        entered: Callable[[Entry, str], None] = _ignore,
     ) -> None:
         """`gate` names the plugin that holds a pod back (empty: none does); `spread` draws from [0, 1);
         `alone`: whether a pod is never to be put into a cohort; `gang`: why a pod has to wait for other members of its

@@ -99,7 +99,7 @@ class Chainless:
 class Waiting:
     """The waiting pods, their index for events, and when each is due to be started again.
 
-    A start of a pod whose chain is open adds nothing to it; one whose chain vanished (somebody
+    A start of a pod whose chain is open adds nothing to it; one whose chain vanished (a user
     terminated it) comes back that way, whatever happened. Pods without a chain are not started again so.
     """
 

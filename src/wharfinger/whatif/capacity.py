@@ -60,7 +60,7 @@ def subject(scene: Scene, *given: Iterable[tuple[Ref, Obj]]) -> Obj:
 
 def _pod_of(scene: Scene, ref: Ref, obj: Obj) -> Obj:
     if ref.kind == daemons.KIND:
-        raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate tells which of them fit")
+        raise UsageError(f"{ref}: a DaemonSet has one pod a node; simulate shows which of them fit")
     if ref.kind == "Pod":
         return {**obj, "metadata": {**mapping(obj, "metadata"), "namespace": ref.namespace}}
     *others, pod = workloads.example(scene.inventory, ref, obj)

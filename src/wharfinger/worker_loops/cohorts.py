@@ -30,8 +30,8 @@ FEW = 4
 PATIENCE = 1.0
 """Seconds that pods wait for one of the cohorts to end before they are started one by one all the same."""
 STUCK = 5.0
-"""Seconds that a deep backlog waits for one of the cohorts to end before one more is formed: of a pod that was left out
-etcd tells nothing, and a few such would stop everything until they are overdue."""
+"""Seconds that a deep backlog waits for one of the cohorts to end before one more is formed: etcd shows
+no outcome for a pod that was left out, and a few such pods would stop everything until they are overdue."""
 
 
 @dataclass(frozen=True, slots=True)

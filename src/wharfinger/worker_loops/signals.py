@@ -16,7 +16,7 @@ class Starter(Protocol):
     async def start(self, pod: Pod, *, cause: str, check_queue: bool) -> None:
         """Start the pod's chain, or join the one that is open; returns when Temporal has accepted.
 
-        `check_queue`: the open chain may sit on another tenant's task queue, where perhaps nobody
+        `check_queue`: the open chain may sit on another tenant's task queue, where perhaps no worker
         polls; then it is terminated and started on ours. Raises `temporalio.service.RPCError`.
         """
 

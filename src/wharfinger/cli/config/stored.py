@@ -66,7 +66,7 @@ def set_value(
     podMaxBackoffSeconds. cohort: cohorts (auto, off), cohortFrom, cohortMost, cohortsInFlight, parkedChains. log:
     level.
 
-    What is wrong is told line by line, and nothing is written then (exit code 2).
+    If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
     """
     from wharfinger.cli import connect
     from wharfinger.cli.config.changes import Change

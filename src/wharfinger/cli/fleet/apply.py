@@ -51,9 +51,10 @@ def apply(
 ) -> None:
     """Create fleets, or change what they should be.
 
-    All manifests are checked before the first is written; what is wrong is told line by line, and nothing is done then
-    (exit code 2). Replicas and paused, when the manifest leaves them out, stay as they are; requests to a rollout are
-    made by promote, abort and resume alone. A note tells which variables of the template hosts would not pass.
+    All manifests are checked before the first is written. If any is wrong, each mistake is printed on a line of its
+    own and nothing is written (exit code 2). Replicas and paused, when the manifest leaves them out, stay as they
+    are; requests to a rollout are made by promote, abort and resume alone. A note names the variables of the
+    template that hosts would not pass.
 
     Exit codes with --wait and --tenants: 0 all are complete; 1 one failed, or stands still; 3 the time (of each fleet)
     is over. The fleets behind are not touched then.

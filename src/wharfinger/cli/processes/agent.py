@@ -101,7 +101,7 @@ def agent(
         float | None,
         option(
             "stop-instances",
-            "End the instances too when the agent is told to stop; they get this long.",
+            "End the instances too when a signal stops the agent; they get this long.",
             "SECONDS",
             min=0,
             shown="they go on",
@@ -138,8 +138,8 @@ def agent(
     """Run scheduler instances on this host, as fleets want them: one agent a host.
 
     Instances outlive it: SIGTERM or Ctrl-C stops the agent alone, and the next one on the same folder adopts them.
-    What instances are told is what the agent was told (etcd, Temporal, --config, --eviction, ...), unless their
-    template says otherwise.
+    Instances get the agent's own options (etcd, Temporal, --config, --eviction, ...), unless their template sets
+    others.
     """
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch

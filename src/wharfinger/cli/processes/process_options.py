@@ -137,7 +137,7 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-LogLevel = Annotated[Level, option("log-level", "How much is said.")]
+LogLevel = Annotated[Level, option("log-level", "The lowest level that is logged.")]
 
 
 class Cohorts(StrEnum):

@@ -133,11 +133,11 @@ def worker(
     ] = 0,
     connection: Connection,
 ) -> None:
-    """Place pods: run one scheduler process until it is told to stop.
+    """Place pods: run one scheduler process until a signal stops it.
 
     Any number may run beside each other; they share the pods out. The first SIGTERM or Ctrl-C
-    finishes what is being done, the second ends the process at once. A configuration that is wrong
-    is told line by line, with exit code 2.
+    drains the worker, the second ends the process at once. If the configuration is wrong, each mistake
+    is printed on a line of its own, with exit code 2.
     """
     granted, grant = _granted(instance, instance_revision, instance_lock)
     tenant = granted or check_tenant(tenant)
