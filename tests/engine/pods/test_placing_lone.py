@@ -442,6 +442,46 @@ async def test_a_refusal_to_reserve_or_permit_leaves_nothing_behind(world: World
     assert hand.cache.assumed() == ()
 
 
+async def test_what_is_reserved_is_given_back_when_permit_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+
+    def permit(state: Any, pod: Any, node_name: str) -> Permission:
+        assert plugin.reserved == ["web"]
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(plugin, "permit", permit)
+    hand = await world.hand(profiles=with_plugin(plugin))
+
+    with pytest.raises(ApplicationError, match="plugin Fussy failed in Permit"):
+        await hand.place("web")
+
+    assert plugin.reserved == []
+    assert hand.cache.assumed() == ()
+
+
+async def test_a_refusal_of_permit_stands_when_unreserve_fails(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    plugin.permits = Permission(unschedulable("no licence left"))
+    calls: list[str] = []
+
+    def unreserve(state: Any, pod: Any, node_name: str) -> None:
+        calls.append(pod.name)
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(plugin, "unreserve", unreserve)
+    hand = await world.hand(profiles=with_plugin(plugin))
+
+    refused = await hand.refused("web")
+
+    assert (refused.rejectors, refused.message) == (("Fussy",), "no licence left")
+    assert calls == ["web"]
+    assert hand.cache.assumed() == ()
+
+
 async def test_a_pod_that_a_plugin_wants_to_hold_is_placed_with_the_time_it_may_wait(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
