@@ -31,7 +31,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def open_store(connection: Connection, *, within: float = FIRST_ANSWER) -> AsyncIterator[Store]:
-    """The etcd that the options name, asked once so that a wrong address is told at once: `within` so many seconds.
+    """The etcd that the options name, asked once so that a wrong address is reported at once: `within` so many seconds.
 
     Raises `Unavailable`, `AccessDenied`.
     """

@@ -31,7 +31,7 @@ _OTHER_RANK = 2
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file; where it cannot be stored as any, `problem` says why, and `about` is None."""
+    """One object of a file; where it cannot be stored as any, `problem` has the reason, and `about` is None."""
 
     source: str
     about: Reference | None = None

@@ -73,7 +73,7 @@ def option(
     min: int | None = None,
     max: int | None = None,
 ) -> Any:
-    """`--<name>`, which its environment variable gives too; `shown` is what help says of the default, or whether."""
+    """`--<name>`, which its environment variable gives too; `shown` is what help shows of the default, or whether."""
     return typer.Option(
         f"--{name}",
         envvar=variable(name),

@@ -17,7 +17,7 @@ TRIES = 10
 async def commit(store: Store, key: str, over: Callable[[KeyValue | None], bytes | None], title: str) -> int:
     """Write what `over` makes of the stored value; repeat until no other client wrote in between.
 
-    Answers the mod revision of what is stored then: the present one's when `over` says None, 0 when there is none.
+    Answers the mod revision of what is stored then: the present one's when `over` returns None, 0 when there is none.
     Raises `Unavailable`, `RequestTooLarge`, and `WharfingerError` when others write the object all the time.
     """
     stored = (await store.get(key)).kv

@@ -39,7 +39,7 @@ from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the fleet's actor says, and the object that it may not have seen yet."""
+    """The status that the fleet's actor wrote, and the object that it may not have seen yet."""
 
     status: Status | None
     mod_revision: int
@@ -104,7 +104,7 @@ def author(reason: str = "", *, who: str = "") -> Author:
 
 
 async def read_status(store: Store, tenant: str) -> Status | None:
-    """What the fleet's actor says; None when nothing, or nothing that can be read."""
+    """The status that the fleet's actor wrote; None when there is none, or none that can be read."""
     kv = (await store.get(keys.fleet_status(tenant))).kv
     if kv is None:
         return None

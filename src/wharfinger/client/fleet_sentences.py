@@ -54,7 +54,7 @@ def _over(picture: Picture, step: Running) -> bool:
 
 
 def _limit(picture: Picture, step: Running) -> float:
-    """Seconds that a step may take, as the spec says where the step does not know yet; 0 = no limit."""
+    """Seconds that a step may take, by the spec where the step has none yet; 0 = no limit."""
     if step.limit or step.kind != "up":
         return step.limit
     written = picture.spec.get("instanceDeadlineSeconds", FleetSpec().instance_deadline)
@@ -78,7 +78,7 @@ def _seconds(seen: float, limit: float) -> str:
 
 
 def _state(picture: Picture, life: Life) -> str:
-    """What an incarnation waits for by its own records; empty when they do not tell."""
+    """What an incarnation waits for by its own records; empty when they do not show it."""
     grant, instance, exited = picture.grants.get(life), picture.instances.get(life), picture.exits.get(life)
     which = f"incarnation {life.incarnation}"
     if exited is not None:

@@ -65,7 +65,7 @@ def created(picture: Picture) -> str:
 
 
 def crashes(picture: Picture, slot: int) -> int:
-    """Ends in a row of a slot's instances. What the actor says may be ahead of the record, or behind."""
+    """Ends in a row of a slot's instances. The actor's status may be ahead of the record, or behind."""
     record, told = picture.slots.get(slot), told_slots(picture).get(slot)
     return max(record.crashes if record is not None else 0, told.crashes if told is not None else 0)
 
@@ -95,19 +95,19 @@ def phase(picture: Picture, life: Life) -> str:
 
 
 def told_phase(picture: Picture, life: Life) -> str:
-    """What the status says of an incarnation; empty when it says nothing."""
+    """The status of an incarnation; empty when there is none."""
     told = told_slots(picture).get(life.slot)
     phases = {number: found for number, found, _, _ in told.incarnations} if told is not None else {}
     return phases.get(life.incarnation, "")
 
 
 def told_slots(picture: Picture) -> dict[int, SlotStatus]:
-    """What the status says of each slot."""
+    """The status of each slot."""
     return {told.slot: told for told in picture.status.status.slots} if picture.status is not None else {}
 
 
 def note(picture: Picture, life: Life, told: SlotStatus | None) -> str:
-    """What stands in the way, in few words: the instance's own, else what the status says of its slot."""
+    """What stands in the way, in few words: the instance's own, else its slot's."""
     exited, instance = picture.exits.get(life), picture.instances.get(life)
     newest = max((found for found in picture.lives if found.slot == life.slot), default=life)
     parts = []

@@ -44,7 +44,7 @@ class Names:
 
 
 def completed_template(template: Mapping[str, Any], catalog: Catalog, *, configuration: bool = True) -> dict[str, Any]:
-    """The template, completed; what says nothing (no limit, no variable) is left out.
+    """The template, completed; empty settings (no limit, no variable) are left out.
 
     `configuration=False` leaves the schedulerConfiguration as it was written.
     """

@@ -18,7 +18,7 @@ _NAMED = 5
 
 
 async def note_on(store: Store, fleet: Mapping[str, Any]) -> str:
-    """What `note` says of a fleet's object, a valid one, and the hosts; nothing to whom may not see these.
+    """What `note` says of a fleet's object, a valid one, and the hosts; nothing where these may not be read.
 
     Raises the store's other errors.
     """
@@ -45,7 +45,7 @@ async def _hosts(store: Store) -> tuple[dict[str, HostRecord], list[str]]:
             try:
                 hosts[kv.key.removeprefix(keys.HOSTS)] = HostRecord.model_validate_json(kv.value)
             except ValueError:
-                continue  # `host list` tells of it
+                continue  # `host list` reports it
     cordoned = [kv.key.removeprefix(keys.CORDONS) async for page in store.list(keys.CORDONS) for kv in page.items]
     return hosts, cordoned
 

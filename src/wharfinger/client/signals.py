@@ -30,7 +30,7 @@ class Signalled:
     workflow_id: str
     """Of the run that got it, or would have."""
     why: str = ""
-    """One line that says why it was refused; empty when it was delivered."""
+    """One line with why it was refused; empty when it was delivered."""
 
 
 async def wake(client: Client, store: Store, *, cluster: str, pod: Pod) -> Signalled:

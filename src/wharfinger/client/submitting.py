@@ -167,7 +167,7 @@ async def _with_class(store: Store, pod: Pod) -> Pod:
     classes = NO_CLASSES
     kv = (await store.get(keys.PRIORITY_CLASSES + name)).kv
     if kv is not None:
-        with contextlib.suppress(InvalidObject):  # it counts for nobody
+        with contextlib.suppress(InvalidObject):  # it counts for no gang
             found = decode.decode_surrounding(kv.value, PRIORITY_CLASS.name, name=name)
             classes = classes.with_class(found) if isinstance(found, PriorityClass) else classes
     return resolve(pod, classes)

@@ -124,7 +124,7 @@ class Wharfinger:
         The workers place the pod in their order, alone, in a cohort or with its gang. The outcome is read from etcd, so
         this works while Temporal does not answer, and `attempt` is 0. A pod of the name that is there already is waited
         for when it is the same, so a submission can be repeated. `timeout` (seconds, None = for ever) ends the wait
-        with `TimeoutError`, whose text says what the pod waits for; the pod stays. `check_fields=False` ignores fields
+        with `TimeoutError`, whose text has what the pod waits for; the pod stays. `check_fields=False` ignores fields
         that Kubernetes does not have, as `wharfinger apply --validate=ignore` does.
 
         Raises `InvalidObject` for a manifest that is no valid pod, `UsageError` for one of another kind,

@@ -80,11 +80,11 @@ class GoneReason(StrEnum):
     OTHER_POOL = "other-pool"
     """The pod belongs to the instances of another tenant, or to the common ones."""
     NOT_PENDING = "not-pending"
-    """The pod has finished, or is being deleted; `detail` says which."""
+    """The pod has finished, or is being deleted; `detail` has which."""
     UNREADABLE = "unreadable"
     """The stored object is no valid pod."""
     NOT_OURS = "not-ours"
-    """Another scheduler's, another pool's, or unreadable: workers before release 0.2 do not tell them apart."""
+    """Another scheduler's, another pool's, or unreadable: workers before release 0.2 do not distinguish them."""
 
 
 class AttemptResult(Contract):

@@ -105,7 +105,7 @@ class TurnedAway(Contract):
 
 
 class Skipped(Contract):
-    """A pod that was not decided: it is not pending any more as far as this worker knows, or not known yet."""
+    """A pod that was not decided: it is no longer pending by this worker's cache, or not in it yet."""
 
     namespace: str
     name: str
@@ -221,7 +221,7 @@ class CohortScheduling(ABC):
     async def place_many(self, request: PlaceManyInput) -> PlacedMany:
         """Decide the pods in order on this worker's evolving snapshot, and assume them there (local activity).
 
-        A pod whose plugins fail is turned away: an attempt of its own says so, and tries again.
+        A pod whose plugins fail is turned away: an attempt of its own reports it, and tries again.
         """
 
     @activity.defn(name="bind_many")
@@ -241,4 +241,4 @@ class CohortScheduling(ABC):
 COHORT_COMMIT_TIMEOUT = timedelta(seconds=8)
 """Start-to-close of `bind_many` and `record_many`."""
 COHORT_COMMIT_DEADLINE = timedelta(seconds=25)
-"""Schedule-to-close: after it the cohort is given up, and the dispatcher, whom etcd has told nothing, starts anew."""
+"""Schedule-to-close: after it the cohort is given up, and the dispatcher, which saw no outcome in etcd, starts anew."""

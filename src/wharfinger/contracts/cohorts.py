@@ -80,7 +80,7 @@ class CohortResult(Contract):
     gone: dict[str, int] = Field(default_factory=dict)
     """How many pods were not to be placed any more, by why: `bound` (by another run), or a `GoneReason`."""
     detail: str = ""
-    """For a gang that ends as `gone`: one line that says why no member is to be placed."""
+    """For a gang that ends as `gone`: one line with why no member is to be placed."""
     attempt: int = 1
 
 

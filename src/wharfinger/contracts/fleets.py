@@ -72,7 +72,7 @@ class Planned(Contract):
     rollout_failed: bool = False
     """Whether that workflow failed, although failures are retried; for Fleet."""
     open_rollout: int = 0
-    """For a Fleet that knows of no rollout: generation of the one that acts, and runs; 0 = there is none."""
+    """For a Fleet without a rollout in memory: generation of the one that acts, and runs; 0 = there is none."""
     actor_epoch: int = 0
     """As in etcd."""
     desired: int = 0
@@ -87,7 +87,7 @@ class Planned(Contract):
     summary: str = ""
     """One line for the Temporal UI."""
     phase: str = ""
-    """What is done and waited for, also when the status says so already and is not written again."""
+    """What is done and waited for, also when the status is unchanged and not written again."""
 
 
 # --- the steps ------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class NotGranted(Contract):
 
 
 class Ended(Contract):
-    """It ended already, or at once; the exit record says how."""
+    """It ended already, or at once; the exit record has how."""
 
     kind: Literal["ended"] = "ended"
     detail: str = ""

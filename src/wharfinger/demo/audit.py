@@ -1,4 +1,4 @@
-"""What etcd's revision history says about a scheduler: was a pod lost, bound twice, or a node overcommitted?
+"""Judges a scheduler by etcd's revision history: was a pod lost, bound twice, or a node overcommitted?
 
 Replays every revision in order. Nothing of it comes from the memory of a process that took part, so it holds
 whatever was killed in between. The history must still be there: etcd compacts what is older than it is told
@@ -121,7 +121,7 @@ class Ledger:
         }
 
     def refused(self) -> int:
-        """Those of them that have their answer: they were told why nothing fits.
+        """Those of them that have their answer: a condition with why nothing fits.
 
         An urgent record is none: an attempt of the pod's own follows, once a dead worker's pods have a new owner.
         """

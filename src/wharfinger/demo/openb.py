@@ -1,4 +1,4 @@
-"""The openb cluster as Kubernetes objects; its README says where the figures come from and what they mean."""
+"""The openb cluster as Kubernetes objects; its README has the origin of the figures and what they mean."""
 
 from __future__ import annotations
 

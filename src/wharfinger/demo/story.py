@@ -188,7 +188,7 @@ class Story:
             os.kill(victim.pid, signal.SIGKILL)
 
     def _recovered(self) -> bool:
-        """Whether the killed worker has a successor; told once."""
+        """Whether the killed worker has a successor; reported once."""
         workers = self.tree.instances.ready
         recovered = self.tree.instances.complete and all(one.up and one.pid != self._killed for one in workers)
         if recovered and self._killed and not self._back:

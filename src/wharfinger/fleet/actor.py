@@ -47,7 +47,7 @@ class StepResult:
     incarnation: int = 0
     """Which one it was about, if the step did not say."""
     waited: float | None = None
-    """Seconds for which it was ready, unchanged; None = as the spec says now."""
+    """Seconds for which it was ready, unchanged; None = by the spec now."""
     why: str = ""
 
 
@@ -128,7 +128,7 @@ class Actor:
     def looked(self, plan: Plan, took: float, retried: bool = False) -> Plan:
         """Take a plan in, and say what to follow of it: nothing, when it came too late to be believed.
 
-        What was told since `look` stays, also when a second call takes the plan back (with the memory before it).
+        What was passed in since `look` stays, also when a second call takes the plan back (with the memory before it).
 
         Args:
             plan: the answer.
@@ -161,7 +161,7 @@ class Actor:
             self._change(lambda memory: _uncrashed(memory, step.slot, before))
 
     def begun(self, step: Up | Retire | Drop) -> int:
-        """A step's task was started: the key to tell of it."""
+        """A step's task was started: the key to report it by."""
         self._keys += 1
         revision = step.revision if isinstance(step, Up) else 0
         busy = Busy(step.kind, step.slot, step.incarnation, revision, step.host)

@@ -39,9 +39,9 @@ def clear(draft: Draft, known: frozenset[tuple[int, int]]) -> None:
 def lose_hosts(draft: Draft) -> None:
     """Fence off what is gone with its host; ask the queues of those that have been missing for long.
 
-    Whoever has a record holds its lease, and lives though its agent does not: it is let be. What was asked to leave
-    and has not by the time that its host is to kill it is fenced off all the same, which ends it. Till then it drains,
-    also when no step follows that any more.
+    An instance with a record holds its lease, and lives though its agent does not: it is left alone. One that was asked
+    to leave, and has not by the time that its host is to kill it, is fenced off all the same, which ends it. Till then
+    it drains, also when no step follows that any more.
     """
     view = draft.view
     draft.moments.extend(moment for moment in view.hosts.judged_at() if moment > view.clock)

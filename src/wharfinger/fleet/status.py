@@ -60,7 +60,7 @@ def _ready(draft: Draft) -> int:
 
 
 def _is_ready(view: View, slot: int) -> bool:
-    """As readers are told: a gap in the actor's sight, after which nothing is counted on for a while, is not theirs."""
+    """As readers see it: a gap in the actor's sight, after which nothing is counted on for a while, is not theirs."""
     again_at = view.memory.sight_since + view.spec.min_ready + EPSILON
     return view.available(slot) or any(
         life.runs and not (life.newcomer or life.foreign) and 0.0 < life.ready_at <= again_at for life in view.of(slot)

@@ -273,7 +273,7 @@ class Bind(Protocol):
 
 @runtime_checkable
 class PostBind(Protocol):
-    """Told after the pod is bound."""
+    """Called after the pod is bound."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """For information; the answer is ignored."""

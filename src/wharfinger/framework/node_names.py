@@ -1,4 +1,4 @@
-"""Which node stands in which row, and how equal nodes are told apart. Shared by all snapshots of the same nodes."""
+"""Which node stands in which row, and how equal nodes are distinguished. Shared by all snapshots of the same nodes."""
 
 from __future__ import annotations
 

@@ -279,6 +279,6 @@ class Profile:
         return Status(Code.ERROR, ("every bind plugin skipped the pod",))
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tell all PostBind plugins. Raises PluginError."""
+        """Call all PostBind plugins. Raises PluginError."""
         for name, post_bind in self._post_bind:
             call(name, "PostBind", post_bind, state, pod, node_name)

@@ -1,4 +1,4 @@
-"""What a Filter says of all nodes at once: a code per node, and what each code means."""
+"""A Filter's verdict on all nodes at once: a code per node, and what each code means."""
 
 from __future__ import annotations
 

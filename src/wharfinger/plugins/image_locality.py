@@ -82,7 +82,7 @@ class ImageLocality(PreScore, Score, QueueingHints):
 
 
 def _size(holders: Mapping[str, int], rows: Sequence[int], snapshot: Snapshot) -> int:
-    """Bytes, as the oldest of the nodes reports them: kube-scheduler keeps one size for all, that it was told first."""
+    """Bytes, as the oldest of the nodes reports them: kube-scheduler keeps one size for all, the first that it saw."""
     oldest = min(rows, key=lambda row: (snapshot.rows[row].node.create_revision, row))
     return holders[snapshot.names[oldest]]
 

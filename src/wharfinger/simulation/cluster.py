@@ -1,4 +1,4 @@
-"""A cluster in memory: objects go in and out, and each change says what it means to scheduling.
+"""A cluster in memory: objects go in and out, and each change returns what it means to scheduling.
 
 The state itself is a `Cache`, the one that workers keep of a real cluster; here nobody but the caller changes it.
 """
@@ -153,7 +153,7 @@ class Cluster:
         return Change((*gone.events, *self._change_pod(pod).events), (pod.key,))
 
     def _read_pod(self, obj: Mapping[str, Any]) -> tuple[Pod, bool]:
-        """The pod as etcd would hold it, and whether it is one that is there: unless the uid tells otherwise, it is."""
+        """The pod as etcd would hold it, and whether it is one that is there: unless the uid differs, it is."""
         revision = next(self._revisions)
         pod = pod_from_mapping(obj, create_revision=revision, mod_revision=revision)
         known = self.pods.get(pod.key)

@@ -47,7 +47,7 @@ class WaitingPods:
             if key in self._waits and (pod is None or not pod.pending or pod.identity != self._waits[key][0]):
                 self._discard(key)
         found = {other for event in events for other in self._concerned(event) if self._wakes(event, other)}
-        # Refused by nobody: whatever changes of it may be what was wrong.
+        # Refused by no plugin: any change of it may be what was wrong.
         found.update(key for key in keys if key in self._waits and not self._waits[key][1])
         for woken in found:
             self._discard(woken)

@@ -42,7 +42,7 @@ class Inventory:
     def put(self, obj: Obj, *, applied: bool = False) -> Ref:
         """Add an object, in the place of an older one of its name. Raises `InvalidObject`.
 
-        `applied`: what only a cluster knows stays where the object does not say it: the status, and a pod's node.
+        `applied`: what only a cluster has stays where the object leaves it out: the status, and a pod's node.
         """
         about = reference(obj, self._default_namespace)
         ref = Ref(about.kind.name, about.namespace, about.name)

@@ -28,7 +28,7 @@ _POD = "Pod"
 _NODE = "Node"
 Config = Mapping[str, Any] | Path | str | None
 Progress = Callable[[int, int], None]
-"""Told how much is done, of how much."""
+"""Called with how much is done, of how much."""
 
 
 @dataclass(frozen=True, slots=True)

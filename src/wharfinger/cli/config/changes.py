@@ -1,4 +1,4 @@
-"""Changing values of the dynamic configuration: all that is wrong is told first, then one compare-and-set.
+"""Changes values of the dynamic configuration: all problems are reported first, then one compare-and-set.
 
 The value and the record of who set it, when and why are one transaction. The record lies where no worker follows, so
 that the past costs those nothing. Neighbours: `cli.config.stored` are the
@@ -37,7 +37,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Operation, Put, Store
 
 TRIES = 10
-"""Compare-and-sets; each fails only because somebody else changed the value in between."""
+"""Compare-and-sets; each fails only because another client changed the value in between."""
 KEPT = 100
 """Changes of one value that are remembered."""
 _DIGITS = 18
@@ -76,9 +76,9 @@ class Written:
 
 
 async def check(store: Store, change: Change, catalog: Catalog) -> None:
-    """Whether workers will take the value in, as far as can be told here. Raises `InvalidConfiguration`, all problems.
+    """Check that workers will accept the value, as far as possible here. Raises `InvalidConfiguration`, all problems.
 
-    Of a tenant with a fleet it is laid over the fleet's template; what other workers were started with nobody knows.
+    Of a tenant with a fleet it is laid over the fleet's template; how other workers were started is unknown.
     """
     model = check_kind(change.kind)
     base = await _template_of(store, change.target, catalog) if model in (ProfileValue, QueueValue) else None
@@ -124,7 +124,7 @@ def _check_profiles(written: Mapping[str, Any], base: Configured | None, catalog
 
 
 async def write(store: Store, change: Change, by: Author, *, now: str, again: bool = False) -> Written:
-    """Make a change, whoever else does meanwhile. `again`: also when the value says the same already.
+    """Make a change, also beside other writers. `again`: also when the value is the same already.
 
     Raises `Unavailable`, `AccessDenied`.
     """
@@ -183,7 +183,7 @@ async def _commit(
     except Unavailable as error:
         if not error.maybe_applied:
             raise
-        kv = (await store.get(noted)).kv  # only reading tells
+        kv = (await store.get(noted)).kv  # only a read shows it
         return kv is not None and kv.value == record.to_bytes()
 
 
@@ -207,7 +207,7 @@ def _record(kv: KeyValue) -> ConfigChangeRecord:
 async def _template_of(store: Store, target: str, catalog: Catalog) -> Configured | None:
     """The configuration of the target's fleet; None without a fleet, or with one that is not valid itself.
 
-    None too where the template has none: its instances get their agent's (`--config`), which nobody knows here.
+    None too where the template has none: its instances get their agent's (`--config`), which is unknown here.
     """
     of_tenant = target.split("/")[1:2]
     kv = (await store.get(keys.fleet(of_tenant[0]))).kv if of_tenant else None

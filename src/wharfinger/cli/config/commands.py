@@ -1,4 +1,4 @@
-"""`wharfinger config`: what a KubeSchedulerConfiguration says, and whether it is valid.
+"""`wharfinger config`: shows a KubeSchedulerConfiguration, and checks whether it is valid.
 
 These commands read files only: neither etcd nor Temporal is asked. Those of `cli.config.stored`, which change what
 workers do while they run, stand beside them.

@@ -50,16 +50,16 @@ class StoredValue:
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """What counts for an instance, and what it says itself."""
+    """The value that counts for an instance, and the one that it reports."""
 
     kind: str
     counts: StoredValue | None
     said: ConfigStatusRecord | None
-    """None = no instance, or one that says nothing of it."""
+    """None = no instance, or one that does not report it."""
 
     @property
     def problem(self) -> str:
-        """What the instance says is wrong."""
+        """The problems that the instance reports."""
         return plain(self.said.problems.get(self.kind, "")) if self.said is not None else ""
 
     @property
@@ -113,7 +113,7 @@ def instance_target(whose: str) -> str:
 
 
 async def nobody_yet(store: Store, target: str) -> str:
-    """A note on a target that is nobody's, perhaps not yet; empty when somebody has it, or fleets may not be read."""
+    """A note on a target that does not exist, perhaps not yet; empty when it exists, or fleets may not be read."""
     _, *of_whom = target.split("/")
     if not of_whom:
         return ""

@@ -129,7 +129,7 @@ def _template(written: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _configured(template: Mapping[str, Any]) -> bool:
-    """Whether it has a configuration of its own: against the agent's, which nobody here knows, none is completed."""
+    """Whether it has a configuration of its own: against the agent's, which is unknown here, none is completed."""
     return bool(template.get("schedulerConfiguration"))
 
 

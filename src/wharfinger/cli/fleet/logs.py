@@ -1,4 +1,4 @@
-"""`wharfinger fleet logs`: what an instance says, on the host where it lives or lived.
+"""`wharfinger fleet logs`: the logs of an instance, on the host where it lives or lived.
 
 Logs are files of the agent's data folder (`runtime.processes` writes and bounds them); nobody carries them to other
 hosts. Elsewhere the command says where to run it.
@@ -92,7 +92,7 @@ def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:
 
 
 async def _picture(connection: Connection, tenant: str, found: dict[int, Path]) -> Picture:
-    """What etcd knows of the fleet; nothing when it does not answer but there are logs here."""
+    """What etcd has of the fleet; nothing when it does not answer but there are logs here."""
     from wharfinger.cli.connect import open_store
     from wharfinger.observe.fleet_pictures import Picture
     from wharfinger.observe.fleet_reading import read

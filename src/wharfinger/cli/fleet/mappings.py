@@ -35,7 +35,7 @@ def summary(picture: Picture) -> dict[str, Any]:
 
 
 def status_mapping(estate: Estate, picture: Picture, now: datetime) -> dict[str, Any]:
-    """All that `fleet status` tells."""
+    """All that `fleet status` shows."""
     found = status_of(estate, picture, now)
     return {
         "tenant": found.tenant,

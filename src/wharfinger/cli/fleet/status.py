@@ -26,7 +26,7 @@ def status(
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
-    """Tell how a fleet stands: slots, conditions, and what the running steps wait for.
+    """Show how a fleet stands: slots, conditions, and what the running steps wait for.
 
     Needs etcd alone: what instances say of themselves stands here even while Temporal is down.
     """

@@ -54,7 +54,7 @@ async def once(connection: Connection, tenant: str, output: Output) -> None:
 
 
 def status_text(estate: Estate, picture: Picture, now: datetime) -> str:
-    """All that is told of a fleet, for people."""
+    """The whole view of a fleet, for people."""
     parts = ["\n".join(_head(picture, now))]
     if sentences := waiting(picture, now):
         parts.append("\n".join(["Waits for:", *(f"  {plain(sentence)}" for sentence in sentences)]))
@@ -149,7 +149,7 @@ class _Screen:
         self._said = ""
         self._live: Live | None = None
         if sys.stdout.isatty():
-            # Where the terminal is too low, the last line says that there is more.
+            # Where the terminal is too low, the last line shows that there is more.
             self._live = Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="ellipsis")
 
     def __enter__(self) -> _Screen:

@@ -54,7 +54,7 @@ def wait(
 
 
 def wait_for(connection: Connection, fleet: str, goal: Goal, timeout: str) -> None:
-    """Wait, and tell what came of it; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
+    """Wait, and print the outcome; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
     from wharfinger.cli import connect
 
     verdict = connect.run(_wait(connection, fleet, goal, seconds_of(timeout)))

@@ -61,7 +61,7 @@ def _named(word: str, name: str, namespace: str) -> Reference:
 
 
 def _from_files(files: list[str], namespace: str) -> tuple[list[Reference], bool]:
-    """What the manifests name, in reverse order of applying; and whether some could not be read (told here)."""
+    """What the manifests name, in reverse order of applying; and whether some could not be read (reported here)."""
     manifests = load(files, namespace)
     unreadable = [manifest for manifest in manifests if manifest.about is None]
     for manifest in unreadable:

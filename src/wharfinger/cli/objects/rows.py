@@ -104,7 +104,7 @@ def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
 
 
 def pod_reason(pod: Pod) -> str:
-    """Why a pending pod is not placed, as its condition says, or that a pod was preempted; empty for any other."""
+    """Why a pending pod is not placed, by its condition, or that a pod was preempted; empty for any other."""
     if pod.disruption_target and not pod.finished:
         return PREEMPTED
     if pod.bound or pod.condition is None or pod.condition[0] == "True":

@@ -45,7 +45,7 @@ class Stored:
 
 
 def read(kind: Kind, kv: KeyValue) -> Stored:
-    """Take a stored object apart; what a pod leaves to its class, `resolved` tells."""
+    """Take a stored object apart; what a pod leaves to its class is in `resolved`."""
     parts = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
     if len(parts) != (2 if kind.namespaced else 1) or not all(parts):
         shape = "<namespace>/<name>" if kind.namespaced else "<name>"

@@ -1,4 +1,4 @@
-"""Writing one manifest by compare-and-set, whoever else writes the object meanwhile.
+"""Writes one manifest by compare-and-set, also while other clients write the object.
 
 What is written is `manifests.merge`'s affair, where it lies `registry.keys`'.
 """
@@ -89,7 +89,7 @@ class _Draft:
     result: str = "unchanged"
 
     def over(self, stored: KeyValue | None) -> bytes | None:
-        """The value to store, or None when what is stored says it already. Raises `InvalidObject`."""
+        """The value to store, or None when the stored one is equal. Raises `InvalidObject`."""
         before = readable(stored.value) if stored is not None else None
         if before is None:  # nothing there, or bytes that are no object: nothing to keep
             obj = merge.created(self.manifest, self.about, uid=self.uid, now=self.now)

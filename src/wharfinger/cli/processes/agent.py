@@ -189,7 +189,7 @@ def agent(
 
 
 def binding_options(own_node_margin: int, *, compatible: bool) -> tuple[str, ...]:
-    """How instances are told to choose nodes. Raises `UsageError`."""
+    """The options by which instances choose nodes. Raises `UsageError`."""
     bind_settings(own_node_margin, compatible=compatible)
     return (f"--own-node-margin={own_node_margin}", *(["--compatible"] if compatible else []))
 

@@ -121,7 +121,7 @@ def dev(
     from wharfinger.dev.progress import progress_for
     from wharfinger.profiles import load_configuration
 
-    # Better told here than by workers that do not come up.
+    # Better reported here than by workers that do not come up.
     load_configuration(config, all_plugins=plugins is Plugins.ALL)
     settings = tree.DevSettings(
         data_dir=data_dir,

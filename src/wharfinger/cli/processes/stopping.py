@@ -18,7 +18,7 @@ class Stopping:
     def __init__(self) -> None:
         self.tree: DevTree | None = None
         self.asked = False
-        """Whether somebody wants us to stop."""
+        """Whether the process is asked to stop."""
 
     def __enter__(self) -> Stopping:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()

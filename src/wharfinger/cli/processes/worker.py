@@ -141,7 +141,7 @@ def worker(
     """
     granted, grant = _granted(instance, instance_revision, instance_lock)
     tenant = granted or check_tenant(tenant)
-    if instance_lock is not None:  # before anything else: whoever looks must find this process alive
+    if instance_lock is not None:  # before anything else: a look must find this process alive
         _lock(instance_lock)
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch

@@ -1,1 +1,1 @@
-"""Commands that tell why: describe, explain, pending, simulate, capacity and workflow-id."""
+"""Commands that explain: describe, explain, pending, simulate, capacity and workflow-id."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NONE_FITS = 1
 """Exit code when not even one fits."""
 MOST = 100_000
-"""Copies that are counted at most, unless --most says otherwise."""
+"""Copies that are counted at most, by default of --most."""
 
 
 def register(app: typer.Typer) -> None:
@@ -42,10 +42,10 @@ def capacity(
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
-    """Tell how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
+    """Show how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
 
     The first -f holds one pod without a node, or one workload, whose template is meant; it or others hold the nodes
-    and the pods on them. Without any node among them, or with --live, the live state is taken. Nobody is evicted.
+    and the pods on them. Without any node among them, or with --live, the live state is taken. No pod is evicted.
 
     Exit codes: 0 at least one fits, 1 none does, 2 used wrongly. -o json: revision, pod, fits, limited (counting
     stopped at --most), nodes (node to number), message and refusals (of the next one), before, after, notes.

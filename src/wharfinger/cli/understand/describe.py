@@ -1,4 +1,4 @@
-"""`wharfinger describe`: all that scheduling knows of one pod, node or priority class, for people."""
+"""`wharfinger describe`: all that scheduling reads of one pod, node or priority class, for people."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def describe(
     ] = "default",
     connection: Connection,
 ) -> None:
-    """Tell all that scheduling knows of a pod, a node or a priority class."""
+    """Show all that scheduling reads of a pod, a node or a priority class."""
     from wharfinger.cli import connect
 
     found = kinds.by_word(kind)

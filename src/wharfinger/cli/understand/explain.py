@@ -41,7 +41,7 @@ def explain(
     ] = "default",
     attempts: Annotated[int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000)] = 20,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="Decide again from etcd, and tell what every plugin says of every node.")
+        bool, typer.Option("--nodes", help="Decide again from etcd, and show what every plugin says of every node.")
     ] = False,
     attempt: Annotated[
         int | None, typer.Option("--attempt", help="With --nodes: which, else the newest.", min=1, metavar="N")
@@ -49,7 +49,7 @@ def explain(
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
-    """Tell why a pod is where it is, or still waits: from its recorded attempts.
+    """Explain why a pod is where it is, or still waits: from its recorded attempts.
 
     With --nodes the recorded decision is made again, on the state of its revision as long as etcd has not compacted it,
     and compared with the record. -o json then: pod, attempt, runId, revision, profile, profileName, approximate, same,

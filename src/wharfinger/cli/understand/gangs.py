@@ -24,7 +24,7 @@ async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dic
         try:
             group = decode_surrounding(entry.kv.value, POD_GROUP.name, namespace=entry.namespace, name=entry.name)
         except InvalidObject:
-            continue  # it counts for nobody
+            continue  # it counts for no gang
         if isinstance(group, PodGroup):
             groups[GangKey(entry.namespace, entry.name)] = group
     return held(members, groups)

@@ -43,7 +43,7 @@ class Group:
     """Sentences about those for which room is being made."""
 
     def oldest(self, now: datetime) -> float | None:
-        """Seconds since the first of them was created; None when none tells."""
+        """Seconds since the first of them was created; None when none has a time."""
         ages = [seconds_since(pod.creation_timestamp, now) for pod in self.pods]
         return max((age for age in ages if age is not None), default=None)
 

@@ -58,7 +58,7 @@ def simulate(
     output: OutputOption = Output.TABLE,
     connection: Connection,
 ) -> None:
-    """Tell where pods would go, and why not; nothing is changed.
+    """Show where pods would go, and why not; nothing is changed.
 
     Decides as a worker would, in the order of the queue, for the given pods that have no node, for those of the given
     workloads (Deployments, StatefulSets, ReplicaSets, ReplicationControllers, DaemonSets, Jobs, CronJobs: as many as

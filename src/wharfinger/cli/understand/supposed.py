@@ -105,9 +105,9 @@ def scene_of(found: Supposed, config: Path | None, plugins: Plugins) -> Scene:
 
 @contextmanager
 def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, for long work and a terminal; yields how to tell how much is done, of how much.
+    """A bar on standard error, for long work and a terminal; yields a function of how much is done, of how much.
 
-    `total`: of pods or so, as far as it is known before; 0 = nobody knows, and it is long.
+    `total`: of pods or so, as far as it is known before; 0 = unknown, and long.
     """
     if (total and total < PROGRESS_FROM) or not sys.stderr.isatty():
         yield lambda _done, _total: None
