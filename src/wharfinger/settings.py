@@ -182,7 +182,7 @@ class AgentSettings:
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     host_lost: float = 60.0
     """Seconds without an agent's record after which its host may be lost; its queue is asked, and may be silent for
-    half as long. Less than a machine takes to start again would move its instances at every reboot."""
+    half as long (5 to 30 s). Less than a machine takes to start again would move its instances at every reboot."""
     tenant_label: str = "wharfinger.dev/tenant"
     probe_every: float = 5.0
     """Seconds between two looks at an instance's `/livez`."""

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, IDENTITY, LEASE, Picture, brief, decide, keep, later, roll, rolling, standing
+from wharfinger.fleet.lives import Asked
+from wharfinger.fleet.planner import plan
 from wharfinger.model.fleet import Cordon, Host, InstanceState, Share
 from wharfinger.model.rollout import Busy, Drop, HostMissing, KnownHost, Memory, ReadySince, Retire
 
@@ -64,6 +66,19 @@ def test_a_host_is_lost_when_its_record_is_absent_and_its_queue_silent() -> None
     assert not lost.steps[0].kill
     moved = keep(picture.without(1), later(lost, 1.0))
     assert [step.host for step in moved.steps] == ["a"]
+
+
+def test_a_host_is_lost_after_the_seconds_that_its_agents_were_given() -> None:
+    picture = standing(2)
+    memory = picture.memory()
+    del picture.hosts["b"]
+    picture.without_record(1)
+    asked = Asked("fleet", "acme", 0, (), LEASE, host_lost=40.0)
+    first = plan(picture.observed(), memory, asked)
+
+    assert brief(first) == []
+    assert brief(plan(picture.observed(), later(first, 39.0), asked)) == []
+    assert brief(plan(picture.observed(), later(first, 40.0), asked)) == ["up 1 r1 .1"]
 
 
 def lost(picture: Picture, *hosts: str, known: str = "abcde", since: float = CLOCK - 100.0) -> Memory:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from wharfinger.contracts.fleet_records import GrantRecord, RevisionRecord, SlotRecord
+from wharfinger.contracts.fleet_records import ActorRecord, ExitRecord, GrantRecord, RevisionRecord, SlotRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.observe.fleet_pictures import Life
 from wharfinger.observe.fleet_reading import read, read_to_decide
+from wharfinger.observe.fleets import FleetView
+from wharfinger.plugins import builtin
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -46,6 +50,38 @@ async def test_a_worker_started_by_hand_has_no_slot(store: MemoryStore) -> None:
 
     assert list(picture.by_hand) == ["hand-a-1/1"]
     assert (picture.instances, picture.unreadable, picture.blind) == ({}, [], False)
+
+
+async def test_an_unreadable_worker_started_by_hand_concerns_no_plan(store: MemoryStore) -> None:
+    key = keys.instance("blue", "hand-a-1", 1)
+    await store.put(key, b"{broken")
+
+    picture = (await read(store)).fleet("blue")
+
+    assert (picture.unreadable, picture.blind) == ([], False)
+    assert picture.unreadable_by_hand[0].startswith(f"{key}: ")
+    assert (await FleetView(store, builtin.catalog()).observe("blue")).unreadable == ()
+
+
+async def test_exits_that_are_left_of_a_fleet_are_seen(store: MemoryStore) -> None:
+    await store.put(keys.exited("blue", 0, 2), ExitRecord(how="code", detail="3", lived=4.0).to_bytes())
+
+    assert [exit.slot for exit in (await FleetView(store, builtin.catalog()).observe("blue")).exits] == [0]
+
+
+async def test_fleets_of_longer_names_are_not_read_with_one(store: MemoryStore) -> None:
+    read_keys: list[str] = []
+    for tenant in ("blue", "blue-b"):
+        await store.put(keys.actor(tenant), ActorRecord(epoch=1, workflow_id="w", run_id="r").to_bytes())
+    listed = store.list
+
+    def listing(prefix: str, **more: Any) -> Any:
+        read_keys.append(prefix)
+        return listed(prefix, **more)
+
+    store.list = listing  # type: ignore[method-assign]
+    assert (await read_to_decide(store, "blue")).fleet("blue").actor is not None
+    assert all(prefix.endswith("/") for prefix in read_keys), read_keys
 
 
 async def test_grants_of_all_fleets_count_on_a_host_and_only_its_own_are_in_a_picture(store: MemoryStore) -> None:

@@ -123,7 +123,7 @@ class FleetWatch:
             return
         before, now = self._known[prefix], {kv.key for kv in found}
         self._known[prefix] = now
-        if prefix == keys.INSTANCES:  # those without a fleet belong to no fleet
+        if prefix == keys.INSTANCES:  # registrations without a fleet are of workers started by hand
             now = now & {key for key in now if self._has_fleet(_tenant(key, prefix))}
         self._want({_tenant(key, prefix) for key in before | now})
 

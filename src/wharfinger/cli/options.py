@@ -1,8 +1,8 @@
 """The connection options that every command shares, and where its help lists it.
 
-Another command uses them like this; nothing else is needed::
+Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
 
-    # cli/things.py
+    # cli/objects/things.py
     def register(app: typer.Typer) -> None:        # `cli.main` calls it
         app.command("things", rich_help_panel=OBJECTS)(things)
 

@@ -1,7 +1,8 @@
-"""What would happen to a fleet, step by step, decided by the code that decides in earnest.
+"""What would happen to a fleet, step by step, planned by the code that plans live fleets.
 
 The fleet is read as its actor reads it, a manifest is laid over the object as `apply` would, and the planner runs
-against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked.
+against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked. Hosts are
+given up after 60 s, whatever `--host-lost` the agents have.
 """
 
 from __future__ import annotations

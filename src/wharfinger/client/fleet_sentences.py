@@ -111,6 +111,7 @@ def hints(estate: Estate, picture: Picture, now: datetime) -> list[str]:
         *_place_hints(estate, picture),
         *([f"{keys.fleet(picture.tenant)}: {picture.wrong_object}"] if picture.wrong_object else []),
         *picture.unreadable,
+        *picture.unreadable_by_hand,
     ]
 
 

@@ -1,4 +1,4 @@
-"""What etcd has of a fleet, as commands look at it: every record of one revision, and what they say together. Pure.
+"""What etcd has of a fleet, for the planner and for commands: every record of one revision, and their sum. Pure.
 
 Neighbours: `fleet_reading` makes the pictures; `fleets` is what the planner takes of them.
 """
@@ -74,6 +74,8 @@ class Picture:
     """Of the records above, by key."""
     unreadable: list[str] = field(default_factory=list)
     """Keys, with the reason."""
+    unreadable_by_hand: list[str] = field(default_factory=list)
+    """The same of workers started by hand, which concern no plan."""
     blind: bool = False
     """Whether any of these says what may live."""
 

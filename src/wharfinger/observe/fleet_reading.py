@@ -72,28 +72,34 @@ async def read(store: Store, tenant: str = "", *, templates: bool = True) -> Est
     `templates=False` leaves the revisions out, which are by far the most bytes. Raises the store's errors.
     """
     kinds = [kind for kind in _OF_MANY if templates or kind != keys.REVISIONS]
-    prefixes = [*(f"{kind}{tenant}" for kind in _OF_ONE), *_HOSTS]
-    return await _read(store, tenant, [*prefixes, *(f"{kind}{tenant}/" if tenant else kind for kind in kinds)])
+    if tenant:
+        ones, prefixes = [f"{kind}{tenant}" for kind in _OF_ONE], [f"{kind}{tenant}/" for kind in kinds]
+    else:
+        ones, prefixes = [], [*_OF_ONE, *kinds]
+    return await _read(store, tenant, ones, [*_HOSTS, *prefixes])
 
 
 async def read_to_decide(store: Store, tenant: str) -> Estate:
     """One fleet, and the grants of all fleets on the hosts, at one revision. Raises the store's errors."""
-    ones = (f"{kind}{tenant}" for kind in (*_OF_ONE, keys.TENANTS))
+    ones = [f"{kind}{tenant}" for kind in (*_OF_ONE, keys.TENANTS)]
     kinds = (kind for kind in _OF_MANY if kind not in (keys.GRANTS, keys.CONFIG_STATUS))
-    return await _read(store, tenant, [*ones, *_HOSTS, keys.GRANTS, *(f"{kind}{tenant}/" for kind in kinds)])
+    return await _read(store, tenant, ones, [*_HOSTS, keys.GRANTS, *(f"{kind}{tenant}/" for kind in kinds)])
 
 
-async def _read(store: Store, tenant: str, prefixes: Sequence[str]) -> Estate:
+async def _read(store: Store, tenant: str, ones: Sequence[str], prefixes: Sequence[str]) -> Estate:
+    """`ones`: keys; `prefixes`: all keys below each."""
     for left in reversed(range(_READS)):
         revision = (await store.get(keys.INSTALLATION)).revision
         try:
-            found = await asyncio.gather(*(_list(store, prefix, revision) for prefix in prefixes))
+            found = await asyncio.gather(
+                *(_one(store, key, revision) for key in ones), *(_list(store, prefix, revision) for prefix in prefixes)
+            )
         except Compacted:
             if not left:
                 raise
             continue
         estate = estate_of((kv for part in found for kv in part), revision)
-        if tenant:  # the prefix of one key is also that of longer names
+        if tenant:  # grants may be those of all fleets
             estate.fleets = {tenant: estate.fleet(tenant)}
         return estate
     raise AssertionError("not reached")
@@ -105,6 +111,11 @@ def existing(estate: Estate, tenant: str) -> Picture:
     if not picture.exists:
         raise NotFound(f"there is no fleet {tenant}")
     return picture
+
+
+async def _one(store: Store, key: str, revision: int) -> list[KeyValue]:
+    kv = (await store.get(key, revision=revision)).kv
+    return [kv] if kv is not None else []
 
 
 async def _list(store: Store, prefix: str, revision: int) -> list[KeyValue]:
@@ -131,7 +142,8 @@ def estate_of(stored: Iterable[KeyValue], read_at: int) -> Estate:
 
 
 def _worth(picture: Picture) -> bool:
-    return picture.exists or bool(picture.by_hand or picture.unreadable or picture.instances or picture.tenant_present)
+    left = picture.outcomes or picture.exits or picture.instances or picture.by_hand
+    return picture.exists or bool(left or picture.unreadable or picture.unreadable_by_hand or picture.tenant_present)
 
 
 def _taken_apart(key: str) -> tuple[str, tuple[str, ...]]:
@@ -154,15 +166,18 @@ def _take_object(picture: Picture, kv: KeyValue) -> None:
 
 def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
     """One record of a fleet into its place."""
+    by_hand = kind == keys.INSTANCES and number_in_key(parts[0]) is None
     try:
         record = _MODELS[kind].model_validate_json(kv.value)
     except ValueError as error:
-        _refuse(picture, kind, kv, _first_line(error))
+        if by_hand:
+            picture.unreadable_by_hand.append(f"{kv.key}: {_first_line(error)}")
+        else:
+            _refuse(picture, kind, kv, _first_line(error))
         return
     if isinstance(record, GrantRecord):
         estate.granted[record.host] = estate.granted.get(record.host, 0) + 1
     numbers = [number for number in map(number_in_key, parts) if number is not None]
-    by_hand = number_in_key(parts[0]) is None if parts else False
     if len(numbers) < len(parts):
         numbers = [-1]  # fits no kind
     match record, numbers:

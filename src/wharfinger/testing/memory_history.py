@@ -1,7 +1,7 @@
 """Keys through time, in memory: what etcd's multi-version store does, without etcd.
 
 One revision a writing transaction, every state of a key kept until compaction, events in order.
-`memory` makes a `Store` of it; nothing here waits or does I/O.
+`memory_store` makes a `Store` of it; nothing here waits or does I/O.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ async def stage(quick: FleetStage) -> FleetStage:
     return quick
 
 
-def planning(stage: FleetStage) -> Planning:
+def planning(stage: FleetStage, **more: Any) -> Planning:
     """No rollout is asked about, so nobody needs Temporal."""
     return Planning(
         FleetView(stage.store, CATALOG),
@@ -32,6 +32,7 @@ def planning(stage: FleetStage) -> Planning:
         lease_ttl=-10.0,
         metrics=stage.metrics,
         clock=lambda: 0.0,
+        **more,
     )
 
 
@@ -47,6 +48,13 @@ async def test_a_plan_says_what_its_followers_need(stage: FleetStage) -> None:
     assert (planned.actor_epoch, planned.desired, planned.identity) == (EPOCH, stage.generation, stage.identity)
     assert (planned.attempt, planned.min_ready, planned.drain_timeout) == (3, 10.0, 60.0)
     assert "starts rollout" in planned.summary
+
+
+@pytest.mark.parametrize(("host_lost", "silent"), [(5.0, 5.0), (20.0, 10.0), (60.0, 30.0), (3600.0, 30.0)])
+async def test_a_queue_may_be_silent_half_as_long_as_a_host(stage: FleetStage, host_lost: float, silent: float) -> None:
+    planned = await planning(stage, host_lost=host_lost).plan(request(stage))
+
+    assert planned.host_silent == silent
 
 
 async def test_who_does_not_act_any_more_is_told_so_before_anything_is_decided(stage: FleetStage) -> None:

@@ -1,6 +1,6 @@
 """`wharfinger fleet`: the scheduler instances of a tenant, or of the common pool, as one thing.
 
-Every command lives in a module of its own, `cli.fleet.<command>`, with a `register(group)`; those that write are
+Every command lives in a module of this package, with a `register(group)`; those that write are
 compare-and-sets on the fleet's object and work while Temporal is down, those that read show what the fleet's actor
 wrote. Its neighbour for machines is `cli.fleet.hosts`.
 """

@@ -116,7 +116,8 @@ def agent(
         float,
         option(
             "host-lost",
-            "How long a host may have no agent until it is given up; give all agents that look after fleets the same.",
+            "How long a host may have no agent until it is given up: longer than a machine takes to start again, and "
+            "the same for all agents that look after fleets.",
             "SECONDS",
             min=5,
             max=3600,

@@ -28,6 +28,8 @@ from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
+SHORTEST_SILENCE, LONGEST_SILENCE = 5.0, 30.0
+"""Seconds for which a host's queue may be silent: an agent may just start again, and a slot should not wait long."""
 SUMMARY_LIMIT = 200
 """Characters of the line for the Temporal UI."""
 
@@ -99,7 +101,7 @@ class Planning:
             min_ready=spec.min_ready,
             drain_timeout=spec.drain_timeout,
             kill_timeout=spec.kill_timeout,
-            host_silent=self._host_lost / 2,
+            host_silent=min(LONGEST_SILENCE, max(SHORTEST_SILENCE, self._host_lost / 2)),
             identity=desired.identity if desired is not None else 0,
             summary=told(decided),
             phase=decided.writes.status.phase if decided.writes.status is not None else "",
