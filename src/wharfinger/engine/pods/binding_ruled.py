@@ -75,6 +75,8 @@ class Round:
     leaning: bool = False
     """Whether a seat relies on pods that are not bound yet: others that do not hold now are not asked why."""
     sent: bool = False
+    failed: int = 0
+    """Transactions that failed since one succeeded."""
     unseen: bool = False
     """Whether only the watch shows the versions that the last transaction left."""
 
@@ -228,6 +230,7 @@ class RuledBindings:
             this.left = [one for one, _, _ in filled.seats] + this.left
             return
         this.sent = True
+        this.failed = 0 if answer.succeeded else this.failed + 1
         if answer.succeeded:
             self._bound(work, this, filled, answer.revision)
         else:
@@ -255,7 +258,8 @@ class RuledBindings:
         """Verify all seats anew, in their order, after the watch has shown what moved.
 
         A seat whose own pod, node or binding version moved keeps its place, because seats after it may rely on it.
-        After a few such failures, or where the watch is behind, it is committed alone: that path reads etcd.
+        After a few such failures, of it or of transactions in a row, or where the watch is behind, it is committed
+        alone: that path reads etcd.
         """
         found = blame(failures, answer)
         for what in found.counted:
@@ -265,10 +269,10 @@ class RuledBindings:
             this.window = max(1, len(seats) // 2)
         progress = self._cache.progress
         newest = max((failures[at].newest for at in found.own), default=0)
-        caught_up = await progress.wait_for(max(found.revision, newest), self._settings.catch_up)
+        await progress.wait_for(max(found.revision, newest), self._settings.catch_up)
         again: list[Ruled] = []
         for at, one in enumerate(seats):
-            if at in found.own and not self._keeps_place(one, failures[at], caught_up=caught_up):
+            if at in found.own and not self._keeps_place(this, one, failures[at]):
                 work.singles.append(one.number)
             else:
                 again.append(one)
@@ -277,10 +281,11 @@ class RuledBindings:
             this.put_off += this.left
             this.left = []
 
-    def _keeps_place(self, one: Ruled, moved: Moved, *, caught_up: bool) -> bool:
+    def _keeps_place(self, this: Round, one: Ruled, moved: Moved) -> bool:
         """Whether a seat whose own pod, node or binding version moved is tried again among the others."""
         one.tries += 1
-        if not caught_up or one.tries >= self._settings.tries:
+        # Where one node after the other beats, no seat fails often, and yet no transaction succeeds.
+        if max(one.tries, this.failed) >= self._settings.tries or self._cache.progress.revision < moved.newest:
             return False
         for note in moved.adopted_notes:
             one.note(note)
