@@ -52,6 +52,17 @@ async def test_a_worker_started_by_hand_has_no_slot(store: MemoryStore) -> None:
     assert (picture.instances, picture.unreadable, picture.blind) == ({}, [], False)
 
 
+@pytest.mark.parametrize("key", [f"{keys.INSTANCES}blue", f"{keys.GRANTS}blue", f"{keys.SLOTS}blue/1/2"])
+async def test_a_key_of_another_length_is_named_and_hides_nothing(store: MemoryStore, key: str) -> None:
+    await store.put(key, b'{"state": "ready", "host": "a", "pid": 1, "revision": 1, "incarnation": 1}')
+    await store.put(keys.grant("blue", 0, 1), GrantRecord(revision=1, host="a").to_bytes())
+
+    picture = (await read(store)).fleet("blue")
+
+    assert picture.unreadable[0].startswith(f"{key}: ")
+    assert list(picture.grants) == [Life(0, 1)]
+
+
 async def test_an_unreadable_worker_started_by_hand_concerns_no_plan(store: MemoryStore) -> None:
     key = keys.instance("blue", "hand-a-1", 1)
     await store.put(key, b"{broken")

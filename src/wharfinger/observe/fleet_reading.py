@@ -166,7 +166,8 @@ def _take_object(picture: Picture, kv: KeyValue) -> None:
 
 def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
     """One record of a fleet into its place."""
-    by_hand = kind == keys.INSTANCES and number_in_key(parts[0]) is None
+    numbers = [number_in_key(part) for part in parts]
+    by_hand = kind == keys.INSTANCES and numbers[:1] == [None]
     try:
         record = _MODELS[kind].model_validate_json(kv.value)
     except ValueError as error:
@@ -177,31 +178,28 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
         return
     if isinstance(record, GrantRecord):
         estate.granted[record.host] = estate.granted.get(record.host, 0) + 1
-    numbers = [number for number in map(number_in_key, parts) if number is not None]
-    if len(numbers) < len(parts):
-        numbers = [-1]  # fits no kind
     match record, numbers:
         case ActorRecord(), []:
             picture.actor = record
         case FleetStatusRecord(), []:
             picture.status = record
-        case RevisionRecord(), [number] if number >= 0:
+        case RevisionRecord(), [int(number)]:
             picture.revisions[number] = record
-        case OutcomeRecord(), [number] if number >= 0:
+        case OutcomeRecord(), [int(number)]:
             picture.outcomes[number] = record
-        case SlotRecord(), [number] if number >= 0:
+        case SlotRecord(), [int(number)]:
             picture.slots[number] = record
-        case GrantRecord(), [slot, incarnation]:
+        case GrantRecord(), [int(slot), int(incarnation)]:
             picture.grants[Life(slot, incarnation)] = record
-        case InstanceRecord(), [slot, incarnation]:
+        case InstanceRecord(), [int(slot), int(incarnation)]:
             picture.instances[Life(slot, incarnation)] = record
         case InstanceRecord(), _ if by_hand:
             picture.by_hand["/".join(parts)] = record
-        case ConfigStatusRecord(), [slot, incarnation]:
+        case ConfigStatusRecord(), [int(slot), int(incarnation)]:
             picture.configs[Life(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
             return  # of a worker that no fleet manages
-        case ExitRecord(), [slot, incarnation]:
+        case ExitRecord(), [int(slot), int(incarnation)]:
             picture.exits[Life(slot, incarnation)] = record
         case _:
             _refuse(picture, kind, kv, "its name is no key of its kind")
