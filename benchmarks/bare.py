@@ -26,6 +26,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from wharfinger.client.starts import TASK_TIMEOUT, temporal_configuration
 from wharfinger.contracts.attempts import AttemptTimings, chain_retry
+from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.process.connecting import connect_temporal, sdk_metrics
 from wharfinger.process.polling import worker_factory
 from wharfinger.settings import DispatchSettings, TemporalSettings, WorkerSettings
@@ -117,6 +118,7 @@ async def measure(address: str, workflows: int, lone: int) -> dict[str, Any]:
         task_queue=QUEUE,
         workflows=[Bare],
         activities=[decide, commit],
+        failures=PODS_AND_NODES,
         identity=f"{os.getpid()}@bare",
         build_id="bare",
         max_cached_workflows=settings.max_cached_workflows,

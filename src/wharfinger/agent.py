@@ -36,7 +36,7 @@ from wharfinger.agent_loops.host_registration import HostRegistration
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
-from wharfinger.engine.failures import FLEETS, ActivityFailures
+from wharfinger.engine.failures import FLEETS
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
@@ -220,7 +220,7 @@ class Agent:
             build_id=release(),
             max_cached_workflows=1000,
             drain_timeout=timeout,
-            interceptors=[ActivityFailures(FLEETS)],
+            failures=FLEETS,
             max_concurrent_activities=ACTIVITIES,
         )
         return Polling(factory, drain_timeout=timeout)

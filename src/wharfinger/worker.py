@@ -27,7 +27,7 @@ from wharfinger.config.origins import enabling, package
 from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
-from wharfinger.engine.failures import PODS_AND_NODES, ActivityFailures
+from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.in_force import InForce
 from wharfinger.framework.preferred_nodes import PreferredNodes
@@ -129,7 +129,8 @@ class Worker:
             build_id=build_id,
             max_cached_workflows=settings.max_cached_workflows,
             drain_timeout=settings.drain_timeout,
-            interceptors=[RunEnds(completing), ActivityFailures(PODS_AND_NODES)],
+            failures=PODS_AND_NODES,
+            interceptors=[RunEnds(completing)],
         )
         timings = backoff(configured.configuration)
         attempts = TemporalAttempts(

@@ -15,6 +15,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
+from wharfinger.engine.failures import ActivityFailures, Failures
 from wharfinger.process.backoff import delays
 
 log = logging.getLogger(__name__)
@@ -45,10 +46,13 @@ def worker_factory(
     build_id: str,
     max_cached_workflows: int,
     drain_timeout: float,
+    failures: Failures,
     interceptors: Sequence[Interceptor] = (),
     max_concurrent_activities: int = ACTIVITIES,
 ) -> WorkerFactory:
     """A factory of SDK workers; `drain_timeout`: seconds that running activities get at the stop.
+
+    `failures`: how their exceptions become failures.
 
     Workflows run without the sandbox, which costs more than all else in a short workflow; the tests
     run them inside it.
@@ -71,7 +75,7 @@ def worker_factory(
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(POLLERS),
             max_eager_activity_reservations_per_workflow_task=EAGER_PER_TASK,
             nonsticky_to_sticky_poll_ratio=STICKY_SHARE,
-            interceptors=interceptors,
+            interceptors=[*interceptors, ActivityFailures(failures)],
             sticky_queue_schedule_to_start_timeout=STICKY,
             graceful_shutdown_timeout=timedelta(seconds=drain_timeout),
         )
