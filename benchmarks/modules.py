@@ -33,6 +33,7 @@ from wharfinger.dev.temporal import TemporalServer
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
+from wharfinger.testing import node_manifest, pod_manifest
 
 PODS = 6
 """Rounds of a lone pod, after the first one, which loads modules."""
@@ -182,17 +183,11 @@ async def _true(value: bool) -> bool:
 
 async def lone_pod(folder: Path, found: Servers, store: EtcdStore) -> set[str]:
     """Modules of a worker that are entered between the put of a pod and its bind, in each round."""
-    amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"}
-    await store.put(keys.node("n"), json.dumps(
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": amounts}}
-    ).encode())  # fmt: skip
+    await store.put(keys.node("n"), json.dumps(node_manifest("n", cpu="32", memory="64Gi")).encode())
     worker = Traced(folder, "worker", *found.options, f"--health-port={free_port()}")
 
     async def bind(name: str) -> None:
-        spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}
-        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        await store.put(keys.pod("default", name), json.dumps(pod).encode())
+        await store.put(keys.pod("default", name), json.dumps(pod_manifest(name, cpu="100m")).encode())
 
         async def bound() -> bool:
             stored = (await store.get(keys.pod("default", name))).kv

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wharfinger.model.rollout import HOST_LOST
+
 
 @dataclass(frozen=True, slots=True)
 class EtcdSettings:
@@ -180,7 +182,7 @@ class AgentSettings:
     worker_options: tuple[str, ...] = ()
     """More options for every instance (`--cohorts=off`), as the agent was told them."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
-    host_lost: float = 60.0
+    host_lost: float = HOST_LOST
     """Seconds without an agent's record after which its host may be lost; its queue is asked, and may be silent for
     half as long (5 to 30 s). Less than a machine takes to start again would move its instances at every reboot."""
     tenant_label: str = "wharfinger.dev/tenant"

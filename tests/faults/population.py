@@ -127,7 +127,7 @@ class Population:
 
     def _apart(self) -> tuple[dict[str, str], Object]:
         app, key = self._rng.choice((("zoned", ZONE), ("hosted", HOSTNAME)))
-        return {"app": app}, self._asking("50m", **_required("podAntiAffinity", _term(key, app)))
+        return {"app": app}, self._asking("50m", **required("podAntiAffinity", affinity_term(key, app)))
 
     def _spread(self) -> tuple[dict[str, str], Object]:
         app, key = self._rng.choice((("by-zone", ZONE), ("by-host", HOSTNAME)))
@@ -141,7 +141,7 @@ class Population:
 
     def _together(self) -> tuple[dict[str, str], Object]:
         app = self._rng.choice(("one", "two"))
-        return {"app": app}, self._asking("50m", **_required("podAffinity", _term(ZONE, app)))
+        return {"app": app}, self._asking("50m", **required("podAffinity", affinity_term(ZONE, app)))
 
     def _guests(self) -> tuple[dict[str, str], Object]:
         """They have no rule; those of `hosts` keep the noisy ones off their nodes or zones."""
@@ -153,16 +153,18 @@ class Population:
             "labelSelector": {"matchLabels": {"noisy": "yes"}},
             "namespaces": ["guests"],
         }
-        return {"app": "quiet"}, self._asking("50m", **_required("podAntiAffinity", term))
+        return {"app": "quiet"}, self._asking("50m", **required("podAntiAffinity", term))
 
     def _far(self) -> tuple[dict[str, str], Object]:
-        term = {**_term(ZONE, "far"), "namespaceSelector": {}}
-        return {"app": "far"}, self._asking("50m", **_required("podAntiAffinity", term))
+        term = affinity_term(ZONE, "far", namespaceSelector={})
+        return {"app": "far"}, self._asking("50m", **required("podAntiAffinity", term))
 
 
-def _term(key: str, app: str) -> Object:
-    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+def affinity_term(key: str, app: str, **more: Any) -> Object:
+    """Pods of an app in one domain of the label."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
 
 
-def _required(kind: str, *terms: Object) -> Object:
+def required(kind: str, *terms: Object) -> Object:
+    """A required `podAffinity` or `podAntiAffinity`."""
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}

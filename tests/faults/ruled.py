@@ -16,7 +16,7 @@ from tests.faults import ending
 from tests.faults.ending import End
 from tests.faults.judge import Violation
 from tests.faults.nemesis import Nemesis
-from tests.faults.population import HOSTNAME, ZONE, ZONES
+from tests.faults.population import HOSTNAME, ZONE, ZONES, affinity_term, required
 from tests.faults.recorder import Recorder
 from tests.faults.round import Result
 from tests.faults.rules_judge import RulesJudge
@@ -163,19 +163,14 @@ def rules(kind: str) -> dict[str, Any]:
     """What a pod of this kind asks for; those that keep apart by rack do so from those of all six namespaces."""
     match kind:
         case "apart":
-            return _required("podAntiAffinity", kind, RACK, namespaces=list(SPACES))
+            return required("podAntiAffinity", affinity_term(RACK, kind, namespaces=list(SPACES)))
         case "host":
-            return _required("podAntiAffinity", kind, HOSTNAME)
+            return required("podAntiAffinity", affinity_term(HOSTNAME, kind))
         case "near":
-            return _required("podAffinity", kind, ZONE)
+            return required("podAffinity", affinity_term(ZONE, kind))
         case "spread":
             selector = {"matchLabels": {"app": kind}}
             constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
             return {"topologySpreadConstraints": [constraint | {"labelSelector": selector}]}
         case _:
             return {}
-
-
-def _required(kind: str, app: str, key: str, **more: Any) -> dict[str, Any]:
-    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
-    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}

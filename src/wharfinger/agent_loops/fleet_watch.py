@@ -110,7 +110,7 @@ class FleetWatch:
                             rng=self._rng,
                         )
                     )
-                group.create_task(self._poke_anyway())
+                group.create_task(self._signal_anyway())
         finally:
             for task in self._signalling.values():
                 task.cancel()
@@ -119,7 +119,7 @@ class FleetWatch:
         """After a list, signal every tenant that has, or had, anything there."""
         self.synced.add(prefix)
         if prefix in OF_ALL:
-            self._poke_fleets()
+            self._signal_fleets()
             return
         before, now = self._known[prefix], {kv.key for kv in found}
         self._known[prefix] = now
@@ -130,7 +130,7 @@ class FleetWatch:
     def changed(self, prefix: str, event: Event) -> None:
         """One change."""
         if prefix in OF_ALL:
-            self._poke_fleets()
+            self._signal_fleets()
             return
         known, key = self._known[prefix], event.kv.key
         if event.deleted:
@@ -149,12 +149,12 @@ class FleetWatch:
             key.startswith(keys.GRANTS + own) for key in self._known[keys.GRANTS]
         )
 
-    async def _poke_anyway(self) -> None:
+    async def _signal_anyway(self) -> None:
         while True:
             await asyncio.sleep(self._anyway * (0.5 + self._rng.random()))
-            self._poke_fleets()
+            self._signal_fleets()
 
-    def _poke_fleets(self) -> None:
+    def _signal_fleets(self) -> None:
         self._want(self.fleets)
 
     def _want(self, tenants: set[str]) -> None:
@@ -162,7 +162,7 @@ class FleetWatch:
             self._wanted.add(tenant)
             if tenant not in self._signalling:
                 task = self._signalling[tenant] = asyncio.create_task(self._keep_signalling(tenant))
-                task.add_done_callback(partial(self._poked, tenant))
+                task.add_done_callback(partial(self._ended, tenant))
 
     async def _keep_signalling(self, tenant: str) -> None:
         """Signal as long as it is wanted, with a pause behind each; ends when it is not."""
@@ -181,7 +181,7 @@ class FleetWatch:
                 waits, said = delays(0.2, 5.0, self._rng), False
                 await asyncio.sleep(self._apart)
 
-    def _poked(self, tenant: str, _: asyncio.Task[None]) -> None:
+    def _ended(self, tenant: str, _: asyncio.Task[None]) -> None:
         self._signalling.pop(tenant, None)
 
 

@@ -1,8 +1,8 @@
 """What activities fail with: one interceptor maps every exception to one `ApplicationError` of a known type.
 
-Outcomes are values and do not come through here. Temporal retries `Unavailable`. A `SchedulerError` ends the activity,
-and the attempt writes it into the pod's record. An unexpected error of a fleet's activity is retried as `FleetError`,
-because a fleet's workflow outlives the trouble of its activities.
+Outcomes are values and do not come through here. Temporal retries `Unavailable`. A `SchedulerError` ends the activity
+and its attempt; the attempt of a lone pod records it first. An unexpected error of a fleet's activity is retried as
+`FleetError`, because a fleet's workflow outlives the trouble of its activities.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Failures(NamedTuple):
 
 
 PODS_AND_NODES = Failures(FailureType.UNAVAILABLE, FailureType.SCHEDULER_ERROR, retried=False, speaking=PluginError)
-"""A decision that failed is not retried: the chain's own retry records it and places again."""
+"""A decision that failed is not retried by itself: the next attempt places again."""
 FLEETS = Failures(FleetFailure.UNAVAILABLE, FleetFailure.FLEET_ERROR, retried=True, speaking=WharfingerError)
 
 

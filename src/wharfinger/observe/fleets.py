@@ -8,17 +8,11 @@ Neighbours: `fleet_reading` reads, `fleet.planner` decides, `engine.fleets.plann
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from wharfinger.config.fleet import is_deleting, read_fleet, read_template
-from wharfinger.contracts.fleet_records import (
-    RevisionRecord,
-)
+from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject
 from wharfinger.framework.catalog import Catalog
-from wharfinger.manifests import documents
 from wharfinger.model.fleet import (
     Actor,
     Cordon,
@@ -34,7 +28,7 @@ from wharfinger.model.fleet import (
 from wharfinger.observe.fleet_pictures import Picture
 from wharfinger.observe.fleet_reading import number_in_key, read_to_decide
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Store
+from wharfinger.registry.store import Store
 
 NAMES_KEPT = 1000
 """Completed templates remembered; a fleet has a dozen revisions."""
@@ -57,7 +51,7 @@ class FleetView:
         picture = estate.fleet(tenant)
         return Observed(
             read_at=estate.read_at,
-            desired=self._wanted(tenant, picture.kv),
+            desired=self._wanted(picture),
             actor=_actor(picture),
             revisions=self._revisions(picture),
             slots=_slots(picture),
@@ -77,34 +71,30 @@ class FleetView:
             blind=picture.blind,
         )
 
-    def _wanted(self, tenant: str, kv: KeyValue | None) -> Desired | None:
+    def _wanted(self, picture: Picture) -> Desired | None:
         """The desired state; completed anew only when the object was written."""
+        tenant, kv = picture.tenant, picture.kv
         if kv is None:
             self._desired.pop(tenant, None)
             return None
         value, known = self._desired.get(tenant, (b"", None))
         seen = (kv.create_revision, kv.mod_revision, kv.value)
         if known is None or (known.identity, known.generation, value) != seen:
-            known = self._completed(tenant, kv)
+            known = self._completed(picture, *seen[:2])
             self._desired[tenant] = kv.value, known
         return known
 
-    def _completed(self, tenant: str, kv: KeyValue) -> Desired:
-        written: Any = {}
+    def _completed(self, picture: Picture, identity: int, generation: int) -> Desired:
         try:
-            written = documents.parse(kv.value)
-            if not isinstance(written, Mapping):
-                written = {}
-                raise InvalidObject("is no object")
-            fleet = read_fleet(written, self._catalog, name=tenant)
+            if picture.wrong_object:
+                raise InvalidObject(picture.wrong_object)
+            fleet = read_fleet(picture.written, self._catalog, name=picture.tenant)
         except (InvalidObject, ConfigurationError) as error:
             problems = error.problems if isinstance(error, InvalidConfiguration) else (str(error),)
-            return Desired(
-                kv.create_revision, kv.mod_revision, None, deleting=is_deleting(written), problems=tuple(problems)
-            )
+            return Desired(identity, generation, None, deleting=is_deleting(picture.written), problems=problems)
         return Desired(
-            kv.create_revision,
-            kv.mod_revision,
+            identity,
+            generation,
             fleet.spec,
             template=fleet.template_name,
             version=fleet.template.version,

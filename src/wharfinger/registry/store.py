@@ -71,6 +71,11 @@ class Compare:
     revision: int
     """What the revision must equal; 0 = the key must not exist."""
 
+    def holds(self, kv: KeyValue | None) -> bool:
+        """Whether it holds for what was read of its key; None = nothing was there."""
+        actual = 0 if kv is None else kv.mod_revision if self.target == "mod" else kv.create_revision
+        return actual == self.revision
+
 
 @dataclass(frozen=True, slots=True)
 class Unmoved:

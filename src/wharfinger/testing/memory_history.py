@@ -114,9 +114,7 @@ class History:
         _check_key(compare.key)
         if compare.target not in {"mod", "create"}:
             raise UsageError(f"a transaction compares mod or create, not {compare.target!r}")
-        kv = self._at(compare.key, self.revision)
-        actual = 0 if kv is None else kv.mod_revision if compare.target == "mod" else kv.create_revision
-        return actual == compare.revision
+        return compare.holds(self._at(compare.key, self.revision))
 
     def _run(self, succeeded: bool, operations: Iterable[Operation]) -> TxnResult:
         operations = tuple(operations)

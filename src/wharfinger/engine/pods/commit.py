@@ -165,8 +165,7 @@ def read_failure(commit: Commit, answer: TxnResult) -> Moved:
     pod_at = 0
     behind_a_delete = False
     for compare, kv in zip(commit.compares, answer.reads, strict=True):
-        actual = 0 if kv is None else kv.mod_revision if compare.target == "mod" else kv.create_revision
-        if actual == compare.revision:
+        if compare.holds(kv):
             continue
         kind = _kind(compare.key)
         what.append(kind)

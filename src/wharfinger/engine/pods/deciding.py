@@ -1,4 +1,4 @@
-"""The steps of a decision, the same for a lone pod, a pod of a cohort and a gang: a node and a held seat, or why not.
+"""The steps of a decision, the same for a lone pod and a pod of a cohort: a node and a held seat, or why not.
 
 ::
 
@@ -6,7 +6,8 @@
       │          │            └─ refused, or waits where a wait is not held ──┐
       └──────────┴─ no node ──► room for it? ────────────────────────────────┴──► Denied
 
-From the snapshot to the assumption nothing is awaited, so two decisions of one worker never see the same room.
+A gang searches by `framework.gangs` and shares the steps from `reserve` on, and `room`. From the snapshot to the
+assumption nothing is awaited, so two decisions of one worker never see the same room.
 """
 
 from __future__ import annotations

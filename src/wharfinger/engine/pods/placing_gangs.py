@@ -15,7 +15,7 @@ from wharfinger.engine.pods.cohort_payload import CohortPayload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
 from wharfinger.engine.pods.finding import Finder, Found
-from wharfinger.engine.pods.groups import GANG, NO_ROOM, Chosen, Denied
+from wharfinger.engine.pods.groups import GANG, Chosen, Denied
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, Seated, Unseated
@@ -179,7 +179,7 @@ class GangDecision:
     def _refused_by(self, status: Status) -> PlacedMany:
         """Refused by one plugin for all, or before any member was decided."""
         counts = {status.plugin: {status.message: len(self._snapshot)}}
-        denied = Denied(counts, status.message, (status.plugin,), NO_ROOM)
+        denied = Denied(counts, status.message, (status.plugin,))
         return self._all_away(denied, self._found.pending[:MOST_PODS])
 
     def _all_away(self, denied: Denied, members: tuple[Pod, ...], domain: str = "") -> PlacedMany:

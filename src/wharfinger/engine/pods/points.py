@@ -1,4 +1,4 @@
-"""The plugins of a profile right before a commit and after it: PreBind, Bind, PostBind."""
+"""The plugins of a profile right before a commit and after it: PreBind, Bind, PostBind, or Unreserve."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ now, as are members of a gang that have victims.
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,19 +23,17 @@ from wharfinger.contracts.lone import member_refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
-from wharfinger.engine.pods import preemption
+from wharfinger.engine.pods import points, preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Limits, Shape, cut
-from wharfinger.errors import PluginError, RequestTooLarge, Unavailable
+from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.manifests.edit import refuse_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Put, TxnResult
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +220,8 @@ class Recorder:
         """Release what plugins reserved for a placement that was held and then not permitted."""
         pod = found.pod if isinstance(found, StoredPod) else Pod(request.namespace, request.name, request.uid)
         profile = self._profiles.get(pod.scheduler_name)
-        try:
-            if profile is not None:
-                profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
-        except PluginError as error:
-            log.warning("plugin_failed error=%r", str(error))
+        if profile is not None:
+            points.tell_given_up(profile, CycleState(request.plugin_data), pod, request.reserved_node)
 
     async def _with_all_victims(self, refusal: Refusal, pod: Pod) -> tuple[Refusal, bool]:
         """Decide again which pods are the victims, where they are too many to travel; the digest must be the same."""
@@ -265,7 +259,7 @@ class Recorder:
         """Wait for the watch to show a tenant that came or went; raises `Unavailable` when it does not in time."""
         for compare in tenancy:
             kv = read[compare.key]
-            if holds(compare, kv):
+            if compare.holds(kv):
                 continue
             seen = kv.mod_revision if kv is not None else revision
             if not await self._cache.progress.wait_for(seen, self._catch_up):
@@ -340,10 +334,10 @@ class Recorder:
         again: list[Writing] = []
         for one in batch:
             record = read[one.record.key] if one.record is not None else None
-            if one.record is not None and record is not None and not holds(one.record, record):
+            if one.record is not None and record is not None and not one.record.holds(record):
                 # This very cohort wrote it, or the pod's own chain, which only this record names.
                 records.written(1, record.mod_revision)
-            elif all(holds(compare, read[compare.key]) for compare in one.compares):
+            elif all(compare.holds(read[compare.key]) for compare in one.compares):
                 again.append(one)
             else:
                 found = self._eligibility.of_stored(one.refusal.reference, read[one.pod.key], revision)
@@ -413,10 +407,3 @@ def _version(request: RefusalInput) -> bytes:
     """The node's binding version, for people: which pod was nominated there."""
     attempt, pod = f"{request.workflow_id}@{request.run_id}", f"{request.namespace}/{request.name}"
     return json.dumps({"attempt": attempt, "nominated": pod}, separators=(",", ":")).encode()
-
-
-def holds(compare: Compare, kv: KeyValue | None) -> bool:
-    """Whether the compare would hold for what was read."""
-    if kv is None:
-        return compare.revision == 0
-    return compare.revision == (kv.mod_revision if compare.target == "mod" else kv.create_revision)
