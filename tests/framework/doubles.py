@@ -100,6 +100,8 @@ class Bookkeeper:
     diary: list[str]
     answer: Status = SUCCESS
     permission: Permission = GRANTED
+    unreserve_error: Exception | None = None
+    """What Unreserve raises."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
         self.diary.append(f"{self.name} reserve")
@@ -107,6 +109,8 @@ class Bookkeeper:
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         self.diary.append(f"{self.name} unreserve")
+        if self.unreserve_error is not None:
+            raise self.unreserve_error
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
         return self.permission

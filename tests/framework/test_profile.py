@@ -293,6 +293,38 @@ class TestReserveAndPermit:
         assert status == Status(Code.UNSCHEDULABLE, ("no",), "B")
         assert diary == ["A reserve", "B reserve", "C unreserve", "B unreserve", "A unreserve"]
 
+    @pytest.mark.parametrize("code", [Code.WAIT, Code.SKIP])
+    def test_reserve_refuses_on_a_status_it_may_not_answer(self, profile_of: MakeProfile, code: Code) -> None:
+        """A plugin that asks for a wait in Reserve, where only Permit may, gives the pod no seat."""
+        diary: list[str] = []
+        profile = profile_of(Bookkeeper("A", diary), Bookkeeper("B", diary, Status(code, ("later",))))
+        status = profile.reserve(CycleState(), pod(), "a")
+        assert (status.code, status.plugin) == (Code.UNSCHEDULABLE, "B")
+        assert status.message == f"B answered {code.name} to Reserve, which is neither success nor a refusal"
+        assert diary == ["A reserve", "B reserve", "B unreserve", "A unreserve"]
+
+    def test_reserve_passes_an_error_on(self, profile_of: MakeProfile) -> None:
+        profile = profile_of(Bookkeeper("A", [], Status(Code.ERROR, ("cannot tell",))))
+        assert profile.reserve(CycleState(), pod(), "a") == Status(Code.ERROR, ("cannot tell",), "A")
+
+    def test_unreserve_calls_the_other_plugins_when_one_raises(
+        self, profile_of: MakeProfile, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        diary: list[str] = []
+        raising = Bookkeeper("B", diary, unreserve_error=RuntimeError("no idea"))
+        profile = profile_of(Bookkeeper("A", diary), raising, Bookkeeper("C", diary))
+        profile.unreserve(CycleState(), pod(), "a")
+        assert diary == ["C unreserve", "B unreserve", "A unreserve"]
+        [line] = [record.getMessage() for record in caplog.records]
+        assert line.startswith("plugin_failed error='plugin B failed in Unreserve: RuntimeError: no idea")
+
+    def test_a_refusal_of_reserve_stands_when_unreserve_raises(self, profile_of: MakeProfile) -> None:
+        diary: list[str] = []
+        raising = Bookkeeper("B", diary, unschedulable("no"), unreserve_error=RuntimeError("no idea"))
+        status = profile_of(Bookkeeper("A", diary), raising).reserve(CycleState(), pod(), "a")
+        assert status == unschedulable("no").by("B")
+        assert diary == ["A reserve", "B reserve", "B unreserve", "A unreserve"]
+
     def test_the_longest_wait_wins_and_is_cut_to_15_minutes(self, profile_of: MakeProfile) -> None:
         wait = Status(Code.WAIT)
         profile = profile_of(

@@ -6,6 +6,7 @@ gate, evaluate, reserve and permit; `bind` calls verify, pre_bind, bind and post
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,13 +25,17 @@ from wharfinger.framework.local_table import LocalFilter, LocalScore
 from wharfinger.framework.scoring import Preference, Scorer
 from wharfinger.framework.searcher import Searcher
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable
+from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from wharfinger.framework.trial import FailedSearch
 from wharfinger.model.events import ClusterEvent
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PRIORITY_CLASS, missing
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+NO_ANSWER_TO_RESERVE = "{plugin} answered {code} to Reserve, which is neither success nor a refusal"
 
 POINTS: Mapping[str, tuple[type[Any], ...]] = {
     "preEnqueue": (interface.PreEnqueue,),
@@ -231,7 +236,10 @@ class Profile:
     # --- placing and binding ------------------------------------------------------------------
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Reserve of all plugins; a refusal has been undone already when it is returned. Raises PluginError."""
+        """Reserve of all plugins: the first status that is no success, undone already, or success. Raises PluginError.
+
+        A status that Reserve may not answer, as Wait or Skip, is a refusal: the pod gets no seat without a success.
+        """
         for name, plugin in self._reserve:
             try:
                 status = ask(name, "Reserve", plugin.reserve, state, pod, node_name)
@@ -240,13 +248,22 @@ class Profile:
                 raise
             if not status.ok:
                 self.unreserve(state, pod, node_name)
-                return status
+                if status.rejected or status.code is Code.ERROR:
+                    return status
+                return unschedulable(NO_ANSWER_TO_RESERVE.format(plugin=name, code=status.code.name)).by(name)
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Unreserve of all plugins in reverse order; safe where Reserve never ran. Raises PluginError."""
+        """Unreserve of all plugins in reverse order, also of those whose Reserve never ran.
+
+        A plugin that raises is logged, because the placement is given up in any case and the others must release
+        what they hold.
+        """
         for name, plugin in reversed(self._reserve):
-            call(name, "Unreserve", plugin.unreserve, state, pod, node_name)
+            try:
+                call(name, "Unreserve", plugin.unreserve, state, pod, node_name)
+            except PluginError as error:
+                log.warning("plugin_failed error=%r", str(error))
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> Permission:
         """Permit of all plugins: a refusal, the longest wait (at most 15 minutes), or success. Raises PluginError."""

@@ -241,6 +241,8 @@ class Moody:
 
     def reserve(self, state: Any, pod: Pod, node_name: str) -> Status:
         self.calls.append(("reserve", pod.name))
+        if pod.name == "reserve-waits":
+            return Status(Code.WAIT)
         return unschedulable("not today") if pod.name == "reserved" else SUCCESS
 
     def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
@@ -265,21 +267,23 @@ def sampled() -> Enabled:
 
 async def test_plugins_may_refuse_hold_or_fail_one_pod(world: World) -> None:
     await world.put_node("node", cpu="40")
-    for name in ("reserved", "denied", "waits", "raises", "web"):
+    for name in ("reserved", "reserve-waits", "denied", "waits", "raises", "web"):
         await world.put_pod(name)
     plugin = Moody()
     hand = await world.hand(profiles=with_plugin(plugin))
 
-    placed = await hand.place_many("reserved", "denied", "waits", "raises", "web")
+    placed = await hand.place_many("reserved", "reserve-waits", "denied", "waits", "raises", "web")
 
     assert [seat.name for seat in placed.seats] == ["web"]
     told = {one.name: (placed.reasons[one.reasons].message, one.own_attempt) for one in placed.turned_away}
     assert told["reserved"] == ("not today", False)
+    assert told["reserve-waits"] == ("Moody answered WAIT to Reserve, which is neither success nor a refusal", False)
     assert told["denied"] == ("not permitted", False)
     assert told["waits"][1]
     assert told["raises"][1]
     assert "no idea" in told["raises"][0]
-    assert {pod for call, pod in plugin.calls if call == "unreserve"} == {"reserved", "denied", "waits", "raises"}
+    undone = {pod for call, pod in plugin.calls if call == "unreserve"}
+    assert undone == {"reserved", "reserve-waits", "denied", "waits", "raises"}
     assert [one.identity.name for one in hand.cache.assumed()] == ["web"]
 
 

@@ -482,6 +482,22 @@ async def test_a_refusal_of_permit_stands_when_unreserve_fails(world: World, mon
     assert hand.cache.assumed() == ()
 
 
+async def test_a_wait_that_reserve_answers_is_a_refusal(world: World) -> None:
+    """Only Permit may hold a pod: no run would wait for what Reserve asks for."""
+    await world.put_node("node-1")
+    await world.put_pod("web")
+    plugin = Fussy()
+    plugin.reserves = Status(Code.WAIT, ("later",))
+    hand = await world.hand(profiles=with_plugin(plugin))
+
+    refused = await hand.refused("web")
+
+    why = "Fussy answered WAIT to Reserve, which is neither success nor a refusal"
+    assert (refused.rejectors, refused.message) == (("Fussy",), why)
+    assert plugin.reserved == []
+    assert hand.cache.assumed() == ()
+
+
 async def test_a_pod_that_a_plugin_wants_to_hold_is_placed_with_the_time_it_may_wait(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")

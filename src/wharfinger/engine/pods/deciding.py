@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.scheduling import PermitWait
-from wharfinger.engine.pods import points, preemption
+from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.groups import Chosen, Denied, MadeRoom, Nomination, Policy
@@ -94,14 +94,14 @@ class Decider:
         try:
             permission = profile.permit(state, pod, node)
         except PluginError:
-            points.tell_given_up(profile, state, pod, node)
+            profile.unreserve(state, pod, node)
             raise
         status = permission.status
         if status.ok:
             return None
         if status.code is Code.WAIT and policy.holds:
             return PermitWait(plugin=status.plugin, seconds=permission.timeout)
-        points.tell_given_up(profile, state, pod, node)
+        profile.unreserve(state, pod, node)
         return status
 
     def assume(self, chosen: Chosen) -> Chosen:

@@ -10,7 +10,7 @@ import logging
 
 from wharfinger.contracts.cohort_scheduling import PlacedMany, PlaceManyInput, Skipped, Stretch
 from wharfinger.contracts.cohorts import MOST_PODS, CohortPod, GangName
-from wharfinger.engine.pods import points, preemption
+from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.cohort_payload import CohortPayload
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
@@ -112,7 +112,7 @@ class GangDecision:
             status = self._reserved(one)
             if status is not None:
                 for other in reversed(seats[:number]):
-                    points.tell_given_up(self._profile, other.evaluation.state, other.pod, other.node)
+                    self._profile.unreserve(other.evaluation.state, other.pod, other.node)
                 return self._refused_by(status)
         chosen = [self._decider.assume(Chosen(one.pod, one.node, one.evaluation)) for one in seats]
         told = tuple(self._payload.seat_of(one, _asked(one.pod), self._reasons(one)) for one in chosen)

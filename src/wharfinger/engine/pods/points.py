@@ -33,7 +33,4 @@ def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
 
 def tell_given_up(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
     """Unreserve: the placement is given up whatever a plugin makes of it."""
-    try:
-        profile.unreserve(state, pod, node_name)
-    except PluginError as error:
-        log.warning("plugin_failed error=%r", str(error))
+    profile.unreserve(state, pod, node_name)

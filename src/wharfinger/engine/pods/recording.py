@@ -23,7 +23,7 @@ from wharfinger.contracts.lone import member_refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.contracts.scheduling import Gone, Recorded, RefusalInput, RefusalOutcome
-from wharfinger.engine.pods import points, preemption
+from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Limits, Shape, cut
@@ -221,7 +221,7 @@ class Recorder:
         pod = found.pod if isinstance(found, StoredPod) else Pod(request.namespace, request.name, request.uid)
         profile = self._profiles.get(pod.scheduler_name)
         if profile is not None:
-            points.tell_given_up(profile, CycleState(request.plugin_data), pod, request.reserved_node)
+            profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
 
     async def _with_all_victims(self, refusal: Refusal, pod: Pod) -> tuple[Refusal, bool]:
         """Decide again which pods are the victims, where they are too many to travel; the digest must be the same."""
