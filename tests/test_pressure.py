@@ -28,7 +28,7 @@ def busy(window: ConcurrencyLimiter, rounds: int, *, seconds: float, now: float 
     return now
 
 
-def test_it_begins_at_the_least_and_doubles_with_each_round_of_quick_answers() -> None:
+def test_limit_begins_at_the_minimum_and_doubles_with_quick_rounds() -> None:
     window = ConcurrencyLimiter(32, least=2, slow=1.0)
     sizes = [window.size]
     now = 0.0

@@ -239,7 +239,7 @@ class TestPreemption:
         assert simulator.decide(low).node == "n2"
         assert simulator.waiting() == [high]
 
-    def test_a_nominated_pod_that_is_deleted_or_nominated_elsewhere_wakes_them_too(self, simulator: Simulator) -> None:
+    def test_deleted_or_renominated_pod_wakes_those_its_room_was_kept_from(self, simulator: Simulator) -> None:
         for change in (
             lambda: simulator.delete("Pod", "big"),
             lambda: simulator.update(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n3"})),

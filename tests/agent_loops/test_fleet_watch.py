@@ -43,7 +43,7 @@ async def calm(following: FleetWatch, temporal: Temporal) -> Counter[str]:
     return temporal.pokes
 
 
-async def test_after_a_list_everybody_is_poked_who_has_a_fleet_or_something_left_of_one(temporal: Temporal) -> None:
+async def test_a_list_signals_every_tenant_with_a_fleet_or_remains_of_one(temporal: Temporal) -> None:
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")
     await store.put(keys.fleet_status("gone"), b"{}")
@@ -80,7 +80,7 @@ async def test_what_concerns_a_fleet_pokes_it(temporal: Temporal, key: str) -> N
         await until(lambda: pokes["common"] == 2)
 
 
-async def test_what_the_fleet_writes_itself_does_not_poke_it_but_a_deleted_grant_does(temporal: Temporal) -> None:
+async def test_fleet_is_signalled_for_a_deleted_grant_not_for_its_own_writes(temporal: Temporal) -> None:
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")
     following = watch(store, temporal)

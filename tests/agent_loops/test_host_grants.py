@@ -43,7 +43,7 @@ async def test_a_stubborn_one_is_killed(runtime: FakeRuntime) -> None:
         await until(lambda: runtime.running() == [])
 
 
-async def test_adopted_orphans_are_ended_and_what_ended_without_a_grant_is_forgotten(runtime: FakeRuntime) -> None:
+async def test_orphans_without_a_grant_are_ended_and_their_exits_forgotten(runtime: FakeRuntime) -> None:
     store = MemoryStore()
     third = FIRST._replace(incarnation=3)
     runtime.left_running, runtime.left_ended = {FIRST, SECOND}, {third}

@@ -65,7 +65,7 @@ def test_equal_terms_count_until_the_last_pod_with_them_is_gone() -> None:
     assert not concerned(held)
 
 
-def test_the_epoch_moves_with_every_placement_of_such_a_pod_and_with_nothing_else() -> None:
+def test_epoch_moves_only_with_placements_of_pods_with_anti_affinity() -> None:
     held = cache()
     held.set_pod(Pod("shop", "plain", "plain", node_name="n1"))
     assert held.anti_affinity.epoch == 0
@@ -79,7 +79,7 @@ def test_the_epoch_moves_with_every_placement_of_such_a_pod_and_with_nothing_els
     assert held.anti_affinity.epoch == 2
 
 
-def test_a_term_with_a_namespace_selector_may_concern_any_namespace_it_selects() -> None:
+def test_namespace_selector_term_concerns_each_namespace_it_selects() -> None:
     held = cache()
     selecting = PodAffinityTerm("zone", WEB, frozenset(), LabelSelector((Requirement("team", Operator.EXISTS),)))
     held.set_pod(Pod("shop", "a", "a", node_name="n1", required_anti_affinity=(selecting,)))

@@ -72,7 +72,7 @@ def is_group(command: object) -> bool:
 
 
 @pytest.mark.parametrize("line", command_lines())
-def test_every_command_takes_the_connection_options_or_starts_its_own_servers(line: str, outside: Shell) -> None:
+def test_every_command_takes_connection_options_or_starts_its_servers(line: str, outside: Shell) -> None:
     answer = outside(*line.split(), "--help")
 
     assert answer.code == 0
@@ -176,7 +176,7 @@ def test_what_is_no_address_of_an_etcd_is_refused(url: str) -> None:
         connection_from(etcd=[url])
 
 
-async def test_a_temporal_that_takes_connections_and_never_answers_is_not_waited_for() -> None:
+async def test_command_gives_up_on_a_temporal_that_accepts_but_never_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         temporal = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ServerError, match=f"cannot reach Temporal at {temporal}"):

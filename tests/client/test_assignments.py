@@ -121,7 +121,7 @@ async def test_a_stream_from_zero_reports_what_is_bound_and_goes_on(store: Memor
     assert {one.revision for one in listed} == {after[0].revision - 1}
 
 
-async def test_a_stream_from_a_revision_reports_what_was_bound_then_or_later_once(store: MemoryStore) -> None:
+async def test_stream_from_a_revision_reports_each_later_binding_once(store: MemoryStore) -> None:
     await bind(store, "before")
     revision = await bind(store, "at")
     await put(store, "before", "node-1", status={"phase": "Running"})
@@ -141,7 +141,7 @@ async def test_the_next_life_of_a_name_is_another_assignment(store: MemoryStore)
         assert [(one.node, one.uid) for one in await take(stream, 2)] == [("node-1", "uid-web"), ("node-2", "second")]
 
 
-async def test_pods_of_one_transaction_share_a_revision_and_the_last_one_is_marked(store: MemoryStore) -> None:
+async def test_pods_of_one_transaction_share_a_revision_and_the_last_is_marked(store: MemoryStore) -> None:
     puts = [Put(keys.pod("default", name), pod(name, "node-1")) for name in ("a", "b", "c")]
     revision = (await store.txn([], puts)).revision
 
@@ -207,7 +207,7 @@ async def test_a_start_behind_a_compaction_is_an_error_that_says_what_to_do(stor
         await take(watch_assignments(store, revision), 1)
 
 
-async def test_a_stream_from_the_first_revision_needs_nothing_of_what_is_compacted(store: MemoryStore) -> None:
+async def test_stream_from_the_first_revision_needs_no_compacted_revisions(store: MemoryStore) -> None:
     await bind(store, "web")
     await bind(store, "other")
     store.compact(store.revision)

@@ -54,7 +54,7 @@ async def test_a_pod_is_scheduled_and_its_outcome_awaited(cluster: Cluster) -> N
     assert await cluster.world.node_of("web") == "node-1"
 
 
-async def test_the_real_activities_stay_within_fourteen_events_and_their_payloads_are_small(cluster: Cluster) -> None:
+async def test_bound_run_of_real_activities_has_14_events_and_small_payloads(cluster: Cluster) -> None:
     for number in range(6):
         await cluster.world.put_node(f"node-{number}")
     await cluster.world.put_pod("web")
@@ -121,7 +121,7 @@ async def test_what_a_worker_of_0_1_calls_gone_with_a_node_is_bound_there(tempor
     assert result == AttemptResult(outcome="bound", node="n1", attempt=2)
 
 
-async def test_an_attempt_of_a_pod_that_a_cohort_bound_names_the_node_and_the_cohort(cluster: Cluster) -> None:
+async def test_attempt_of_a_pod_bound_by_a_cohort_names_node_and_cohort(cluster: Cluster) -> None:
     await cluster.world.put_node("node-1")
     await cluster.world.put_pod("web")
     await cluster.hand.seen()

@@ -216,7 +216,7 @@ async def test_a_submission_outlives_reads_that_fail(cluster: Cluster) -> None:
     assert await submitted == AttemptResult(outcome="bound", node="node-9", attempt=0)
 
 
-async def test_a_submission_that_waits_too_long_says_what_the_pod_waits_for_and_leaves_it(cluster: Cluster) -> None:
+async def test_submission_that_times_out_names_the_reason_and_leaves_the_pod(cluster: Cluster) -> None:
     with pytest.raises(TimeoutError, match=r"^pod default/web is not bound after 0.1 s: no attempt has reported yet"):
         await cluster.wharfinger.submit(PLAIN, timeout=0.1)
     await cluster.world.put_node("small", cpu="500m")
@@ -247,9 +247,7 @@ async def test_wake_makes_a_waiting_pod_try_again(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("signal", ["wake", "permit"])
-async def test_a_signal_to_a_pod_without_an_open_attempt_is_refused_with_the_reason(
-    cluster: Cluster, signal: str
-) -> None:
+async def test_signal_to_a_pod_without_an_open_attempt_is_refused(cluster: Cluster, signal: str) -> None:
     await cluster.world.put_node("node-1")
     await cluster.world.put_pod("web")
     send = getattr(cluster.wharfinger, signal)

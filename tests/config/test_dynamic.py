@@ -121,7 +121,7 @@ class TestValues:
     def test_null_means_unsaid(self) -> None:
         assert read_value(CohortValue, {"cohorts": None, "cohortFrom": 30}).cohorts is None
 
-    def test_a_backoff_is_checked_together_with_what_the_worker_was_started_with(self) -> None:
+    def test_backoff_is_checked_together_with_the_workers_start_options(self) -> None:
         longest = read_value(QueueValue, {"podMaxBackoffSeconds": 60})
 
         assert check_backoff(longest, 1, 10) == (1, 60)
@@ -226,7 +226,7 @@ class TestProfiles:
             f"profiles.{DEFAULT}.pluginConfig[1].args: plugin NodeName takes no arguments",
         )
 
-    def test_a_plugin_that_the_profile_does_not_enable_gets_neither_weight_nor_arguments(self) -> None:
+    def test_plugin_that_the_profile_disables_takes_no_weight_or_arguments(self) -> None:
         config = profile({"multiPoint": {"disabled": [{"name": "ImageLocality"}]}})
 
         [told] = refused(weights(ImageLocality=2), config)
@@ -236,7 +236,7 @@ class TestProfiles:
         [told] = refused(arguments("Sorted", {"backwards": True}), SORTED_CONFIG, SORTED)
         assert "may not change how the queue is sorted" in told
 
-    def test_without_a_configuration_plugins_and_arguments_are_checked_all_the_same(self) -> None:
+    def test_plugins_and_arguments_are_checked_without_a_configuration(self) -> None:
         value = read_value(
             ProfileValue,
             {

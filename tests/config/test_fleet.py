@@ -404,7 +404,7 @@ def test_every_example_is_valid(example: Path) -> None:
     assert read(written, written["metadata"]["name"]).spec.replicas >= 1
 
 
-def test_the_example_of_every_field_leaves_none_out_and_spells_the_defaults() -> None:
+def test_example_of_every_field_is_complete_and_shows_the_defaults() -> None:
     written = documents.parse((EXAMPLES / "every-field.yaml").read_bytes())
     aliases = {info.alias or name for name, info in SpecFields.model_fields.items()}
     assert set(written["spec"]) == aliases - {"rollout"}  # asked by commands

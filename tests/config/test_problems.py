@@ -244,7 +244,7 @@ class TestArguments:
         assert problems({}, demanding) == ["profiles[0].pluginConfig.rack: Racks: Field required"]
 
     @pytest.mark.parametrize("written", [{"pluginConfig": [{"name": "Racks", "args": {"rack": "r1"}}]}, {}])
-    def test_a_model_that_raises_whatever_it_likes_makes_them_wrong_and_no_more(self, written: dict[str, Any]) -> None:
+    def test_any_exception_of_an_arguments_model_becomes_one_problem(self, written: dict[str, Any]) -> None:
         class Args(BaseModel):
             rack: str = "r0"
 

@@ -220,7 +220,7 @@ class TestExpansion:
         assert at["score"] == ("NodeAffinity",)
         assert "NodeResourcesFit" in at["filter"]
 
-    def test_what_is_named_at_a_point_and_came_by_multi_point_runs_first_as_it_is_named(self) -> None:
+    def test_plugins_named_at_a_point_run_before_those_of_multi_point(self) -> None:
         default = order({})["filter"]
         at = order(profile({"filter": {"enabled": named("NodeResourcesFit", "NodeName")}}))
         rest = [name for name in default if name not in ("NodeResourcesFit", "NodeName")]

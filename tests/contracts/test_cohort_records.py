@@ -42,7 +42,7 @@ def test_a_seat_taken_elsewhere_left_its_room_to_others() -> None:
     assert urgent(BoundMany(bound=bound(0, 1, 2, 3, n0="n9"))) == ["away-1", "away-2", "away-3", "away-4"]
 
 
-def test_a_rejected_seat_waits_with_its_own_reason_and_a_contended_one_tries_again() -> None:
+def test_rejected_seat_keeps_its_own_reason_and_contended_one_retries() -> None:
     rejected = Unbound(namespace="default", name="seat-1", kind="rejected", plugin="Volumes", message="no disk")
     lost = Unbound(namespace="default", name="seat-3", kind="contended", message="taken")
     answer = BoundMany(bound=bound(0, 2), unbound=(rejected, lost))

@@ -17,7 +17,7 @@ def test_a_record_is_compact_json_and_reads_back_equal() -> None:
     assert b" " not in record.to_bytes()
 
 
-def test_fields_of_a_newer_release_are_ignored_and_missing_ones_have_defaults() -> None:
+def test_fields_of_a_newer_release_are_ignored_and_missing_get_defaults() -> None:
     assert AttemptRecord.model_validate({"attempt": 1, "mood": "bad"}) == AttemptRecord(attempt=1)
 
 

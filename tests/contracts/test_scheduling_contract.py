@@ -34,7 +34,7 @@ def registered_name(method: Any) -> str | None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_activity_of_the_contract_is_implemented_under_its_name_and_types(method: str) -> None:
+def test_every_activity_of_the_contract_has_its_name_and_types(method: str) -> None:
     promised, built = getattr(Scheduling, method), getattr(SchedulingActivities, method)
 
     assert registered_name(built) == registered_name(promised) == method
@@ -48,7 +48,7 @@ def test_nothing_else_is_registered() -> None:
     assert sorted(own) == METHODS
 
 
-def test_a_result_of_release_0_1_is_read_and_a_bound_one_is_written_as_it_was() -> None:
+def test_result_of_release_0_1_is_read_and_a_bound_one_keeps_its_form() -> None:
     old = {"outcome": "bound", "node": "node-1", "attempt": 2}
 
     assert AttemptResult.model_validate(old).model_dump() == old

@@ -114,7 +114,7 @@ async def test_pods_that_swap_within_one_revision_are_judged_together(store: Mem
     assert (await audit(store, 1)).sound
 
 
-async def test_too_many_pods_a_clash_of_ports_and_a_missing_node_count_as_overcommitted() -> None:
+async def test_pod_count_port_clash_and_missing_node_count_as_overcommitted() -> None:
     store = MemoryStore()
     for name in ("crowded", "ports"):
         await store.put(keys.node(name), node(name, pods="1" if name == "crowded" else "9"))

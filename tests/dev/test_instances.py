@@ -50,7 +50,7 @@ async def test_all_are_up_when_each_wanted_slot_has_a_ready_instance() -> None:
     watched.task.cancel()
 
 
-async def test_a_slot_is_its_highest_ready_incarnation_and_slots_are_ordered_as_numbers() -> None:
+async def test_slot_shows_its_highest_ready_incarnation_in_numeric_order() -> None:
     store = MemoryStore()
     await common_fleet.want(store, 11)
     for slot in range(11):

@@ -63,7 +63,7 @@ async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the policy")
-async def test_children_and_what_they_start_work_in_batch_and_their_supervisor_does_not(tmp_path: Path) -> None:
+async def test_children_and_grandchildren_run_in_batch_but_not_the_supervisor(tmp_path: Path) -> None:
     before = os.sched_getscheduler(0)
     keeper = supervisor([])
     child = await keeper.start(spec(tmp_path, "sleep 60 & echo $! > UP.inner; touch UP; wait"), within=WITHIN)

@@ -175,7 +175,7 @@ def slot(tmp_path: Path) -> Slot:
 # --- whose value counts ---------------------------------------------------------------------------
 
 
-async def test_the_most_specific_target_counts_and_what_is_unset_gives_way_to_the_next(slot: Slot) -> None:
+async def test_most_specific_target_counts_and_its_removal_falls_back(slot: Slot) -> None:
     life = await slot.life(1)
     await life.set(DEFAULT, {"n": 1})
     await life.set(INSTANCE, {"n": 3})
@@ -264,7 +264,7 @@ async def test_a_wrong_value_is_looked_at_once_and_a_right_one_ends_the_problem(
     assert life.metrics.config_problems.labels("number")._value.get() == 0
 
 
-async def test_a_wrong_value_of_a_specific_target_does_not_let_a_general_one_through(slot: Slot) -> None:
+async def test_wrong_value_of_a_specific_target_does_not_fall_back(slot: Slot) -> None:
     life = await slot.life(1)
     await life.set(INSTANCE, ONE)
     await life.set(TENANT, TWO)
@@ -297,7 +297,7 @@ async def test_a_value_that_something_else_is_in_the_way_of_is_tried_again(slot:
     assert life.runs == 1
 
 
-async def test_a_worker_does_not_begin_before_its_values_are_in_because_etcd_hesitates(slot: Slot) -> None:
+async def test_worker_does_not_start_before_etcd_has_delivered_its_values(slot: Slot) -> None:
     slot.write(TENANT, ONE)
     life = Life(slot, 1)
     number = life.kinds["number"]
@@ -345,7 +345,7 @@ async def test_a_value_that_the_process_died_of_is_not_taken_in_again(slot: Slot
         assert life.count("undone") == 1
 
 
-async def test_a_value_that_a_process_died_of_while_it_made_sense_of_it_is_not_looked_at_again(slot: Slot) -> None:
+async def test_value_whose_preparation_killed_a_process_is_not_prepared_again(slot: Slot) -> None:
     """Plugins are made then, and theirs is anybody's code."""
     life = await slot.life(1)
     await life.set(TENANT, ONE)
@@ -414,7 +414,7 @@ async def test_going_back_to_the_last_good_value_is_no_trial(slot: Slot) -> None
     assert (life.runs, life.problem) == (1, "")
 
 
-async def test_a_value_that_another_life_of_the_slot_has_proven_is_good_whoever_died_of_it(slot: Slot) -> None:
+async def test_value_proven_by_another_incarnation_is_good_despite_a_crash(slot: Slot) -> None:
     first = await slot.life(1)
     await first.set(TENANT, ONE)
     second = await slot.life(2)
@@ -527,7 +527,7 @@ async def test_a_process_that_ends_as_it_was_told_accuses_nothing(slot: Slot) ->
     assert life.runs == 1  # it begins nothing any more
 
 
-async def test_a_process_that_ends_while_etcd_keeps_a_value_waiting_accuses_nothing_and_does_not_wait(
+async def test_close_during_a_slow_value_neither_waits_nor_fails_its_trial(
     slot: Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "CLOSE", 600.0)
@@ -543,7 +543,7 @@ async def test_a_process_that_ends_while_etcd_keeps_a_value_waiting_accuses_noth
     assert (life.runs, slot.marked()) == (0, {})
 
 
-async def test_a_trial_that_has_failed_is_remembered_by_a_process_that_ends_as_it_was_told(slot: Slot) -> None:
+async def test_planned_end_of_a_process_keeps_its_failed_trial_on_record(slot: Slot) -> None:
     await (await slot.life(1)).set(TENANT, ONE)
     await (await slot.life(1)).config.close()
 
@@ -741,7 +741,7 @@ async def test_what_is_in_force_is_told_once_more_when_etcd_did_not_answer() -> 
         assert await registration(stage) == before
 
 
-async def test_what_is_in_force_goes_with_the_registration_and_comes_back_with_it() -> None:
+async def test_values_in_force_leave_and_return_with_the_registration() -> None:
     value = {"cohortFrom": 2, "cohortMost": 3}
     async with Stage() as stage:
         await put(stage.store, "cohort", "tenant/common", value)

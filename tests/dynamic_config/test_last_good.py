@@ -113,7 +113,7 @@ def test_a_failed_trial_is_told_at_each_start_until_the_value_changes(slot: Slot
     assert slot.files(3).failed("log") == []
 
 
-def test_a_process_that_was_started_again_under_its_number_finds_its_own_trial(slot: Slot) -> None:
+def test_process_restarted_under_its_number_finds_its_own_trial(slot: Slot) -> None:
     slot.files(1).begin("log", TRIAL)
 
     assert slot.files(1).failed("log") == [TRIAL]

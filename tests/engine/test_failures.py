@@ -49,7 +49,7 @@ async def test_whatever_a_plugin_raises_its_failure_fits_a_history(caplog: pytes
     assert "Chatty" in caplog.text
 
 
-async def test_a_store_that_does_not_answer_is_unavailable_and_costs_no_traceback(
+async def test_unresponsive_store_is_unavailable_without_a_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(ApplicationError) as raised:

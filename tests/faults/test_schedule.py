@@ -27,7 +27,7 @@ def test_every_kind_is_drawn() -> None:
     assert {fault.kind for seed in range(50) for fault in draw(seed, 60, 3)} == set(Kind)
 
 
-def test_a_worker_knows_what_happened_before_the_last_fault_it_may_sleep_in() -> None:
+def test_worker_has_seen_all_before_the_last_fault_it_may_sleep_in() -> None:
     timeline = Timeline([(100, 110), (108, 120), (200, 201)])
 
     assert timeline.known_since(50) == 50 - SLACK

@@ -114,7 +114,7 @@ def test_a_silent_host_is_remembered_until_it_answers() -> None:
     assert actor.memory.silent_hosts == ()
 
 
-def test_what_was_killed_is_gone_for_sure_and_what_was_only_fenced_off_is_not() -> None:
+def test_killed_incarnation_is_surely_gone_and_a_fenced_one_is_not() -> None:
     actor = Actor("fleet", Memory())
     actor.ended(actor.begun(Drop(1, 3, "a")), StepResult("gone"))
     actor.ended(actor.begun(Drop(2, 3, "lost", kill=False)), StepResult("gone"))
@@ -135,7 +135,7 @@ def test_what_was_not_fenced_off_after_all_has_not_crashed() -> None:
     assert actor.memory.crashed == (before, Crashed(2, 90.0))
 
 
-def test_a_crash_is_counted_once_though_there_is_no_place_to_follow_the_plan_for_long() -> None:
+def test_crash_is_counted_once_while_its_plan_waits_for_a_free_step() -> None:
     picture = standing(40)
     for slot in range(40):
         picture.life(slot, state=None)
@@ -156,7 +156,7 @@ def test_a_crash_is_counted_once_though_there_is_no_place_to_follow_the_plan_for
     assert dropped == list(range(40))
 
 
-def test_what_ended_by_itself_stays_counted_though_another_end_in_its_slot_is_put_off() -> None:
+def test_crash_stays_counted_when_another_end_in_its_slot_is_put_off() -> None:
     before = Crashed(1, 500.0, 2, "exit 1")
     actor = Actor("fleet", Memory(crashed=(before,)))
     memory, _ = actor.look()
@@ -182,7 +182,7 @@ def test_an_end_without_an_exit_record_is_no_reason_to_start_it_for_ever() -> No
     assert decided.writes.clears[0].crashes == 1
 
 
-def test_who_was_waited_for_by_a_shorter_time_than_is_wanted_by_now_does_not_count_yet() -> None:
+def test_shorter_wait_than_min_ready_now_demands_does_not_count_yet() -> None:
     spec = FleetSpec(min_ready=60.0)
     actor = Actor("fleet", Memory(clock=100.0, spec=spec))
     actor.ended(actor.begun(UP), StepResult("ready", mod_revision=3, incarnation=2, waited=10.0))
@@ -199,7 +199,7 @@ def test_a_refusal_is_kept_with_the_newcomer() -> None:
     assert actor.due
 
 
-def test_the_time_of_a_look_does_not_count_because_what_it_saw_may_be_as_young_as_its_answer() -> None:
+def test_duration_of_a_read_does_not_count_as_ready_time() -> None:
     actor = Actor("rollout", Memory(clock=10.0))
     memory, _ = actor.look()
     seen = ReadySince(0, 1, 9, since=memory.clock)  # the read came 4 s after the question
@@ -207,7 +207,7 @@ def test_the_time_of_a_look_does_not_count_because_what_it_saw_may_be_as_young_a
     assert actor.memory.clock - actor.memory.ready[0].since == 0.0
 
 
-def test_a_plan_that_could_not_be_written_is_forgotten_but_not_what_happened_meanwhile() -> None:
+def test_unwritten_plan_is_forgotten_but_not_what_happened_meanwhile() -> None:
     actor = Actor("fleet", Memory(clock=10.0, target=1))
     key = actor.begun(UP)
     memory, _ = actor.look()
@@ -221,7 +221,7 @@ def test_a_plan_that_could_not_be_written_is_forgotten_but_not_what_happened_mea
     assert actor.timeout <= PAUSE
 
 
-def test_a_rollout_that_was_not_started_after_all_is_started_then_and_not_missed() -> None:
+def test_rollout_whose_start_was_not_followed_is_started_later() -> None:
     """What a plan wanted written took too long to be followed: nobody started what it wanted started."""
     picture = rolling(2)
     actor = Actor("fleet", picture.memory())

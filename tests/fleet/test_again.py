@@ -35,7 +35,7 @@ def updated(decided: Plan) -> int:
 
 
 @pytest.mark.parametrize("former", ["superseded", "aborted", "failed"])
-def test_what_runs_the_template_already_is_kept_and_its_slot_gets_the_new_number(former: OutcomeName) -> None:
+def test_slot_already_on_the_template_is_kept_and_gets_the_new_number(former: OutcomeName) -> None:
     decided = roll(again(former=former))
     assert brief(decided) == ["up 1 r4"]
     assert assigned(decided) == [(2, 4), (3, 4)]
@@ -65,7 +65,7 @@ def test_a_newcomer_of_the_former_number_is_waited_for() -> None:
     assert decided.steps[0].assign == 4  # type: ignore[union-attr]
 
 
-def test_where_all_slots_run_it_nothing_is_started_and_the_numbers_follow_before_it_is_completed() -> None:
+def test_rollout_to_the_running_template_only_renumbers_then_completes() -> None:
     picture = again(2)
     assert keep(picture).rollout == picture.generation
     first = roll(picture)
@@ -104,7 +104,7 @@ def test_a_slot_that_has_it_only_by_chance_is_kept_back_and_told(strategy: str, 
     assert condition in [one.type for one in decided.writes.status.conditions]
 
 
-def test_of_a_canary_the_slots_that_had_it_before_are_kept_and_no_more_get_it() -> None:
+def test_canary_keeps_slots_already_on_the_template_and_adds_none() -> None:
     picture = again(canary=1)
     memory = replace(picture.memory(), canary=(3,))
     decided = roll(picture, memory)

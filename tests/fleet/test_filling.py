@@ -33,7 +33,7 @@ def test_a_fleet_born_paused_gets_nothing() -> None:
     assert brief(roll(picture)) == []
 
 
-def test_partition_and_canary_keep_nothing_back_where_nothing_was_ever_completed() -> None:
+def test_partition_and_canary_hold_no_slot_before_a_first_completion() -> None:
     picture = Picture(FleetSpec(replicas=2, partition=1, canary=1), target=1).revision(1, "t1")
     assert brief(roll(picture)) == ["up 0 r1", "up 1 r1"]
 
@@ -188,7 +188,7 @@ def test_a_granted_newcomer_that_nobody_waits_for_is_adopted() -> None:
     assert brief(keep(picture, memory, Busy("up", 1, 1, 1, "b"))) == []
 
 
-def test_an_instance_that_was_ready_and_whose_record_is_gone_is_let_be_while_its_host_says_that_it_runs() -> None:
+def test_unseen_instance_is_kept_while_its_host_reports_it_running() -> None:
     picture = standing(2)
     memory = picture.memory()
     picture.without_record(1)
@@ -211,7 +211,7 @@ def test_an_instance_that_was_ready_and_whose_record_is_gone_is_let_be_while_its
     assert brief(keep(picture, later(decided, 1.0))) == ["up 1 r1 .1"]
 
 
-def test_who_waits_for_one_from_before_it_vanished_is_given_up_so_that_its_host_can_be_asked() -> None:
+def test_wait_begun_before_the_record_vanished_is_given_up_to_ask_the_host() -> None:
     picture = standing(2)
     memory = picture.memory()
     picture.without_record(1)
@@ -296,7 +296,7 @@ def test_what_goes_at_once_stands_before_what_is_filled() -> None:
         ((), (), "", ""),
     ],
 )
-def test_the_host_is_live_uncordoned_has_the_install_and_the_fewest_instances(
+def test_chosen_host_is_live_uncordoned_installed_and_least_loaded(
     hosts: tuple[Host, ...], cordons: tuple[Cordon, ...], version: str, expected: str
 ) -> None:
     picture = Picture(FleetSpec(replicas=2), target=1, cordons=cordons).revision(1, "t1", "completed", version)
@@ -320,7 +320,7 @@ def test_a_new_fleet_is_spread_though_one_host_is_emptier_in_sum() -> None:
     assert [step.host for step in decided.steps] == ["b", "a", "b", "a"]
 
 
-def test_a_rollout_leaves_a_fleet_as_spread_as_it_was_and_spreads_one_that_was_not() -> None:
+def test_rollout_keeps_a_fleets_spread_and_spreads_an_uneven_one() -> None:
     steps = roll(rolling(2)).steps
     assert [(step.slot, step.host) for step in steps] == [(1, "b")]
     picture = rolling(4, max_surge=Share(4))
@@ -329,7 +329,7 @@ def test_a_rollout_leaves_a_fleet_as_spread_as_it_was_and_spreads_one_that_was_n
     assert sorted(step.host for step in roll(picture).steps) == ["a", "a", "b", "b"]
 
 
-def test_the_tenants_pods_come_with_the_first_counted_instance_and_never_for_common() -> None:
+def test_tenant_is_written_with_the_first_counted_instance_not_for_common() -> None:
     assert keep(standing(1)).writes.tenant == "present"
     assert decide(standing(1), tenant="common").writes.tenant == "as-is"
     assert keep(Picture(target=1).revision(1, "t1", "completed")).writes.tenant == "as-is"

@@ -27,7 +27,7 @@ def test_scaling_down_waits_until_the_slots_that_stay_are_available() -> None:
     assert "waits for other slots" in (decided.writes.status.slots[2].note if decided.writes.status else "")
 
 
-def test_of_two_ready_incarnations_beyond_the_replicas_one_goes_whatever_the_floor() -> None:
+def test_one_of_two_ready_incarnations_beyond_replicas_leaves_at_any_floor() -> None:
     picture = standing(3).life(2, 2, revision=1).without(0)
     memory = picture.memory()
     decided = keep(picture.want(replicas=2), memory)
@@ -95,7 +95,7 @@ def lost(picture: Picture, *hosts: str, known: str = "abcde", since: float = CLO
 
 
 @pytest.mark.parametrize("seconds", [0.0, 100.0, 10_000.0])
-def test_what_holds_its_lease_and_says_ready_counts_and_is_let_be_without_an_agent(seconds: float) -> None:
+def test_ready_instance_with_a_lease_counts_and_stays_without_an_agent(seconds: float) -> None:
     picture = standing(3)
     memory = lost(picture, "a", "b")
     picture.hosts["c"] = Host("c")
@@ -107,14 +107,14 @@ def test_what_holds_its_lease_and_says_ready_counts_and_is_let_be_without_an_age
 
 
 @pytest.mark.parametrize("state", ["starting", "withdrawn"])
-def test_one_that_is_not_ready_and_holds_its_lease_is_not_fenced_for_its_agents_sake(state: InstanceState) -> None:
+def test_unready_instance_with_a_lease_is_not_fenced_without_its_agent(state: InstanceState) -> None:
     picture = standing(3).life(1, host="b", state=state)
     memory = lost(picture, "b")
     assert brief(keep(picture, memory)) == ["up 1 r1 .1"]  # waits for it
     assert brief(keep(picture.without_record(1), lost(picture, "b"))) == ["drop 1.1"]
 
 
-def test_a_lease_that_was_lost_for_a_moment_ends_nobody_whose_agent_is_away() -> None:
+def test_brief_loss_of_a_lease_ends_no_instance_whose_agent_is_away() -> None:
     picture = standing(3)
     memory = lost(picture, "b")
     first = keep(picture.without_record(1), memory)
@@ -130,7 +130,7 @@ def test_a_fence_for_a_lost_host_compares_that_the_instance_is_not_back() -> Non
     assert (step.kill, step.registered) == (False, 0)
 
 
-def test_a_rollout_leaves_a_host_without_an_agent_one_by_one_and_keeps_the_floor() -> None:
+def test_rollout_drains_a_host_without_an_agent_slot_by_slot_above_floor() -> None:
     picture = rolling(3)
     picture.hosts["c"] = Host("c")
     memory = lost(picture, "b")
@@ -177,7 +177,7 @@ def test_of_most_hosts_lost_at_once_one_slot_is_repaired_at_a_time() -> None:
     assert brief(keep(back, served)) == ["drop 1.1"]
 
 
-def test_an_empty_slot_that_no_host_takes_holds_up_no_repair_after_a_great_loss() -> None:
+def test_empty_slot_without_a_host_blocks_no_repair_after_a_great_loss() -> None:
     picture = standing(4).revision(2, "t2", "superseded", "v2").without(3)
     picture.slots[3] = replace(picture.slots[3], revision=2)
     picture.want("t3").revision(3, "t3", "aborted", "v2")

@@ -48,7 +48,7 @@ def test_what_an_aborted_rollout_brings_up_does_not_outlast_the_drain() -> None:
     assert roll(picture, later(decided, 1.0)).done == "aborted"
 
 
-def test_a_newcomer_of_the_aborted_revision_is_given_up_beside_a_long_drain() -> None:
+def test_newcomer_of_an_aborted_revision_is_given_up_beside_a_long_drain() -> None:
     picture = aborted().life(1, 2, revision=2, state="starting")
 
     decided = roll(picture, None, Busy("retire", 2, 1, host="a"), Busy("up", 1, 2, 2, "b"))

@@ -71,7 +71,7 @@ def test_a_deleted_fleet_is_gone_at_the_end() -> None:
     assert told(picture) == ["slot 0: drain incarnation 1 on a", "the fleet is gone"]
 
 
-def test_what_serves_without_an_agent_is_let_be_and_what_does_not_is_asked_for_once() -> None:
+def test_preview_keeps_ready_instances_and_asks_once_for_unready_ones() -> None:
     picture = standing(2)
     del picture.hosts["b"]
     assert preview(picture.observed(), lease_ttl=LEASE) == []

@@ -93,7 +93,7 @@ def test_no_more_than_surge_and_unavailable_together_are_exposed(surge: int, una
     assert exposed <= max(1, surge + unavailable)
 
 
-def test_what_waits_for_a_slot_whose_former_instance_the_same_plan_ends_names_it() -> None:
+def test_waiting_slot_names_the_slot_whose_former_instance_ends_now() -> None:
     picture = rolling(3, soak=SOAK).life(2, 2, revision=2).life(1, 2, revision=2)  # both began under a larger surge
 
     decided = roll(picture, counting(picture.memory(ready=()), picture))
@@ -126,7 +126,7 @@ def test_a_break_begins_the_observation_anew() -> None:
     assert "retire 1.1" in brief(roll(picture, later(back, 30.0)))
 
 
-def test_a_newcomer_that_was_proven_beside_its_former_instance_exposes_nothing() -> None:
+def test_newcomer_proven_beside_its_former_instance_exposes_nothing() -> None:
     picture, memory = updated()
     picture.life(1, 2, revision=2)
     first = roll(picture, counting(memory, picture))
@@ -134,7 +134,7 @@ def test_a_newcomer_that_was_proven_beside_its_former_instance_exposes_nothing()
     assert "retire 1.1" in brief(roll(picture, later(first, SOAK)))
 
 
-def test_a_newer_target_takes_away_the_unproven_newcomer_and_not_the_former_instance() -> None:
+def test_newer_target_removes_the_unproven_newcomer_not_its_predecessor() -> None:
     picture, memory = updated()
     picture.life(1, 2, revision=2)
     first = roll(picture, counting(memory, picture))
@@ -146,7 +146,7 @@ def test_a_newer_target_takes_away_the_unproven_newcomer_and_not_the_former_inst
 # --- ends -----------------------------------------------------------------------------------------
 
 
-def test_one_end_of_an_unproven_slot_holds_the_next_until_it_was_observed_anew() -> None:
+def test_end_of_an_unproven_slot_holds_the_next_until_observed_anew() -> None:
     picture, memory = updated(max_surge=Share(1), max_unavailable=Share(1))
     picture.life(1, 2, revision=2)
     first = roll(picture, counting(memory, picture))
@@ -165,7 +165,7 @@ def test_one_end_of_an_unproven_slot_holds_the_next_until_it_was_observed_anew()
     assert "retire 1.1" in brief(roll(picture, later(again, SOAK)))
 
 
-def test_while_a_slot_is_held_a_former_instance_may_lose_its_lease_for_a_moment() -> None:
+def test_brief_loss_of_a_former_instances_lease_is_ignored_while_held() -> None:
     picture, memory = updated()
     picture.life(1, 2, revision=2)
     first = roll(picture, counting(memory, picture))
@@ -322,7 +322,7 @@ def test_what_an_earlier_release_remembers_of_an_open_rollout_goes_on() -> None:
 # --- completed ------------------------------------------------------------------------------------
 
 
-def test_a_rollout_is_completed_once_all_have_counted_for_the_soak_time_since_the_last_one_did() -> None:
+def test_rollout_completes_when_all_slots_have_counted_for_the_soak_time() -> None:
     picture, memory = updated(2, 2)
     first = roll(picture, memory)
     assert (first.done, first.wait) == (None, pytest.approx(SOAK))
@@ -354,7 +354,7 @@ def test_what_counted_long_before_needs_no_further_observation() -> None:
 # --- the deadline ---------------------------------------------------------------------------------
 
 
-def test_the_deadline_does_not_pass_during_an_observation_and_a_proven_slot_is_progress() -> None:
+def test_deadline_stops_during_observation_and_a_proven_slot_is_progress() -> None:
     picture, memory = updated(progress_deadline=40.0, instance_deadline=35.0)
     memory = replace(memory, progress_mark=(1, 2), progress_at=CLOCK - 39.0)
     first = roll(picture, memory)
@@ -382,11 +382,11 @@ def failing_after(number: int, looping: int) -> Plan:
     return roll(picture, crashed)
 
 
-def test_a_revert_passes_over_a_revision_in_a_crash_loop_for_an_older_one_that_was_healthy() -> None:
+def test_revert_skips_a_revision_in_a_crash_loop_for_an_older_healthy_one() -> None:
     assert failing_after(3, looping=2).writes.target == 1
 
 
-def test_a_revert_goes_to_the_last_completed_revision_where_that_is_healthy() -> None:
+def test_revert_goes_to_the_last_completed_revision_if_it_is_healthy() -> None:
     assert failing_after(3, looping=3).writes.target == 2
 
 

@@ -70,7 +70,7 @@ def test_r01_one_change_reaches_all_of_twenty_tenants(seed: int) -> None:
     assert rules(world) == set()
 
 
-def test_r02_the_end_of_one_incarnation_does_not_touch_the_next_that_is_being_created() -> None:
+def test_r02_end_of_an_incarnation_leaves_the_next_ones_creation_alone() -> None:
     """The old version's delete event, during the create of the same id, called a typed nil: the controller died."""
     picture = rolling(1).life(0, 2, revision=2, state="starting", assign=False).died(0, 1)
     decided = roll(picture, picture.memory(), Busy("up", 0, 2, 2, "a"))
@@ -91,7 +91,7 @@ def test_r03_going_back_after_a_bad_template_ends_nothing_that_serves() -> None:
     settle(world)
 
 
-def test_r04_a_former_instance_that_does_not_end_is_never_taken_for_its_successor() -> None:
+def test_r04_former_instance_that_stays_is_never_taken_for_its_successor() -> None:
     """Create of an id that existed was success: the update was done while the old version ran."""
     world = world_of(2, max_surge=Share(0), max_unavailable=Share(1))
     former = world.process("common", (1, 1))
@@ -117,7 +117,7 @@ def test_r05_what_is_said_late_of_one_incarnation_says_nothing_of_the_next() -> 
     assert keep(ghost_only).writes.status.ready == 0  # type: ignore[union-attr]
 
 
-def test_r06_a_rollout_that_stopped_is_not_said_to_be_done_and_goes_on_when_it_is_asked_to() -> None:
+def test_r06_stopped_rollout_is_not_reported_done_and_resumes_on_request() -> None:
     """The configuration counted as applied before it was rolled out; sent again it was `no change`, that is success."""
     world = world_of(2, progress_deadline=40.0)
     world.templates["t2"] = Behaviour("never-ready")
@@ -133,7 +133,7 @@ def test_r06_a_rollout_that_stopped_is_not_said_to_be_done_and_goes_on_when_it_i
     assert world.etcd.shelf("common").outcomes[2] == "completed"
 
 
-def test_r07_a_slot_that_is_being_filled_is_waited_for_and_counts_for_nothing_yet() -> None:
+def test_r07_slot_being_filled_is_waited_for_and_does_not_count_yet() -> None:
     """Create of a busy id returned success at once, and the loop went on to the next instance."""
     picture = rolling(2, max_surge=Share(0), max_unavailable=Share(1)).without(1)
     picture.life(1, 2, revision=2, state=None, assign=False)
@@ -167,7 +167,7 @@ def test_r09_after_a_restart_a_tenant_counts_its_own() -> None:
     assert world.judge.acts("common") + world.judge.acts("blue") == 0
 
 
-def test_r10_a_create_of_a_revision_that_is_not_wanted_any_more_is_given_up() -> None:
+def test_r10_create_of_an_unwanted_revision_is_given_up() -> None:
     """Recreations had a context of their own: they tried an old, bad configuration for ever."""
     picture = rolling(1).life(0, 2, revision=2, state="starting", assign=False)
     picture.revision(3, "t3").want("t3")
@@ -190,7 +190,7 @@ def test_r11_while_the_target_changes_nobody_else_ends_an_old_instance(seed: int
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_r12_a_controller_that_restarts_a_hundred_times_in_a_rollout_keeps_the_floor(seed: int) -> None:
+def test_r12_controller_that_restarts_during_a_rollout_keeps_the_floor(seed: int) -> None:
     """After a restart every old instance that the first list showed was killed at once."""
     world = world_of(3, seed=seed)
     world.apply("common", SPEC, "t2")
@@ -202,7 +202,7 @@ def test_r12_a_controller_that_restarts_a_hundred_times_in_a_rollout_keeps_the_f
     settle(world)
 
 
-def test_r13_a_second_change_shortly_after_the_first_replaces_newcomers_only() -> None:
+def test_r13_second_change_soon_after_the_first_replaces_only_newcomers() -> None:
     """Instances that had just been created were not running and of the wrong signature: a full update."""
     world = world_of(3)
     world.apply("common", SPEC, "t2")
@@ -355,7 +355,7 @@ def test_r27_an_instance_that_cannot_be_ended_keeps_no_other_slot_waiting() -> N
     assert rules(world) == set()
 
 
-def test_r27_an_instance_that_is_long_in_leaving_keeps_no_repair_waiting_though_a_rollout_waits_for_it() -> None:
+def test_r27_long_drain_delays_no_repair_though_a_rollout_waits_for_it() -> None:
     """The same, of the manager's own loop: while it waited for one end, it filled nothing."""
     world = world_of(3, drain_timeout=1_000.0)
     leaving, crashing = world.process("common", (2, 1)), world.process("common", (0, 1))

@@ -47,7 +47,7 @@ def test_fleet_starts_no_rollout_while_a_step_of_its_own_is_open() -> None:
     assert keep(picture, first.memory).rollout == picture.generation
 
 
-def test_fleet_repairs_and_scales_while_a_drain_of_its_own_keeps_a_rollout_from_starting() -> None:
+def test_fleet_repairs_and_scales_while_its_own_drain_delays_a_rollout() -> None:
     picture = standing(4).life(3, host="b", want="drain", state="draining").without(1).want("t2", replicas=3)
     memory, draining = picture.memory(replicas=4), Busy("retire", 3, 1, host="b")
 
@@ -64,7 +64,7 @@ def test_fleet_repairs_and_scales_while_a_drain_of_its_own_keeps_a_rollout_from_
 
 
 @pytest.mark.parametrize("kind", ["retire", "drop"])
-def test_what_fleet_brings_up_beside_a_long_end_is_given_up_for_the_rollout_once_that_is_over(
+def test_fleets_own_fill_is_given_up_for_the_rollout_after_a_long_end(
     kind: Literal["retire", "drop"],
 ) -> None:
     picture = rolling(3).without(2).life(3, host="b", want="drain", state="draining")
@@ -78,7 +78,7 @@ def test_what_fleet_brings_up_beside_a_long_end_is_given_up_for_the_rollout_once
     assert (brief(over), over.rollout) == ([], picture.generation)  # slot 2 is empty, and the rollout's to fill
 
 
-def test_a_lost_host_is_fenced_off_while_a_drain_keeps_a_rollout_from_starting() -> None:
+def test_lost_host_is_fenced_while_a_drain_delays_a_rollout() -> None:
     picture = rolling(3)
     picture.hosts = {"a": Host("a"), "c": Host("c")}
     missing = (HostMissing("b", CLOCK - 60.0),)
@@ -106,7 +106,7 @@ def test_a_rollout_that_was_planned_and_never_started_is_planned_again() -> None
     assert outcomes(second) == []
 
 
-def test_a_terminated_rollout_is_started_again_under_its_generation_until_it_runs() -> None:
+def test_terminated_rollout_is_restarted_under_its_generation() -> None:
     picture = rolling(2).want(min_ready=20.0)  # the object was written since
     assert picture.generation != 100
     missing = replace(picture.memory(), rollout=100)
@@ -131,7 +131,7 @@ def test_a_terminated_rollout_that_had_done_its_work_is_not_started_again() -> N
     assert (decided.rollout, decided.memory.rollout, outcomes(decided)) == (0, 0, [])
 
 
-def test_a_rollout_that_was_cancelled_before_it_acted_is_aborted_and_stays_so() -> None:
+def test_rollout_cancelled_before_it_acted_is_aborted_for_good() -> None:
     picture = rolling(2)
     decided = keep(picture, replace(picture.memory(), rollout=100), over="its workflow was cancelled")
     assert [(one.outcome, one.why) for one in decided.writes.outcomes] == [("aborted", "its workflow was cancelled")]
@@ -178,7 +178,7 @@ def test_an_abort_freezes_the_target_drops_the_newcomers_and_is_done() -> None:
     assert keep(picture, later(third, 1.0)).rollout == 0
 
 
-def test_an_aborted_rollout_starts_nothing_new_not_even_for_a_draining_host() -> None:
+def test_aborted_rollout_starts_nothing_even_for_a_draining_host() -> None:
     picture = rolling(2).revision(2, "t2", "aborted")
     picture.cordons = (Cordon("a", "drain"),)
     assert roll(picture).done == "aborted"
@@ -268,7 +268,7 @@ def test_the_deadline_does_not_run_while_nothing_is_replaced_after_a_gap(
     assert "no progress for 12 s" in roll(picture, later(first, expires), busy).memory.halted
 
 
-def test_progress_starts_the_deadline_anew_and_going_back_and_forth_does_not() -> None:
+def test_progress_restarts_the_deadline_but_going_back_and_forth_does_not() -> None:
     picture = rolling(3)
     memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 599.0)
     picture.without(2).life(2, 2, revision=2, assign=True)
@@ -281,7 +281,7 @@ def test_progress_starts_the_deadline_anew_and_going_back_and_forth_does_not() -
     assert second.memory.progress_at == CLOCK
 
 
-def test_a_failed_rollout_reverts_to_the_last_good_revision_and_is_not_tried_again() -> None:
+def test_failed_rollout_reverts_to_the_last_good_revision_without_retry() -> None:
     picture = rolling(3, on_deadline="revert").life(2, 2, revision=2, state="starting")
     memory = replace(picture.memory(), progress_mark=(0, 3), progress_at=CLOCK - 600.0)
     busy = Busy("up", 2, 2, 2, "a")
@@ -310,7 +310,7 @@ def test_an_actor_without_memory_does_not_try_a_reverted_revision_again() -> Non
     assert decided.memory.reverted_from == 2
 
 
-def test_a_revert_goes_to_what_was_everywhere_last_not_to_the_highest_number() -> None:
+def test_revert_goes_to_the_last_stable_revision_not_the_highest_number() -> None:
     picture = standing(2, on_deadline="revert").revision(2, "t2", "completed").revision(3, "t3").want("t3")
     picture.target = 3
     memory = replace(picture.memory(), stable=1, progress_mark=(0, 2), progress_at=CLOCK - 600.0)
@@ -361,7 +361,7 @@ def test_a_lost_memory_knows_that_the_canary_was_promoted() -> None:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_rollout_that_stands_still_does_so_for_a_memory_that_is_lost_or_older(older: bool) -> None:
+def test_stopped_rollout_stays_stopped_for_a_lost_or_older_memory(older: bool) -> None:
     picture = rolling(3, progress_deadline=600.0)
     before = roll(picture)
     recorded(picture, before)
@@ -376,7 +376,7 @@ def test_a_rollout_that_stands_still_does_so_for_a_memory_that_is_lost_or_older(
     assert resumed.writes.decisions is not None
 
 
-def test_a_lost_memory_does_not_roll_an_aborted_revision_that_was_complete_before() -> None:
+def test_lost_memory_does_not_roll_an_aborted_revision_completed_before() -> None:
     picture = standing(2).revision(2, "t2", "completed").want("t2")
     picture.target = 2
     memory = picture.memory()

@@ -34,14 +34,14 @@ def test_surge_rounds_up_unavailable_down_and_both_nought_surge_one(
     assert Budget.of(spec) == Budget(floor, ceiling)
 
 
-def test_the_highest_slot_gets_a_newcomer_first_and_no_more_than_surge_allows() -> None:
+def test_highest_slot_gets_a_newcomer_first_and_surge_limits_newcomers() -> None:
     decided = roll(rolling(3))
     assert brief(decided) == ["up 2 r2"]
     assert not decided.steps[0].assign  # type: ignore[union-attr]
     assert brief(roll(rolling(3, max_surge=Share(2)))) == ["up 2 r2", "up 1 r2"]
 
 
-def test_the_former_instance_goes_when_the_newcomer_is_counted_and_counts_on_it_alone() -> None:
+def test_former_instance_leaves_when_its_newcomer_counts_and_relies_on_it() -> None:
     picture = rolling(3).life(2, 2, revision=2)
     decided = roll(picture)
     assert brief(decided) == ["retire 2.1"]
@@ -78,7 +78,7 @@ def test_a_ready_record_that_was_rewritten_begins_anew() -> None:
     assert brief(roll(picture, later(first, 10.0))) == []
 
 
-def test_without_surge_the_former_one_goes_first_and_the_drain_counts_on_the_floor() -> None:
+def test_drain_comes_first_without_surge_and_relies_on_the_floor() -> None:
     picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
     decided = roll(picture)
     assert brief(decided) == ["retire 2.1"]
@@ -88,7 +88,7 @@ def test_without_surge_the_former_one_goes_first_and_the_drain_counts_on_the_flo
     assert step.assign == 0
 
 
-def test_where_every_host_is_full_the_former_one_goes_first_though_one_may_surge() -> None:
+def test_drain_comes_first_where_every_host_is_full_despite_surge() -> None:
     picture = rolling(3, max_surge=Share(1), max_unavailable=Share(1))
     for slot in range(3):
         picture.life(slot, host="a")
@@ -111,7 +111,7 @@ def test_two_drains_of_one_plan_never_count_on_each_other() -> None:
         assert [counted.slot for counted in step.counted] == [0, 1]
 
 
-def test_while_a_drain_is_not_committed_nothing_that_it_may_count_on_is_drained() -> None:
+def test_uncommitted_drain_keeps_the_instances_that_it_relies_on() -> None:
     picture = rolling(4, max_surge=Share(0), max_unavailable=Share(2))
     busy = Busy("retire", 3, 1, host="b")
     assert brief(roll(picture, None, busy)) == []
@@ -135,7 +135,7 @@ def test_what_is_not_ready_and_outdated_is_replaced_at_once() -> None:
     assert [step.counted for step in retired] == [(Counted(0, 1, withdrawn),)]  # nothing is lost by it while it is so
 
 
-def test_what_is_outdated_and_only_unseen_is_not_asked_to_leave_before_its_absence_can_be_believed() -> None:
+def test_unseen_outdated_instance_is_kept_until_its_lease_expires() -> None:
     picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
     memory = picture.memory()
     decided = roll(picture.without_record(0), memory)
@@ -168,7 +168,7 @@ def test_what_counts_again_begins_anew() -> None:
     assert [entry.lost for entry in decided.memory.ready if entry.slot == 0] == [0.0]
 
 
-def test_its_host_is_asked_though_leases_are_long_and_the_absence_is_believed_at_last() -> None:
+def test_host_of_an_unseen_instance_is_asked_before_a_long_lease_expires() -> None:
     picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
     asked = Asked("rollout", "acme", picture.generation, (), 60.0)
     memory = picture.memory()
@@ -191,7 +191,7 @@ def test_what_was_only_unseen_serves_until_its_successor_does() -> None:
     assert brief(roll(picture, later(decided, 2.0), Busy("up", 1, 2, 2, "b"))) == []
 
 
-def test_after_many_vanished_at_once_even_outdated_ones_are_replaced_one_at_a_time() -> None:
+def test_outdated_instances_leave_one_at_a_time_after_a_great_loss() -> None:
     picture = rolling(5)
     memory = picture.memory()
     for slot in (1, 2, 3):
@@ -212,7 +212,7 @@ def test_a_starting_outdated_instance_is_dropped() -> None:
     assert [step.registered for step in decided.steps if isinstance(step, Drop)] == [starting]
 
 
-def test_an_outdated_instance_that_is_ready_but_not_counted_is_not_unhealthy() -> None:
+def test_outdated_instance_that_is_ready_but_uncounted_is_not_unhealthy() -> None:
     picture = rolling(1)
     memory = replace(picture.memory(), ready=())  # as after a gap
     decided = roll(picture, memory)
@@ -234,7 +234,7 @@ def test_the_partition_is_kept_and_said() -> None:
     assert brief(roll(picture, later(decided, 1))) == ["up 1 r2"]
 
 
-def test_the_canary_is_fixed_when_the_target_is_taken_and_the_others_wait_for_promote() -> None:
+def test_canary_is_fixed_with_the_target_and_the_rest_wait_for_promote() -> None:
     picture = standing(4, canary=1).want("t2")
     taken = roll(picture)
     assert taken.writes.target == 2
@@ -261,7 +261,7 @@ def test_a_canary_that_comes_late_stops_the_rollout_and_takes_nothing_back() -> 
     assert "CanaryWaiting" in [one.type for one in decided.writes.status.conditions]
 
 
-def test_neither_canary_nor_partition_are_said_to_stand_before_what_they_replaced_is_gone() -> None:
+def test_canary_and_partition_conditions_wait_for_the_former_instances() -> None:
     for spec in ({"canary": 1}, {"partition": 1}):
         picture = rolling(2, **spec).life(1, 2, revision=2).life(1, 1, want="drain", state="draining", assign=False)
         picture.slots[1] = replace(picture.slots[1], revision=2)
@@ -302,7 +302,7 @@ def test_a_pause_takes_away_nothing_that_has_begun() -> None:
         assert brief(roll(picture, counted)) == ["retire 1.1"]  # that slot is finished, and slot 0 is not begun
 
 
-def test_paused_nothing_is_updated_but_what_is_broken_is_repaired_on_its_own_revision() -> None:
+def test_paused_rollout_repairs_each_slot_on_its_own_revision() -> None:
     picture = rolling(3, paused=True).died(1)
     first = roll(picture)
     assert first.writes.clears
@@ -329,7 +329,7 @@ def test_a_rollout_is_not_done_while_a_former_instance_is_still_there() -> None:
     assert roll(picture).done is None
 
 
-def test_the_slot_is_assigned_the_target_when_its_former_instance_ended_by_itself() -> None:
+def test_slot_is_assigned_the_target_when_its_former_instance_crashed() -> None:
     picture = rolling(1).without(0, 1).life(0, 2, revision=2, assign=False)
     picture.slots[0] = replace(picture.slots[0], revision=1)
     decided = roll(picture)
@@ -351,7 +351,7 @@ def test_a_newer_target_ends_the_wait_for_the_newcomer_at_once() -> None:
     assert "drop 2.2" in brief(roll(picture, later(decided, 1)))
 
 
-def test_nothing_granted_is_touched_before_the_view_was_unbroken_long_enough() -> None:
+def test_granted_instances_are_kept_until_the_view_is_unbroken_long_enough() -> None:
     picture = rolling(3).died(0, planned=True)
     memory = replace(picture.memory(), sight_since=990.0)
     decided = roll(picture, memory)

@@ -71,7 +71,7 @@ def test_an_installed_plugin_takes_part_where_a_configuration_names_it(install: 
     assert profile.evaluate(pod(), NODES).feasible == ("n2",)
 
 
-def test_an_installed_plugin_that_is_not_named_takes_no_part_and_is_not_imported(install: Install) -> None:
+def test_installed_plugin_that_is_not_named_is_not_imported_or_run(install: Install) -> None:
     plain = load_profiles()["default-scheduler"].digest
     install("broken", "raise RuntimeError('imported')", "Broken = broken:Broken")
     configured = load_configuration()

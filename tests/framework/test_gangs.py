@@ -73,7 +73,7 @@ def test_members_beyond_those_needed_come_along_where_they_fit() -> None:
     assert [(one.pod.name, one.after) for one in placement.away] == [("m3", 3), ("m4", 3)]
 
 
-def test_a_member_that_fits_nowhere_leaves_it_to_the_others_if_they_are_enough() -> None:
+def test_member_that_fits_nowhere_is_left_out_if_the_others_suffice() -> None:
     huge = pod("huge", cpu=9000, priority=5)
 
     placement = place(DEFAULT, Wanted(in_order((*members(2), huge)), 2), cluster(a=(2000, "", [])))

@@ -29,7 +29,7 @@ def test_every_node_is_exactly_one_workers() -> None:
     assert all(900 < share < 1100 for share in shares.sum(axis=1))
 
 
-def test_the_nodes_are_shared_the_same_way_on_every_machine_and_in_every_release() -> None:
+def test_preferred_nodes_are_equal_on_every_machine_and_release() -> None:
     """Decisions are recorded with the members only."""
     shares = [owned(NAMES, reversed(MEMBERS), member) for member in MEMBERS]
 

@@ -216,9 +216,7 @@ class TestBrokenPlugins:
         answer = profile_of(ColumnRefuser("C", Verdicts(np.array([0, 1, 0]), table))).evaluate(pod(), THREE)
         assert answer.feasible == ("a", "c")
 
-    def test_statuses_that_are_made_on_demand_are_checked_when_a_reason_is_asked_for(
-        self, profile_of: MakeProfile
-    ) -> None:
+    def test_lazy_statuses_are_checked_when_a_reason_is_requested(self, profile_of: MakeProfile) -> None:
         statuses = {1: Status(Code.ERROR, ("cannot tell",))}
         profile = profile_of(ColumnRefuser("C", Verdicts(np.ones(3, dtype=np.int8), statuses)))
         with pytest.raises(PluginError, match="cannot tell"):

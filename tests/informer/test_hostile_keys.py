@@ -11,7 +11,7 @@ from wharfinger.registry import keys
 RECORD = AttemptRecord(attempt=1, workflow_id="wharfinger/pod/default/gone/uid")
 
 
-async def test_a_record_under_a_key_that_is_no_text_is_removed_and_ends_no_worker() -> None:
+async def test_record_under_an_undecodable_key_is_removed_and_ends_no_worker() -> None:
     async with Stage() as stage:
         bad = keys.attempt("default", "\udcff")
         await stage.store.put(bad, RECORD.to_bytes())
@@ -23,7 +23,7 @@ async def test_a_record_under_a_key_that_is_no_text_is_removed_and_ends_no_worke
 
 
 @pytest.mark.parametrize("incarnation", ["1" * 5000, "²", "-1", ""])
-async def test_a_registration_whose_incarnation_is_no_sensible_number_is_no_registration(incarnation: str) -> None:
+async def test_registration_with_an_invalid_incarnation_is_ignored(incarnation: str) -> None:
     record = InstanceRecord(state="ready", host="h", pid=1)
     async with Stage() as stage:
         await stage.store.put(f"{keys.INSTANCES}common/x/{incarnation}", record.to_bytes())

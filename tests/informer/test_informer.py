@@ -157,7 +157,7 @@ async def test_listed_nodes_stand_in_the_order_in_which_they_appeared() -> None:
         assert list(stage.cache.nodes) == ["z", "a", "m", "b"]
 
 
-async def test_pods_of_the_first_list_are_started_in_the_order_in_which_they_came() -> None:
+async def test_pods_of_the_first_list_start_in_their_order_of_creation() -> None:
     stage = Stage()
     await stage.put_node("n")
     for name in ("z", "a", "m"):
@@ -168,7 +168,7 @@ async def test_pods_of_the_first_list_are_started_in_the_order_in_which_they_cam
         assert stage.attempts.names == ["z", "a", "m"]
 
 
-async def test_a_first_list_that_fails_half_way_loses_nothing_and_tells_everything_at_once() -> None:
+async def test_interrupted_first_list_loses_nothing_and_applies_at_once() -> None:
     """Pages are taken in as they come; what they showed is told when the list is complete, after however many tries."""
     stage = Stage()
     for name in ("changes", "gone", "stays", "still"):
@@ -224,7 +224,7 @@ async def test_a_store_restored_from_a_backup_ends_the_loops() -> None:
 
 
 @pytest.mark.parametrize("lost", ["a key", "a version known from our own transaction"])
-async def test_a_store_restored_as_documented_ends_the_loops_where_something_they_know_was_lost(lost: str) -> None:
+async def test_restored_store_ends_the_loops_if_something_known_was_lost(lost: str) -> None:
     """Revisions go on, so nothing else would tell: binds would compare what never was, for ever."""
     stage = Stage()
     await stage.put_node("a")
@@ -242,7 +242,7 @@ async def test_a_store_restored_as_documented_ends_the_loops_where_something_the
         await asyncio.wait_for(running, patient(20))
 
 
-async def test_a_store_restored_as_documented_is_followed_where_only_new_keys_were_lost() -> None:
+async def test_restored_store_is_followed_if_only_new_keys_were_lost() -> None:
     async with Stage() as stage:
         await stage.put_node("a")
         await stage.waiting("p")
@@ -292,7 +292,7 @@ def keys_of(stage: Stage) -> set[str]:
     return {*found, *(keys.binding(name) for name in stage.loops.view.versions[keys.BINDINGS])}
 
 
-async def test_a_key_deleted_in_the_same_revision_as_another_is_put_is_one_change() -> None:
+async def test_delete_and_put_of_keys_in_one_revision_are_one_change() -> None:
     async with Stage() as stage:
         await stage.put_node("a")
         await stage.store.txn([], [Delete(keys.node("a")), Put(keys.node("b"), node_bytes("b"))])

@@ -163,7 +163,7 @@ async def test_deleting_the_grant_ends_the_process_whoever_runs(site: Site) -> N
     assert (await site.create())["kind"] == "not-granted"
 
 
-async def test_an_agent_killed_while_it_creates_leaves_one_process_at_most_and_the_retry_finds_it(site: Site) -> None:
+async def test_agent_killed_during_create_leaves_at_most_one_process_for_retry(site: Site) -> None:
     agent = site.start()
     await site.until(agent.ready)
     await site.grant()
@@ -214,7 +214,7 @@ async def test_a_second_agent_of_the_name_does_not_start(site: Site) -> None:
     await site.until(agent.ready)
 
 
-async def test_an_agent_whose_name_another_has_taken_ends_and_leaves_its_instances(site: Site) -> None:
+async def test_agent_whose_name_was_taken_over_ends_and_leaves_its_instances(site: Site) -> None:
     agent = site.start()
     await site.until(agent.ready)
     await site.grant()

@@ -115,7 +115,7 @@ async def test_a_fleet_survives_its_agents_and_follows_a_change(site: Site) -> N
     assert agent.stop() == 0
 
 
-async def test_instances_whose_agent_is_away_serve_on_when_their_host_is_given_up(site: Site) -> None:
+async def test_instances_without_an_agent_serve_on_when_their_host_is_given_up(site: Site) -> None:
     """What ends there is repaired elsewhere, at the moment at which once all of it was ended."""
     for agent in (site.start(), site.start("--host=other", "--no-control", data="other")):
         await site.until(agent.ready)

@@ -66,7 +66,7 @@ def explained(tree: DevTree, name: str, *more: str) -> Any:
     return json.loads(tree.cli("explain", "pod", name, "-o", "json", *more).stdout)
 
 
-async def test_a_deep_backlog_is_bound_by_few_workflows_and_every_pod_is_explained(tree: DevTree) -> None:
+async def test_few_workflows_bind_a_deep_backlog_and_explain_every_pod(tree: DevTree) -> None:
     etcd = tree.etcd
     before, first = await kinds(tree), etcd.revision() + 1
     put_nodes(etcd, 20, cpu="16")
@@ -105,7 +105,7 @@ def test_a_lone_pod_has_an_attempt_of_its_own(tree: DevTree) -> None:
     assert "/pod/default/lone/" in workflow_of(etcd, f"{PODS}default/lone")
 
 
-def test_pods_that_a_cohort_turned_away_wait_say_why_and_are_bound_together_when_they_fit(tree: DevTree) -> None:
+def test_pods_refused_by_a_cohort_give_reasons_and_bind_together_later(tree: DevTree) -> None:
     etcd = tree.etcd
     put_nodes(etcd, 5, cpu="1")
     put_pods(etcd, "waits", 300, cpu="3")
@@ -154,7 +154,7 @@ def test_more_pods_than_room_fill_every_node_to_the_last_place(tree: DevTree) ->
     assert audit(etcd, first).overcommitted == []
 
 
-async def test_one_query_finds_the_run_that_decided_a_pod_lone_in_a_cohort_or_in_a_gang(tree: DevTree) -> None:
+async def test_one_query_finds_the_run_that_decided_a_lone_cohort_or_gang_pod(tree: DevTree) -> None:
     etcd = tree.etcd
     put_nodes(etcd, 10, cpu="32")
     etcd.put(f"{PODS}lone/p0000", pod("p0000", namespace="lone"))

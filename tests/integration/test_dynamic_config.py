@@ -108,7 +108,7 @@ async def slot(etcd_server: EtcdServer, temporal_server: TemporalServer, tmp_pat
         await store.close()
 
 
-async def test_a_deadly_value_is_tried_once_and_the_last_good_one_is_in_force_until_it_changes(slot: Slot) -> None:
+async def test_deadly_value_is_tried_once_and_the_last_good_one_stays_in_force(slot: Slot) -> None:
     first = await slot.start(1)
     registered_at = (await slot.says(1, state="ready"))["registered_at"]
     await slot.set(GOOD)

@@ -90,7 +90,7 @@ def test_a_version_that_nobody_has_is_waited_for_and_nothing_is_touched(fleet: F
     assert (verdict.made(first), verdict.least_ready(first)) == ({}, 2)
 
 
-def test_a_version_that_ends_at_once_stops_at_the_first_slot_and_undo_ends_nothing_else(fleet: FleetHandle) -> None:
+def test_version_that_exits_at_once_stops_at_the_first_slot_until_undo(fleet: FleetHandle) -> None:
     before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     new = fleet.revisions + 1
 
@@ -115,7 +115,7 @@ def test_a_version_that_ends_at_once_stops_at_the_first_slot_and_undo_ends_nothi
     assert verdict.most_living(first) == 3
 
 
-def test_a_version_that_dies_after_it_was_ready_stops_at_the_first_slot_and_undo_goes_back(fleet: FleetHandle) -> None:
+def test_version_that_dies_after_ready_stops_at_the_first_slot_until_undo(fleet: FleetHandle) -> None:
     before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     new = fleet.revisions + 1
 
@@ -142,7 +142,7 @@ def test_a_version_that_dies_after_it_was_ready_stops_at_the_first_slot_and_undo
     assert fleet.outcomes.get(new) != "completed"
 
 
-def test_a_version_that_dies_after_it_was_ready_is_reverted_to_what_was_proven(fleet: FleetHandle) -> None:
+def test_version_that_dies_after_ready_is_reverted_to_the_proven_one(fleet: FleetHandle) -> None:
     before, new = fleet.serving(2, SECONDS), fleet.revisions + 1
     strategy = {"rollingUpdate": {"soakSeconds": SOAK}}
 
@@ -158,7 +158,7 @@ def test_a_version_that_dies_after_it_was_ready_is_reverted_to_what_was_proven(f
     fleet.until_serving(now, SECONDS)
 
 
-def test_a_version_that_never_gets_ready_is_rolled_back_and_is_not_tried_again(fleet: FleetHandle) -> None:
+def test_version_that_never_gets_ready_is_rolled_back_without_retry(fleet: FleetHandle) -> None:
     before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     new = fleet.revisions + 1
 
@@ -184,7 +184,7 @@ def test_a_version_that_never_gets_ready_is_rolled_back_and_is_not_tried_again(f
     fleet.until_serving(before, SECONDS)
 
 
-def test_a_configuration_that_cannot_be_followed_leaves_everything_as_it_is(fleet: FleetHandle) -> None:
+def test_configuration_that_cannot_be_followed_changes_nothing(fleet: FleetHandle) -> None:
     """Refused by the console; somebody wrote it all the same."""
     etcd, before, first = fleet.tree.etcd, fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     plugins = {"filter": {"enabled": [{"name": "NoSuchPlugin"}]}}

@@ -173,7 +173,7 @@ def test_a_canary_that_is_given_up_stays_where_it_is_until_it_is_undone(fleet: F
     assert fleet.verdict().made(first) == {1: [before[1]]}
 
 
-def test_a_partition_is_complete_where_it_reaches_and_goes_on_when_it_is_lowered(fleet: FleetHandle) -> None:
+def test_partition_completes_at_its_bound_and_continues_when_lowered(fleet: FleetHandle) -> None:
     before, new = revisions(fleet), fleet.revisions + 1
 
     fleet.apply(template=restarted(3), strategy={"rollingUpdate": {"maxSurge": 1, "partition": 1}})

@@ -81,9 +81,7 @@ def test_who_only_went_unseen_is_not_replaced(fleet: FleetHandle, far: Proxy) ->
     assert (verdict.drains, verdict.ended) == ([], [])
 
 
-def test_who_is_fenced_off_while_nobody_reaches_it_ends_and_never_registers_again(
-    fleet: FleetHandle, far: Proxy
-) -> None:
+def test_unreachable_fenced_instance_ends_and_never_registers_again(fleet: FleetHandle, far: Proxy) -> None:
     """As when its host is given up: its grant is deleted, and the slot lives elsewhere beside what still runs there."""
     ((life, pid),) = fleet.serving(1, SECONDS).items()
     process = processes.life(pid)

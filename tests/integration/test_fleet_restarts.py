@@ -72,7 +72,7 @@ def test_another_release_alone_rolls_nothing(data: Path) -> None:
     assert upgraded.stop() == 0
 
 
-def test_killed_in_the_middle_of_a_rollout_it_goes_on_and_nothing_of_its_former_life_is_left(data: Path) -> None:
+def test_tree_killed_during_a_rollout_continues_without_leftovers(data: Path) -> None:
     tree = DevTree(data, workers=3)
     tree.start()
     fleet, etcd = FleetHandle(tree), tree.etcd

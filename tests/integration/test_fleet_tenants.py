@@ -57,7 +57,7 @@ def put(etcd: Gateway, tenant: str, names: str, number: int, **spec: str) -> Non
         etcd.put(f"{PODS}{tenant}/{name}", pod(name, namespace=tenant, labels=of(tenant), **spec))
 
 
-def test_a_tenants_pods_go_to_its_fleet_once_it_is_ready_and_back_when_it_is_deleted(tree: DevTree) -> None:
+def test_tenants_pods_move_to_its_ready_fleet_and_back_on_deletion(tree: DevTree) -> None:
     etcd, common, gold = tree.etcd, FleetHandle(tree), FleetHandle(tree, "gold")
     first, before = etcd.revision(), scheduled(common) + 10
     put(etcd, "gold", "early", 10)

@@ -66,7 +66,7 @@ def waits_with(etcd: Gateway, name: str, words: str) -> bool:
     return words in condition(etcd.get(f"{PODS}default/{name}")).get("message", "")
 
 
-def test_50_gangs_of_8_compete_for_room_for_20_and_each_is_bound_whole_or_not_at_all(cluster: DevTree) -> None:
+def test_50_gangs_of_8_compete_for_room_for_20_and_bind_whole_or_not(cluster: DevTree) -> None:
     etcd = cluster.etcd
     first = etcd.revision() + 1
     for number in range(40):
@@ -200,7 +200,7 @@ def test_room_is_made_for_a_whole_gang(cluster: DevTree) -> None:
     assert broken == []
 
 
-def test_a_gang_that_no_transaction_can_hold_says_which_setting_keeps_it_out(
+def test_gang_too_large_for_a_transaction_names_the_setting_that_limits(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     etcd = servers.etcd

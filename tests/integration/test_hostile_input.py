@@ -266,7 +266,7 @@ async def looked_at(client: Client, workflow_id: str) -> tuple[WorkflowExecution
 @pytest.mark.parametrize(
     ("workflow", "wrong", "odd"), [("ScheduleAttempt", WRONG, ODD), ("ScheduleCohort", NO_COHORT, ODD_COHORT)]
 )
-async def test_inputs_that_mean_nothing_fail_the_run_with_a_line_and_hold_no_task(
+async def test_invalid_input_fails_the_run_with_one_line_and_holds_no_task(
     tree: DevTree, workflow: str, wrong: dict[str, Any], odd: dict[str, Any]
 ) -> None:
     client = await Client.connect(tree.ready["temporal"])

@@ -23,7 +23,7 @@ ROUNDS = 8
 """Tries for two workers to want the same node in the same moment; one is nearly always enough."""
 
 
-async def test_300_pods_put_at_random_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
+async def test_300_pods_are_each_bound_once_and_have_a_complete_history(cluster: DevTree) -> None:
     etcd = cluster.etcd
     first = etcd.revision() + 1
     rng = random.Random(7)

@@ -42,7 +42,7 @@ def test_a_gated_pod_has_no_attempts_until_its_gates_are_removed(cluster: DevTre
     wait_until(is_bound(etcd, gated="n0"), 15, "bound once the gate is gone")
 
 
-def test_a_pod_that_is_being_deleted_or_belongs_to_another_scheduler_is_left_alone(cluster: DevTree) -> None:
+def test_deleted_pod_and_another_schedulers_pod_are_left_alone(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n0", node("n0"))
     leaving = pod("leaving")
@@ -129,7 +129,7 @@ def test_a_waiting_pod_that_is_made_smaller_is_bound(cluster: DevTree) -> None:
     wait_until(is_bound(etcd, shrinks="n0"), 15, "bound")
 
 
-def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(cluster: DevTree) -> None:
+def test_unsupported_pod_is_refused_with_a_reason_and_never_placed(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n0", node("n0"))
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
@@ -146,7 +146,7 @@ def test_what_is_not_supported_yet_is_refused_with_a_reason_and_never_placed(clu
     wait_until(lambda: "claims" in bound_pods(etcd), 15, "bound when it no longer asks for that")
 
 
-def test_two_pods_with_the_same_uid_and_pods_without_one_are_each_bound_once(cluster: DevTree) -> None:
+def test_pods_with_equal_uids_or_without_one_are_each_bound_once(cluster: DevTree) -> None:
     etcd = cluster.etcd
     first = etcd.revision() + 1
     etcd.put(f"{NODES}n0", node("n0"))

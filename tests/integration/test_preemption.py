@@ -92,7 +92,7 @@ def test_a_preemption_is_told_while_it_goes_on_and_afterwards(cluster: DevTree) 
     assert total(cluster.ready["health"], "scheduler_preemption_attempts_total") > before
 
 
-def test_graceful_victims_are_left_to_whoever_runs_them_and_the_next_worker_goes_on(
+def test_graceful_victims_are_left_to_their_kubelet_across_a_worker_crash(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     """Steps: the victim is marked as terminating; the worker is killed; another one binds when the victim is gone."""

@@ -104,7 +104,7 @@ async def test_what_makes_the_databases_and_the_namespace_may_run_at_every_start
 
 
 @pytest.mark.parametrize(("victim", "cohorts"), [("temporal", "auto"), ("temporal", "off"), ("postgres", "auto")])
-async def test_a_worker_registers_what_it_needs_and_nothing_is_lost_when_a_part_is_killed(
+async def test_worker_registers_attributes_and_loses_no_pod_in_a_server_crash(
     cluster: TemporalCluster, victim: str, cohorts: str, tmp_path: Path
 ) -> None:
     killed = cluster if victim == "temporal" else cluster.postgres

@@ -39,7 +39,7 @@ def tree(tmp_path: Path) -> Iterator[DevTree]:
     tree.end()
 
 
-def test_waiting_pods_and_their_story_outlive_a_stop_and_the_death_of_everything(tree: DevTree) -> None:
+def test_waiting_pods_and_their_history_outlive_a_stop_and_a_crash_of_all(tree: DevTree) -> None:
     tree.start()
     tree.etcd.put(f"{NODES}small", node("small", cpu="1"))
     for number in range(20):

@@ -138,7 +138,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
         servers.close()
 
 
-def test_etcd_restored_while_workers_run_ends_them_and_those_started_anew_go_on(servers: Servers) -> None:
+def test_workers_end_when_etcd_is_restored_and_new_ones_continue(servers: Servers) -> None:
     servers.start_temporal()
     servers.start_workers()
     for number in range(3):

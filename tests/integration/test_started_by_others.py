@@ -58,7 +58,7 @@ async def newest_run(tree: DevTree, workflow_id: str) -> str:
     return (await client.get_workflow_handle(workflow_id).describe()).run_id
 
 
-async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_there(
+async def test_temporal_command_starts_an_attempt_and_joins_an_open_one(
     servers: DevTree, passive_worker: WorkerProcess
 ) -> None:
     etcd = servers.etcd
@@ -87,7 +87,7 @@ async def test_the_temporal_command_starts_an_attempt_and_joins_the_one_that_is_
     assert ended["attempt"] > refused
 
 
-async def test_a_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_its_name(servers: DevTree) -> None:
+async def test_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_name(servers: DevTree) -> None:
     servers.etcd.put(f"{NODES}n0", node("n0"))
     servers.etcd.put(f"{PODS}default/web-2", pod("web-2"))
     workflow_id = id_of(servers, "default/web-2")

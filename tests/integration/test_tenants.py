@@ -36,7 +36,7 @@ async def bound_on(tree: DevTree, namespace: str) -> Counter[str]:
     return queues
 
 
-def test_waiting_pods_change_hands_with_their_tenant_and_are_bound_by_its_workers(
+def test_waiting_pods_change_workers_with_their_tenant_and_are_bound(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     etcd = servers.etcd
@@ -69,7 +69,7 @@ def test_waiting_pods_change_hands_with_their_tenant_and_are_bound_by_its_worker
     assert audit(etcd, first).doubled == []
 
 
-def test_a_tenant_that_ends_leaves_its_pods_to_the_common_pool_even_when_its_workers_are_gone(
+def test_pods_of_a_deleted_tenant_go_to_common_even_without_its_workers(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     etcd = servers.etcd

@@ -104,7 +104,7 @@ def test_it_filters_is_explained_and_breaks_only_the_pods_it_raises_for(
     wait_until(lambda: "broken0" in bound_pods(etcd, "plugins"), 20, "the mended pod bound")
 
 
-def test_one_that_is_not_named_takes_no_part_and_is_logged_with_the_line_that_enables_it(
+def test_unnamed_plugin_takes_no_part_and_the_log_shows_how_to_enable_it(
     servers: DevTree, start_worker: StartWorker, installed: dict[str, str], tmp_path: Path
 ) -> None:
     etcd = servers.etcd

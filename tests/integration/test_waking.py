@@ -63,7 +63,7 @@ async def longest_history(tree: DevTree, query: str, runs: int) -> int:
     return max([length((await handle.fetch_history()).events) for handle in handles])
 
 
-async def test_200_pods_that_fit_nowhere_wait_cost_nothing_and_are_bound_when_nodes_come(cluster: DevTree) -> None:
+async def test_200_pods_wait_without_cost_and_are_bound_when_nodes_come(cluster: DevTree) -> None:
     etcd = cluster.etcd
     nodes = {f"{NODES}small{number}": node(f"small{number}", cpu="1") for number in range(5)}
     for key, value in nodes.items():

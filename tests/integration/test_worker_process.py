@@ -75,7 +75,7 @@ def drained(servers: DevTree, start_worker: StartWorker) -> int:
     return done
 
 
-def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_lost(
+def test_second_sigterm_ends_a_busy_worker_at_once_and_loses_nothing(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     """While etcd stands still no drain can end: only the second signal can end the process in time."""
@@ -98,7 +98,7 @@ def test_a_second_sigterm_in_the_middle_of_work_ends_it_at_once_and_nothing_is_l
     sound(servers, first, MUCH)
 
 
-def test_a_worker_paused_for_longer_than_its_lease_does_no_harm_and_comes_back(
+def test_worker_paused_beyond_its_lease_does_no_harm_and_comes_back(
     servers: DevTree, start_worker: StartWorker
 ) -> None:
     """While it sleeps the other one fills the nodes it knows as empty."""

@@ -71,7 +71,7 @@ def test_a_limit_without_a_request_counts_as_one() -> None:
     }
 
 
-def test_host_ports_are_those_of_containers_and_of_init_containers_that_stay() -> None:
+def test_host_ports_come_from_containers_and_restartable_init_containers() -> None:
     pod = pod_from_mapping(
         pod_manifest(
             containers=[{"ports": [{"hostPort": 80}, {"containerPort": 8080}, {"hostPort": 0}]}],
@@ -125,7 +125,7 @@ def test_node_affinity_is_read_whole() -> None:
     assert pod.node_selector == {"disk": "ssd"}
 
 
-def test_required_affinity_without_terms_matches_no_node_and_without_affinity_any() -> None:
+def test_required_affinity_without_terms_matches_no_node() -> None:
     assert pod_from_mapping(pod_manifest(affinity={"nodeAffinity": {REQUIRED: {}}})).required_node_terms == ()
     assert pod_from_mapping(pod_manifest(affinity={"nodeAffinity": {}})).required_node_terms is None
 
@@ -208,7 +208,7 @@ def test_terms_about_other_pods_are_supported() -> None:
     assert pod_from_mapping(pod_manifest(affinity=terms, topologySpreadConstraints=[spread])).unsupported == ()
 
 
-def test_volumes_and_affinities_that_mean_nothing_to_scheduling_are_supported() -> None:
+def test_volumes_and_affinities_without_effect_are_supported() -> None:
     pod = pod_from_mapping(
         pod_manifest(volumes=[{"configMap": {"name": "c"}}, {"emptyDir": {}}], affinity={"podAffinity": {REQUIRED: []}})
     )

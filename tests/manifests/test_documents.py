@@ -99,7 +99,7 @@ def test_json_files_may_hold_a_plain_list() -> None:
     assert list(objects('[{"kind": "Pod"}, {"kind": "Node"}]')) == [{"kind": "Pod"}, {"kind": "Node"}]
 
 
-def test_what_is_no_object_in_a_file_comes_as_it_is_so_that_the_rest_is_read() -> None:
+def test_document_that_is_no_object_is_passed_on_and_the_rest_is_read() -> None:
     assert list(objects("just words\n---\n- 3\n- kind: Pod\n")) == ["just words", 3, {"kind": "Pod"}]
     assert list(objects('{"kind": "List", "items": [3, {"kind": "Pod"}]}')) == [3, {"kind": "Pod"}]
 

@@ -54,7 +54,7 @@ def test_toleration_seconds_that_are_no_integer_leave_the_pod_readable(written: 
     assert found.seconds == seconds
 
 
-def test_pods_with_other_toleration_seconds_are_told_apart_though_they_decide_alike() -> None:
+def test_pods_with_other_toleration_seconds_differ_but_decide_alike() -> None:
     pods = [
         decoded(raw(pod_manifest(tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": seconds}])))
         for seconds in (60, 300)

@@ -68,7 +68,7 @@ def test_a_budget_allows_what_its_status_says() -> None:
     assert read == DisruptionBudget("team", "web", WEB, 2, frozenset({"web-1"}))
 
 
-def test_a_budget_without_status_allows_nothing_and_without_selector_protects_nothing() -> None:
+def test_budget_without_status_allows_none_without_selector_protects_none() -> None:
     assert surrounding_from_mapping(thing(), "PodDisruptionBudget") == DisruptionBudget("team", "web", None)
 
 

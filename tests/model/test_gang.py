@@ -18,7 +18,7 @@ def member(name: str = "a", *, of: dict[str, Any] | None = None, **fields: Any) 
     return pod(name, group="team", gang=GangTerms(**(of or {})), **fields)
 
 
-def test_of_different_numbers_the_largest_counts_and_a_pod_group_counts_with_them() -> None:
+def test_largest_minimum_of_members_and_pod_group_counts() -> None:
     members = [member("a", of={"min_available": 3}), member("b", of={"min_available": 5}), member("c")]
 
     assert gang_of(KEY, members, None) == Gang(KEY, 5)
@@ -51,7 +51,7 @@ def test_a_gang_that_cannot_be_told_says_why(members: list[Pod], group: PodGroup
     assert why in gang
 
 
-def test_members_are_placed_together_until_enough_are_bound_or_always_in_one_domain() -> None:
+def test_members_are_placed_together_until_enough_or_always_in_a_domain() -> None:
     assert [Gang(KEY, 3).together(bound) for bound in (0, 2, 3, 4)] == [True, True, False, False]
     assert [Gang(KEY, 3, "zone").together(bound) for bound in (0, 3)] == [True, True]
     assert [Gang(KEY, number).together(0) for number in (0, 1)] == [False, False]
@@ -67,7 +67,7 @@ def test_members_are_bound_or_still_to_be_placed() -> None:
     assert not counts(member(node_name="n", phase="Succeeded"))
 
 
-def test_a_gang_that_is_too_large_to_be_placed_together_is_held_and_says_so() -> None:
+def test_gang_too_large_to_be_placed_together_is_held_with_a_reason() -> None:
     members = [member(f"p{number}", of={"min_available": 600}) for number in range(600)]
 
     assert standing(KEY, members, None).held == "PodGroup: it needs 600 members at once, and 500 are the most"

@@ -55,7 +55,7 @@ def test_a_pod_without_a_class_has_the_global_default_if_there_is_one() -> None:
     assert of(ClassTerms(priority=1), CLASSES.with_class(base)).priority == 1
 
 
-def test_the_global_default_gives_no_policy_to_a_pod_with_a_priority_of_its_own() -> None:
+def test_global_default_gives_no_policy_to_a_pod_with_its_own_priority() -> None:
     never = CLASSES.with_class(PriorityClass("base", 5, global_default=True, preemption_policy="Never"))
 
     found = of(ClassTerms(priority=7), never)
@@ -65,7 +65,7 @@ def test_the_global_default_gives_no_policy_to_a_pod_with_a_priority_of_its_own(
     assert of(ClassTerms(preemption_policy=LOWER), never).priority == 5
 
 
-def test_of_several_global_defaults_the_lowest_counts_and_of_equal_ones_the_first_by_name() -> None:
+def test_lowest_global_default_counts_and_among_equals_the_first_by_name() -> None:
     defaults = [("b", 5, "Never"), ("a", 5, LOWER), ("lowest", -3, "Never"), ("z", 9, LOWER)]
     classes = NO_CLASSES
     for name, value, policy in defaults:
@@ -75,7 +75,7 @@ def test_of_several_global_defaults_the_lowest_counts_and_of_equal_ones_the_firs
     assert of(ClassTerms(), classes.without("lowest")).preemption_policy == LOWER
 
 
-def test_a_class_that_does_not_exist_is_missing_unless_the_pod_has_a_priority() -> None:
+def test_unknown_class_is_missing_unless_the_pod_has_a_priority() -> None:
     base = PriorityClass("base", 5, global_default=True)
 
     found = of(ClassTerms("nobody"), CLASSES.with_class(base))

@@ -39,7 +39,7 @@ def test_an_init_container_counts_only_beyond_the_sum() -> None:
     assert requests(containers=containers, init_containers=[container(cpu="3")]) == {"cpu": 3000}
 
 
-def test_restartable_init_containers_run_beside_the_containers_and_later_init_containers() -> None:
+def test_restartable_init_containers_add_to_containers_and_later_ones() -> None:
     init_containers = [container(cpu="4"), container(cpu="1", restartable=True), container(cpu="4")]
 
     assert requests(containers=[container(cpu="2")], init_containers=init_containers) == {"cpu": 5000}

@@ -59,7 +59,7 @@ async def case(cpu: str = "1", **pod: Any) -> Case:
     return Case(world, outcome)
 
 
-async def test_every_node_has_the_verdict_of_every_filter_and_the_score_of_every_scorer() -> None:
+async def test_every_node_has_each_filters_verdict_and_each_scorers_score() -> None:
     made = await case()
     found = await made.again()
 

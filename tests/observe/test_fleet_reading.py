@@ -95,7 +95,7 @@ async def test_fleets_of_longer_names_are_not_read_with_one(store: MemoryStore) 
     assert all(prefix.endswith("/") for prefix in read_keys), read_keys
 
 
-async def test_grants_of_all_fleets_count_on_a_host_and_only_its_own_are_in_a_picture(store: MemoryStore) -> None:
+async def test_all_fleets_grants_count_on_a_host_but_a_picture_has_its_own(store: MemoryStore) -> None:
     for tenant, slot in (("blue", 0), ("blue", 1), ("green", 0), ("blue-b", 0)):
         await store.put(keys.grant(tenant, slot, 1), GrantRecord(revision=1, host="a").to_bytes())
 

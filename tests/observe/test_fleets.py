@@ -204,9 +204,7 @@ async def test_the_common_pool_has_no_tenant_key(store: MemoryStore, view: Fleet
     assert not (await view.observe("common")).tenant_present
 
 
-async def test_an_etcd_that_was_restored_gives_its_revisions_twice_and_is_read_anew(
-    store: MemoryStore, view: FleetView
-) -> None:
+async def test_restored_etcd_that_repeats_revisions_is_read_anew(store: MemoryStore, view: FleetView) -> None:
     await store.put(keys.fleet("blue"), fleet_object(replicas=2))
     assert wanted(await view.observe("blue")) == 2
 

@@ -102,7 +102,7 @@ def test_a_pod_that_must_not_preempt_says_so() -> None:
     assert evaluation.message.endswith(". preemption: not eligible due to preemptionPolicy=Never.")
 
 
-def test_who_finds_nobody_below_says_so_and_counts_the_nodes_that_no_eviction_helps() -> None:
+def test_message_counts_nodes_without_victims_and_nodes_beyond_help() -> None:
     evaluation = DEFAULT.evaluate(preemptor(priority=0), FULL)
     assert evaluation.message == (
         "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: "

@@ -202,7 +202,7 @@ class TestAllTogether:
         assert PROFILE.may_help(event, pod(), rejectors) is not None
 
 
-def test_room_promised_to_a_nominated_pod_helps_only_those_it_was_kept_from() -> None:
+def test_room_of_a_nominated_pod_helps_only_pods_it_was_kept_from() -> None:
     promised = replace(pod("nominated"), nominated_node_name="n1", priority=5)
 
     assert helps(names.NODE_RESOURCES_FIT, replace(BIG, priority=5), ends(promised))

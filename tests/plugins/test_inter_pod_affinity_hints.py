@@ -111,7 +111,7 @@ class TestNodes:
         assert not helps(NEAR_WEB, node_event(self.ZONE_A, node(), 1))
         assert not helps(NEAR_WEB, node_event(node(), node(labels={"disk": "ssd"}), 1))
 
-    def test_one_leaves_a_topology_that_the_pod_must_not_share_or_moves_within_it(self) -> None:
+    def test_node_that_leaves_or_changes_a_forbidden_topology_domain_helps(self) -> None:
         assert helps(FAR_FROM_WEB, node_event(self.ZONE_A, node(), 1))
         assert helps(FAR_FROM_WEB, node_event(self.ZONE_A, self.ZONE_B, 1))
         assert not helps(FAR_FROM_WEB, node_event(node(), self.ZONE_A, 1))

@@ -23,7 +23,7 @@ def test_only_this_machine_is_near(address: str, near: bool) -> None:
     assert is_loopback(address) is near
 
 
-def test_settings_win_over_the_sdks_environment_which_wins_over_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_override_the_sdks_environment_which_overrides_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE", "TEMPORAL_CONFIG_FILE"):
         monkeypatch.delenv(name, raising=False)
     assert temporal_configuration(TemporalSettings())["target_host"] == "127.0.0.1:7233"

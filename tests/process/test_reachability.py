@@ -17,7 +17,7 @@ class Probe:
             raise RPCError("told so", self.status, b"")
 
 
-async def test_unreachable_after_its_patience_and_reachable_with_the_first_answer() -> None:
+async def test_temporal_is_unreachable_after_patience_until_the_first_answer() -> None:
     probe, clock, changes = Probe(), Clock(), []
     reachability = Reachability(probe, patience=10, clock=clock, changed=lambda: changes.append(1))
     probe.status = RPCStatusCode.UNAVAILABLE

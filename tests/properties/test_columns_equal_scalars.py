@@ -43,9 +43,7 @@ def possible(pod: Pod, infos: Sequence[NodeInfo]) -> list[NodeInfo]:
 
 @given(clusters(), pods())
 @settings(max_examples=80)
-def test_filters_refuse_the_same_nodes_first_by_the_same_plugin_for_the_same_reasons(
-    infos: list[NodeInfo], pod: Pod
-) -> None:
+def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(infos: list[NodeInfo], pod: Pod) -> None:
     evaluation = DEFAULT.evaluate(pod, Snapshot.of(infos))
     expected: dict[str, dict[str, int]] = {}
     feasible = []

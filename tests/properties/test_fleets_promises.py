@@ -122,7 +122,7 @@ def test_a_tenant_in_trouble_delays_no_other(seed: int) -> None:
 
 
 @pytest.mark.parametrize("away", [1, 2, 3])
-def test_agents_that_are_away_end_nothing_and_a_slot_that_ends_meanwhile_is_repaired(away: int) -> None:
+def test_absent_agents_end_no_instance_and_a_slot_that_ends_is_repaired(away: int) -> None:
     world = world_of(3, hosts=3)
     world.controlled_elsewhere = True
     world.add_machine("spare")

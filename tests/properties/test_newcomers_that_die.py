@@ -31,7 +31,7 @@ def former(world: World) -> int:
 
 @pytest.mark.parametrize("replicas", [3, 12])
 @pytest.mark.parametrize("flap", [1.0, 5.0, 15.0, 29.0])
-def test_a_template_that_dies_within_the_soak_costs_one_slot_and_is_not_completed(flap: float, replicas: int) -> None:
+def test_template_that_dies_within_the_soak_costs_one_slot(flap: float, replicas: int) -> None:
     world = rolled(replicas, flap, 900.0)
     shelf = world.etcd.shelf("common")
     assert world.judge.violations == []
@@ -42,7 +42,7 @@ def test_a_template_that_dies_within_the_soak_costs_one_slot_and_is_not_complete
 
 
 @pytest.mark.parametrize("flap", [45.0, 100.0, 240.0, 600.0])
-def test_a_template_that_dies_after_the_soak_stops_the_rollout_or_was_observed_in_every_slot(flap: float) -> None:
+def test_template_that_dies_after_soak_stops_or_was_observed_everywhere(flap: float) -> None:
     world = rolled(12, flap, 1500.0)
     shelf = world.etcd.shelf("common")
     assert world.judge.violations == []
@@ -59,7 +59,7 @@ def test_a_revert_brings_back_every_slot() -> None:
     assert {grant.revision for grant in shelf.grants.values()} == {1}
 
 
-def test_a_rollout_that_stopped_goes_on_after_a_resume_once_its_cause_is_mended() -> None:
+def test_stopped_rollout_continues_after_a_resume_once_its_cause_is_fixed() -> None:
     world = rolled(3, 8.0, 300.0)
     rollout = world.tenant("common").rollout
     assert rollout is not None

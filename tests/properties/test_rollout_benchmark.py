@@ -10,7 +10,7 @@ from benchmarks.rollout import KINDS, play_ours, scenario
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rollout_of_each_scenario_ends_and_never_leaves_a_fleet_without_instances(kind: str) -> None:
+def test_rollout_of_each_scenario_ends_without_an_empty_fleet(kind: str) -> None:
     """`play_ours` raises when a rollout is still open at the end, or when a rule of the simulated fleets is broken."""
     _, outage = play_ours(scenario(kind, Random(kind)), 1)
 

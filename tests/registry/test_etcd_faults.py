@@ -87,7 +87,7 @@ async def test_a_watch_through_two_kills_loses_nothing_and_doubles_nothing(start
     assert list(dict.fromkeys(int(event.kv.value) for event in events)) == list(range(1000))
 
 
-async def test_a_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_goes_on_afterwards(start_etcd: StartEtcd) -> None:
+async def test_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_resumes(start_etcd: StartEtcd) -> None:
     etcd = start_etcd()
     async with EtcdStore(etcd.settings) as store:
         revision = await store.put("/a", b"1")
@@ -191,7 +191,7 @@ STRANGE_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", STRANGE_ANSWERS.values(), ids=STRANGE_ANSWERS.keys())
-async def test_a_server_that_makes_no_sense_is_left_for_the_next_by_reads_and_doubted_by_writes(
+async def test_reads_leave_a_senseless_server_and_writes_to_it_are_in_doubt(
     steady_etcd: EtcdProcess, answer: bytes | None
 ) -> None:
     async with strange_server(answer) as url:

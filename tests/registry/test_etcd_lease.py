@@ -17,7 +17,7 @@ def lease_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("etcd-lease")]
 
 
-async def test_a_lease_that_cannot_be_renewed_is_called_lost_before_etcd_drops_it(start_etcd: StartEtcd) -> None:
+async def test_lease_that_cannot_be_renewed_is_lost_before_etcd_drops_it(start_etcd: StartEtcd) -> None:
     etcd = start_etcd()
     async with EtcdStore(etcd.settings) as store:
         lease = await store.grant_lease(2)

@@ -214,9 +214,7 @@ async def test_a_server_of_an_unknown_authority_is_refused(start_etcd: StartEtcd
                 await anext(batches)
 
 
-async def test_a_member_that_is_not_trusted_is_no_verdict_while_another_is_only_down(
-    start_etcd: StartEtcd, tmp_path: Path
-) -> None:
+async def test_untrusted_member_is_not_final_while_another_is_only_down(start_etcd: StartEtcd, tmp_path: Path) -> None:
     tls = Tls(tmp_path, start_etcd)
     endpoints = (tls.etcd.url, f"https://127.0.0.1:{free_port()}")
     async with EtcdStore(EtcdSettings(endpoints=endpoints, ca=tls.theirs.pem, deadline=1.0)) as store:

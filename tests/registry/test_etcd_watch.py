@@ -171,7 +171,7 @@ async def test_what_is_known_is_not_told_again() -> None:
     assert await seen(script, 5, 1) == [(5, ["d"])]
 
 
-async def test_a_member_that_tells_only_what_is_known_is_asked_less_and_less_often() -> None:
+async def test_member_that_repeats_known_events_is_watched_with_growing_pauses() -> None:
     known = [created(9), changes(9, ("a", 4))]
     script = Script([known] * 60)
     with suppress(TimeoutError):

@@ -61,7 +61,7 @@ def test_limits_can_be_put_on_again(tmp_path: Path) -> None:
     assert not (tmp_path / "common.0.1" / "cpu.max").exists()
 
 
-def test_what_is_in_its_own_cgroup_keeps_that_bound_when_the_next_agent_has_none(
+def test_cgroup_bound_is_kept_when_the_next_agent_has_no_cgroup(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = os.getpid()

@@ -39,7 +39,7 @@ def says(runtime: Processes, instance: InstanceId, word: str) -> bool:
     return log.exists() and word in log.read_text()
 
 
-async def test_an_instance_has_a_session_a_log_and_an_empty_environment_of_its_own(data: Path) -> None:
+async def test_instance_has_its_own_session_log_and_empty_environment(data: Path) -> None:
     async with runtime_on(data) as runtime:
         process = await runtime.start(FIRST, instance_command(runtime.lock(FIRST)))
         await until(lambda: says(runtime, FIRST, "up"))
@@ -153,7 +153,7 @@ async def test_the_next_runtime_adopts_what_lives_and_tells_what_ended(data: Pat
         assert ending.lived >= 3600  # until now, though it may have said nothing for long
 
 
-async def test_an_agent_killed_right_after_the_fork_leaves_a_process_that_is_adopted(data: Path) -> None:
+async def test_process_of_an_agent_killed_right_after_the_fork_is_adopted(data: Path) -> None:
     """The earlier one dies before it has signed the lock; its child, which has not locked it yet, is stopped there."""
     dying = textwrap.dedent(
         """
@@ -325,7 +325,7 @@ async def test_the_next_runtime_puts_limits_on_again(data: Path) -> None:
         assert (group / "common.0.1" / "cgroup.procs").read_text() == str(process.pid)
 
 
-async def test_an_adopted_instance_without_a_cgroup_is_bounded_and_that_is_said_once(
+async def test_adopted_instance_without_a_cgroup_is_bounded_and_logged_once(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (former := data / "former").mkdir()

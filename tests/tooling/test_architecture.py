@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md, the layers of import-linter and the packages agree; names of classes are unique in a layer."""
+"""ARCHITECTURE.md, the layers of import-linter and the packages agree; names of classes are unique, of tests short."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import wharfinger
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"": ROOT / "src" / "wharfinger", "workflows": ROOT / "workflows", "activities": ROOT / "activities"}
 """Where rooms lie: all in one folder but these two, see `package-dir` in pyproject.toml."""
+
+LONGEST_TEST_NAME = 70
+"""A reader takes in a longer name only at the second look; what does not fit belongs into the docstring."""
 
 Doubles = dict[str, list[tuple[str, str]]]
 """Name of a class -> room and file of each of its definitions."""
@@ -97,3 +100,16 @@ def test_no_two_public_classes_of_a_layer_have_one_name() -> None:
             in_one_layer[name] = same
 
     assert described(sorted(in_one_layer.items())) == []
+
+
+def test_names_of_tests_have_at_most_70_characters() -> None:
+    long, count = [], 0
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                count += 1
+                if len(node.name) > LONGEST_TEST_NAME:
+                    long.append(f"{path.relative_to(ROOT)}:{node.lineno}: {len(node.name)} characters: {node.name}")
+
+    assert count > 1000
+    assert long == []

@@ -201,7 +201,7 @@ def test_what_is_given_must_be_readable_and_what_is_live_is_left_out() -> None:
     assert ask(node("n"), live=[broken]).notes == ("1 objects of the live state cannot be read and do not count",)
 
 
-def test_unreadable_bound_pods_of_the_live_state_keep_their_room_as_for_a_worker() -> None:
+def test_unreadable_bound_pods_of_the_live_state_keep_their_room() -> None:
     misspelt = pod("misspelt", cpu="3", nodeName="a", node_selector={"disk": "ssd"})
     live = [node("a", cpu="4"), node("b", cpu="4"), misspelt, pod("waits", node_name="a")]
     answer = ask(pod("new", cpu="4"), pod("small"), live=live, waiting=True)

@@ -24,14 +24,14 @@ def test_as_many_pods_as_replicas_and_one_when_nothing_is_said(kind: str) -> Non
     assert names(workload(kind, "web", replicas=0)) == []
 
 
-def test_a_stateful_sets_pods_have_numbers_and_those_that_are_there_are_left_out() -> None:
+def test_stateful_set_pods_are_numbered_and_existing_ones_are_left_out() -> None:
     there = pod("db-1", owner=("StatefulSet", "db"), nodeName="n1")
 
     assert names(workload("StatefulSet", "db", replicas=3), there) == ["db-0", "db-2"]
     assert names(workload("StatefulSet", "db", replicas=2, ordinals={"start": 5})) == ["db-5", "db-6"]
 
 
-def test_a_stateful_sets_claims_are_said_to_be_unsupported_rather_than_forgotten() -> None:
+def test_stateful_set_claims_are_reported_as_unsupported() -> None:
     claims = [{"metadata": {"name": "data"}, "spec": {}}]
 
     [outcome] = ask(BIG, workload("StatefulSet", "db", volumeClaimTemplates=claims)).pods
@@ -126,7 +126,7 @@ def test_pods_that_are_made_take_no_name_of_a_pod_that_is_there() -> None:
     assert names(*twins) == ["web-1", "web-2", "web-3"]
 
 
-def test_default_spreading_knows_the_replica_set_that_a_deployment_would_make() -> None:
+def test_default_spreading_uses_the_replica_set_of_a_deployment() -> None:
     nodes = [node(f"n{number}", labels={"topology.kubernetes.io/zone": f"z{number}"}) for number in range(3)]
 
     answer = ask(*nodes, workload("Deployment", "web", replicas=3))

@@ -18,7 +18,7 @@ async def well(_: str) -> str:
     return ""
 
 
-async def test_a_dozen_tenants_whose_instances_never_come_up_leave_places_for_others(
+async def test_a_dozen_tenants_that_never_get_ready_leave_places_for_others(
     temporal_server: TemporalServer, tmp_path: Path
 ) -> None:
     client = await Client.connect(temporal_server.address)

@@ -27,9 +27,7 @@ PACKING = {
 }
 
 
-async def test_it_places_the_pods_of_each_profile_by_its_rules_and_with_its_back_off(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_worker_places_pods_by_the_rules_and_backoff_of_their_profile(site: Site, tmp_path: Path) -> None:
     profiles = [{"schedulerName": "packing", **PACKING}, {"schedulerName": "default-scheduler"}]
     config = write(tmp_path, "two", profiles=profiles, podInitialBackoffSeconds=7, podMaxBackoffSeconds=70)
     await site.node("full", cpu="2")
@@ -45,9 +43,7 @@ async def test_it_places_the_pods_of_each_profile_by_its_rules_and_with_its_back
     assert (policy.initial_interval.seconds, policy.maximum_interval.seconds) == (7, 70)
 
 
-async def test_workers_that_decide_otherwise_work_side_by_side_and_their_decisions_can_be_told_apart(
-    site: Site, tmp_path: Path
-) -> None:
+async def test_workers_with_other_profiles_share_pods_and_record_both_digests(site: Site, tmp_path: Path) -> None:
     await site.node("n", cpu="4")
     one = await site.worker()
     other = await site.worker(config=write(tmp_path, "packing", profiles=[PACKING]))

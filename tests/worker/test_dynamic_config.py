@@ -95,7 +95,7 @@ async def two_nodes(site: Site, **settings: Any) -> Case:
     return Case(site, await site.worker(**settings))
 
 
-async def test_other_weights_decide_without_a_restart_and_every_decision_says_which(site: Site) -> None:
+async def test_other_weights_decide_without_a_restart_and_are_recorded(site: Site) -> None:
     case = await two_nodes(site)
     started = load_profiles()[DEFAULT].digest
     before = await case.placed("before")
@@ -109,7 +109,7 @@ async def test_other_weights_decide_without_a_restart_and_every_decision_says_wh
     assert between.computation.profile != started
 
 
-async def test_what_is_in_force_and_what_is_refused_is_told_beside_the_registration(site: Site) -> None:
+async def test_values_in_force_and_refused_are_reported_beside_the_registration(site: Site) -> None:
     """The registration stays as it is: a ready worker stays counted, and a drain that relied on it goes on."""
     case = await two_nodes(site)
     before = await case.registration()
@@ -124,7 +124,7 @@ async def test_what_is_in_force_and_what_is_refused_is_told_beside_the_registrat
     assert await case.registration() == before
 
 
-async def test_decisions_while_weights_change_all_the_time_can_each_be_made_again(site: Site) -> None:
+async def test_decisions_during_weight_changes_can_each_be_recomputed(site: Site) -> None:
     case = await two_nodes(site)
     names = [f"p-{number}" for number in range(24)]
     for number, name in enumerate(names):

@@ -148,7 +148,7 @@ async def test_a_grant_that_says_drain_ends_the_process_with_exit_code_0(hand: H
     assert "Traceback" not in worker.said
 
 
-async def test_a_grant_that_is_deleted_ends_the_process_with_exit_code_3_and_one_line(hand: Hand) -> None:
+async def test_deleted_grant_ends_the_process_with_exit_code_3_and_one_line(hand: Hand) -> None:
     worker = await hand.ready(1)
     await hand.revoke(1)
     assert await worker.code() == 3

@@ -112,7 +112,7 @@ async def test_a_worker_that_does_not_dispatch_runs_only_what_others_start(site:
     assert await site.node_of("left-alone") == ""
 
 
-async def test_a_start_names_the_build_as_temporal_notes_it_so_that_nothing_is_left_to_be_noted(site: Site) -> None:
+async def test_start_names_the_build_as_temporal_records_it(site: Site) -> None:
     """Temporal compares what it would note with what is there: same values, same order."""
     await site.node("node")
     worker = await site.worker(dispatch="none")
@@ -140,7 +140,7 @@ async def test_a_start_names_the_build_as_temporal_notes_it_so_that_nothing_is_l
     assert (await chain.describe()).typed_search_attributes.get(BUILDS_KEY) == noted
 
 
-async def test_a_chain_on_a_task_queue_that_nobody_polls_is_terminated_when_taken_over(site: Site) -> None:
+async def test_chain_on_an_unpolled_task_queue_is_terminated_at_takeover(site: Site) -> None:
     """[Its chain may sit on a queue nobody polls]: joining it would wait for ever."""
     await site.node("node")
     await site.pod("p", labels={"wharfinger.dev/tenant": "gone"})

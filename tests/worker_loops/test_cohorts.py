@@ -46,7 +46,7 @@ async def turn_away(stage: Stage, name: str, **record: Any) -> None:
 # --- how many -------------------------------------------------------------------------------------
 
 
-def test_cohorts_larger_than_temporal_can_list_are_capped_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_cohorts_larger_than_temporal_can_list_are_capped_with_a_log(caplog: pytest.LogCaptureFixture) -> None:
     """The command refuses such a limit; one that was stored before goes on working."""
     former = forming(cohort_from=2, cohort_most=400, cohorts_in_flight=4)
 
@@ -87,7 +87,7 @@ def test_memory_of_a_flood_that_never_ends_is_bounded() -> None:
     assert used < 100_000
 
 
-def test_cohorts_that_are_switched_off_leave_nobody_behind_whom_only_they_place() -> None:
+def test_disabled_cohorts_still_place_pods_that_only_cohorts_place() -> None:
     policy = forming()
     policy.configure(DispatchSettings(cohorts=False))
 
@@ -221,7 +221,7 @@ async def test_a_backlog_is_placed_by_cohorts_in_order_and_in_turns() -> None:
         assert stage.attempts.started == []
 
 
-async def test_a_backlog_that_single_attempts_clear_in_two_seconds_is_left_to_them() -> None:
+async def test_backlog_that_single_attempts_clear_in_two_seconds_is_theirs() -> None:
     """Fifty single attempts a second: 99 pods at once are everyday life, 100 are a flood."""
     async with Stage(dispatching=DispatchSettings(hold=0.0, in_flight=200)) as stage:
         for number in range(60):
@@ -287,7 +287,7 @@ async def test_a_cohort_of_which_etcd_tells_nothing_is_formed_anew() -> None:
         assert stage.attempts.cohorts[1].name != stage.attempts.cohorts[0].name
 
 
-async def test_a_start_that_had_succeeded_before_its_answer_was_lost_counts_as_accepted() -> None:
+async def test_start_that_succeeded_but_lost_its_answer_counts_as_accepted() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         stage.attempts.losing = 1
         await flood(stage, "a", "b", "c", "d")
@@ -312,7 +312,7 @@ async def test_pods_of_a_cohort_that_cannot_be_started_go_back_to_the_queue() ->
         await stage.until(lambda: stage.attempts.cohorts or len(stage.attempts.started) == 4)
 
 
-async def test_a_pod_no_cohort_can_be_started_with_costs_the_others_one_start_each() -> None:
+async def test_pod_that_no_cohort_start_accepts_costs_the_others_one_start() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         stage.attempts.error = RPCError("no such name", RPCStatusCode.INVALID_ARGUMENT, b"")
         stage.attempts.failing.add("poison")
@@ -328,7 +328,7 @@ async def test_a_pod_no_cohort_can_be_started_with_costs_the_others_one_start_ea
 # --- who is turned away ---------------------------------------------------------------------------
 
 
-async def test_pods_a_cohort_turned_away_get_a_chain_each_as_long_as_there_is_room() -> None:
+async def test_pods_refused_by_a_cohort_get_a_chain_each_within_the_limit() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         names = ["a", "b", "c", "d"]
         await flood(stage, *names)
@@ -428,7 +428,7 @@ async def test_a_pod_without_a_chain_is_not_started_again_for_ever() -> None:
         assert "a" not in stage.attempts.names
 
 
-async def test_a_pod_without_a_chain_that_fits_now_is_started_instead_of_signalled() -> None:
+async def test_pod_without_a_chain_that_fits_now_is_started_not_signalled() -> None:
     async with Stage(dispatching=DispatchSettings(hold=0.0, cohort_from=4, parked_chains=0)) as stage:
         await flood(stage, "a", "b", "c", "d", cpu="3")
         await stage.until(lambda: stage.attempts.cohorts)
@@ -445,7 +445,7 @@ async def test_a_pod_without_a_chain_that_fits_now_is_started_instead_of_signall
 # --- who was woken with others --------------------------------------------------------------------
 
 
-async def test_a_woken_pod_goes_by_cohort_only_and_its_parked_chain_is_told_when_it_is_bound() -> None:
+async def test_woken_pod_goes_by_cohort_and_its_parked_chain_is_signalled_later() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await stage.waiting("p")
         entry = stage.entry("p")
@@ -506,7 +506,7 @@ async def test_the_parked_chain_of_a_pod_whose_room_was_taken_is_woken_at_once()
         assert stage.part("p") is Part.WAITING
 
 
-async def test_a_chain_that_was_started_beside_a_cohort_is_told_when_the_cohort_bound_its_pod() -> None:
+async def test_chain_started_beside_a_cohort_is_signalled_when_its_pod_is_bound() -> None:
     """Its start told nothing in time; by now its run may be parked, and no record need say so."""
     async with Stage(dispatching=SETTINGS) as stage:
         await stage.put_pod("p")

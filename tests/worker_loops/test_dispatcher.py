@@ -66,7 +66,7 @@ async def test_a_start_that_joined_a_dying_run_is_repeated() -> None:
         assert stage.attempts.started[1] == ("p", "unconfirmed", True)
 
 
-async def test_a_start_that_joined_a_parked_run_whose_record_was_lost_wakes_it_once() -> None:
+async def test_start_that_joined_a_parked_run_without_a_record_wakes_it_once() -> None:
     """[Etcd restored to before the record, Temporal not; or somebody deleted it]: it would tell nothing for an hour."""
     async with Stage() as stage:
         await stage.waiting("p")
@@ -152,7 +152,7 @@ async def test_a_worker_that_does_not_dispatch_starts_and_owns_nothing() -> None
         assert stage.loops.shards.members == frozenset()
 
 
-async def test_starts_follow_each_other_though_temporal_is_asked_carefully_at_first(
+async def test_starts_follow_each_other_without_a_tick_from_the_lowest_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dispatcher, "TICK", 600.0)  # each start is followed by the next, no clock has to come round
@@ -165,7 +165,7 @@ async def test_starts_follow_each_other_though_temporal_is_asked_carefully_at_fi
         await stage.until(lambda: len(stage.attempts.started) == 40)
 
 
-async def test_during_an_outage_few_pods_are_started_and_the_most_urgent_first_when_it_is_over() -> None:
+async def test_few_pods_start_in_an_outage_and_the_most_urgent_first_after_it() -> None:
     """Those that wait for an answer are few, so that a later one of more importance comes next."""
     async with Stage(dispatching=DispatchSettings(hold=0.0, cohorts=False)) as stage:
         stage.attempts.failing.add("*")

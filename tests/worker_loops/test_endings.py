@@ -25,7 +25,7 @@ async def test_a_waiting_pod_that_is_deleted_ends_its_chain_and_its_record() -> 
         assert len(stage.queue) == 0
 
 
-async def test_a_waiting_pod_bound_by_somebody_else_ends_its_chain_and_its_record() -> None:
+async def test_waiting_pod_bound_elsewhere_ends_its_chain_and_its_record() -> None:
     async with Stage() as stage:
         await stage.waiting("p")
         await stage.put_pod("p", node="n")
@@ -44,7 +44,7 @@ async def test_a_bind_of_ours_needs_no_signal() -> None:
         assert len(stage.queue) == 0
 
 
-async def test_a_pod_that_is_being_deleted_is_signalled_at_once_and_its_record_goes_with_it() -> None:
+async def test_pod_being_deleted_is_signalled_at_once_and_loses_its_record() -> None:
     async with Stage() as stage:
         await stage.waiting("p")
         await stage.put_pod("p", deleted="2026-01-01T00:00:00Z")
@@ -68,7 +68,7 @@ async def test_a_record_written_for_a_pod_just_deleted_is_removed() -> None:
         assert not await record(stage, "p")
 
 
-async def test_a_record_of_an_earlier_life_that_nobody_saw_end_is_removed_and_its_chain_ended() -> None:
+async def test_record_of_an_earlier_life_is_removed_and_its_chain_ended() -> None:
     """All workers were off duty while a waiting pod was deleted and made again."""
     async with Stage() as stage:
         left = AttemptRecord(attempt=1, create_revision=1, workflow_id="wharfinger/pod/default/p/rev-1")

@@ -197,7 +197,7 @@ async def test_a_gang_goes_as_its_first_member_does() -> None:
         assert stage.part("third") is Part.ACTIVE
 
 
-async def test_a_start_that_fails_for_good_is_tried_again_later_and_no_member_is_lost() -> None:
+async def test_start_that_fails_for_good_is_retried_later_with_all_members() -> None:
     async with Stage() as stage:
         stage.attempts.failing.add("team")
         stage.attempts.error = ValueError("no")
@@ -276,7 +276,7 @@ async def test_a_gang_that_needs_fewer_is_started_again() -> None:
         assert parts(stage, "a", "b", "c") == [Part.IN_FLIGHT] * 3
 
 
-async def test_the_sweep_wakes_a_gang_once_and_a_chain_that_is_gone_is_started_anew() -> None:
+async def test_sweep_wakes_a_gang_once_and_starts_a_closed_chain_anew() -> None:
     async with Stage(dispatching=DispatchSettings(hold=0.0, restart_every=100.0)) as stage:
         await stage.put_node("n", cpu="8")
         await waiting_team(stage, "a", "b", "c")

@@ -144,7 +144,7 @@ async def test_without_a_grant_a_worker_never_registers(store: MemoryStore) -> N
     assert await said(store) == []
 
 
-async def test_a_worker_whose_grant_says_drain_from_the_start_never_registers_as_ready(store: MemoryStore) -> None:
+async def test_worker_with_a_drain_grant_from_the_start_never_gets_ready(store: MemoryStore) -> None:
     await grant(store, want="drain")
     stage = granted(store)
     await asyncio.wait_for(stage.begin(), patient(20))
@@ -168,7 +168,7 @@ async def test_a_worker_that_lost_its_lease_overwrites_its_own_registration(stor
         assert again.create_revision == kv.create_revision
 
 
-async def test_a_worker_that_was_cut_off_never_registers_again_once_its_grant_is_gone(store: MemoryStore) -> None:
+async def test_worker_that_was_cut_off_never_registers_without_its_grant(store: MemoryStore) -> None:
     """The watch tells nothing: only the read and the compare stand in its way."""
     await grant(store)
     stage = granted(store)
@@ -188,9 +188,7 @@ async def test_a_worker_that_was_cut_off_never_registers_again_once_its_grant_is
 
 
 @pytest.mark.parametrize("meanwhile", ["drained", "deleted"])
-async def test_a_grant_that_moves_between_its_reading_and_the_registration_prevents_it(
-    store: MemoryStore, meanwhile: str
-) -> None:
+async def test_grant_that_moves_between_read_and_registration_prevents_it(store: MemoryStore, meanwhile: str) -> None:
     await grant(store)
     stage = granted(store)
     times = 0
@@ -254,7 +252,7 @@ async def test_a_grant_of_another_revision_is_another_process_s(store: MemorySto
     assert await said(store) == []
 
 
-async def test_a_grant_of_another_host_is_another_process_s_though_a_restored_etcd_gave_it_the_same_revision() -> None:
+async def test_grant_of_another_host_is_foreign_even_at_the_same_revision() -> None:
     store, restored = MemoryStore(), MemoryStore()
     await grant(store)
     await grant(restored, host="there")
@@ -320,9 +318,7 @@ async def test_after_a_crash_an_incarnation_stays_starting_until_it_has_settled(
 
 
 @pytest.mark.parametrize("looks", range(1, 9))
-async def test_a_time_to_settle_that_passes_between_two_looks_at_the_clock_is_not_slept_through(
-    store: MemoryStore, looks: int
-) -> None:
+async def test_settle_time_that_passes_between_two_clock_reads_is_not_missed(store: MemoryStore, looks: int) -> None:
     class Passing(Clock):
         """Moves on by itself once it was asked so often."""
 
@@ -347,7 +343,7 @@ async def test_a_time_to_settle_that_passes_between_two_looks_at_the_clock_is_no
     await stage.drain()
 
 
-async def test_a_registration_says_what_it_waits_for_and_is_rewritten_only_when_that_changes(
+async def test_registration_names_its_wait_and_is_rewritten_only_on_a_change(
     store: MemoryStore,
 ) -> None:
     await grant(store)
@@ -370,7 +366,7 @@ async def test_a_registration_says_what_it_waits_for_and_is_rewritten_only_when_
         assert (await said(store))[-1] == ("ready", "")
 
 
-async def test_a_newer_incarnation_takes_the_slot_over_and_gives_it_back_when_it_dies(store: MemoryStore) -> None:
+async def test_newer_incarnation_takes_its_slot_over_and_returns_it_on_death(store: MemoryStore) -> None:
     await grant(store, incarnation=3)
     await grant(store, incarnation=4)
     clock = Clock()
@@ -393,7 +389,7 @@ async def test_a_newer_incarnation_takes_the_slot_over_and_gives_it_back_when_it
         await old.until(lambda: len(old.queue) == 20)
 
 
-async def test_in_a_surge_no_start_is_lost_and_the_older_incarnation_makes_none_any_more(store: MemoryStore) -> None:
+async def test_surge_loses_no_start_and_the_older_incarnation_starts_none(store: MemoryStore) -> None:
     """Steps: the older one has as much in flight as it may, and more in its queue; the newer one becomes ready. It
     holds all of the slot's pods for the two seconds, and starts each then: those that were started join their chain.
     """

@@ -19,7 +19,7 @@ async def registrations(store: MemoryStore) -> dict[str, str]:
     return found
 
 
-async def test_a_worker_is_registered_as_ready_under_its_lease_and_gone_when_drained() -> None:
+async def test_worker_is_registered_as_ready_under_its_lease_until_drained() -> None:
     async with Stage(slot="0") as stage:
         assert await registrations(stage.store) == {"common/0/1": "ready"}
         assert stage.polling.running
@@ -83,7 +83,7 @@ async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
         assert len(stage.loops.shards.members) == 1
 
 
-async def test_a_registration_that_vanishes_while_its_lease_is_held_is_written_again() -> None:
+async def test_registration_that_vanishes_under_a_held_lease_is_written_again() -> None:
     """Steps: somebody deletes it by hand; or a worker of the same slot name, on its way out, had written it over and
     takes it along with its own lease. Without a registration this worker would serve nothing, and know of no trouble.
     """
@@ -123,7 +123,7 @@ async def test_polling_that_fails_is_started_again() -> None:
         await stage.until(lambda: stage.polling.running)
 
 
-async def test_two_workers_share_the_pods_and_one_takes_over_when_the_other_drains() -> None:
+async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one() -> None:
     store, clock = MemoryStore(), Clock()
     async with Stage(store, clock=clock, slot="0") as one, Stage(store, clock=clock, slot="1") as other:
         await one.until(lambda: len(one.loops.shards.members) == len(other.loops.shards.members) == 2)
@@ -183,7 +183,7 @@ async def test_the_label_that_names_a_tenant_is_a_setting() -> None:
         assert common.attempts.started == [("c", "seen", False), ("b", "take-over", True)]
 
 
-async def test_waiting_pods_that_come_to_an_idle_worker_are_started_there_though_nothing_else_happens() -> None:
+async def test_waiting_pods_that_come_to_an_idle_worker_are_started_there() -> None:
     """[Its chain may sit on a queue nobody polls]: the tenant's worker is gone, and this one had nothing to do."""
     store, clock = MemoryStore(), Clock()
     await store.put(keys.tenant("blue"), b"{}")

@@ -61,7 +61,7 @@ async def test_return_of_a_node_is_signalled_though_it_is_gone_again(stage: Stag
     assert await looked(stage) == [("signal", "n", "returned")]
 
 
-async def test_open_run_of_another_worker_is_told_that_the_node_was_there_meanwhile(stage: Stage) -> None:
+async def test_open_run_of_another_worker_gets_a_signal_that_the_node_returned(stage: Stage) -> None:
     await stage.put_node("n")
     await stage.put_pod("web", node="n")
     assert await looked(stage) == []
@@ -160,7 +160,7 @@ async def test_tainted_node_needs_a_workflow_while_pods_have_to_leave(stage: Sta
     assert await looked(stage) == [("signal", "n", "poke")]
 
 
-async def test_pods_that_are_half_made_anew_start_the_workflow_whatever_the_options() -> None:
+async def test_half_requeued_pods_start_the_workflow_under_any_options() -> None:
     async with Stage() as stage:
         await stage.put_pod("lost", node="gone")
         await stage.put_node("n", taints=[TAINT])

@@ -120,7 +120,7 @@ def test_a_member_that_flaps_holds_its_pods_anew(clock: Clock) -> None:
     assert shards.not_before(flapped) == clock() + 2
 
 
-def test_a_newer_incarnation_of_a_member_holds_all_its_pods_though_the_ring_is_the_same(clock: Clock) -> None:
+def test_newer_incarnation_of_a_member_holds_all_pods_of_the_same_ring(clock: Clock) -> None:
     """The member keeps its name, so nothing moves for the others; but the older one may still be starting its pods."""
     older, newer, other = (Shards(hold=2, clock=clock) for _ in range(3))
     ring = frozenset({"common/0", "common/1"})

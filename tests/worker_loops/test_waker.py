@@ -46,7 +46,7 @@ async def test_a_node_whose_hint_says_yes_but_that_is_full_wakes_nobody() -> Non
         assert stage.metrics.wake_decisions.labels("no")._value.get() >= 1
 
 
-async def test_an_event_of_no_interest_to_the_plugins_that_refused_costs_no_decision() -> None:
+async def test_event_without_interest_to_the_rejectors_costs_no_decision() -> None:
     async with Stage() as stage:
         await stage.put_node("n", cpu="1")
         await stage.waiting("p", cpu="2")
@@ -78,7 +78,7 @@ async def test_two_events_in_a_row_do_not_wake_two_pods_for_one_room() -> None:
         assert stage.attempts.woken_names == ["a"]
 
 
-async def test_a_pod_kept_out_by_a_woken_one_is_decided_again_when_that_one_never_came() -> None:
+async def test_pod_kept_out_by_a_woken_pod_is_decided_again_if_that_never_came() -> None:
     """No event tells that an expected pod did not come: only looking again does."""
     async with Stage() as stage:
         await stage.waiting("a", cpu="3")
@@ -91,7 +91,7 @@ async def test_a_pod_kept_out_by_a_woken_one_is_decided_again_when_that_one_neve
         await stage.until(lambda: "b" in stage.attempts.woken_names)
 
 
-async def test_a_room_given_to_an_assumed_pod_is_decided_again_when_the_assumption_ends() -> None:
+async def test_room_of_an_assumed_pod_is_decided_again_when_it_is_forgotten() -> None:
     async with Stage() as stage:
         await stage.put_node("n", cpu="4")
         await stage.put_pod("assumed", cpu="3")
@@ -130,7 +130,7 @@ async def test_an_event_the_refusal_knew_does_not_wake() -> None:
         assert stage.metrics.wake_decisions.labels("no")._value.get() == 0
 
 
-async def test_an_event_still_to_be_looked_at_does_not_wake_a_pod_whose_refusal_knew_it() -> None:
+async def test_gathered_event_does_not_wake_a_pod_whose_refusal_included_it() -> None:
     """The record may arrive while older events are being gathered."""
     async with Stage() as stage:
         await stage.waiting("other", cpu="9")
@@ -158,7 +158,7 @@ async def test_a_record_older_than_the_list_is_decided_once_at_the_start() -> No
         assert [(name, wake.event) for name, wake in stage.attempts.woken] == [("fits", "TakeOver")]
 
 
-async def test_the_sweep_wakes_what_no_event_did_with_a_signal_that_always_counts() -> None:
+async def test_sweep_wakes_a_missed_pod_with_a_signal_that_always_counts() -> None:
     stage = Stage(dispatching=DispatchSettings(hold=0.0, restart_every=300))
     async with stage:
         await stage.put_node("n", cpu="4")
@@ -278,7 +278,7 @@ async def test_a_pod_is_woken_when_room_can_be_made_for_it() -> None:
 MANY = DispatchSettings(hold=0.0, cohort_from=3, cohort_most=10)
 
 
-async def test_of_many_pods_that_fit_the_first_are_signalled_and_the_others_placed_together() -> None:
+async def test_first_of_many_fitting_pods_are_signalled_and_the_rest_in_cohorts() -> None:
     async with Stage(dispatching=MANY) as stage:
         for number in range(12):
             await stage.waiting(f"p{number}", cpu="2")
@@ -295,7 +295,7 @@ async def test_of_many_pods_that_fit_the_first_are_signalled_and_the_others_plac
 
 
 @pytest.mark.parametrize(("fit", "together"), [(19, 0), (20, 0), (23, 20)])
-async def test_as_many_pods_as_single_attempts_place_in_two_seconds_are_signalled(fit: int, together: int) -> None:
+async def test_pods_that_single_attempts_place_in_two_seconds_are_signalled(fit: int, together: int) -> None:
     """Ten single attempts a second were measured; beyond twenty pods, the first three are signalled as ever."""
     async with Stage(dispatching=replace(MANY, cohorts_in_flight=10)) as stage:
         for number in range(fit):

@@ -41,7 +41,7 @@ async def why(world: FleetWorld, revision: int) -> str:
     return OutcomeRecord.model_validate_json(kv.value).why
 
 
-def test_the_policy_retries_for_ever_within_ten_seconds_but_not_what_cannot_go_on() -> None:
+def test_policy_retries_for_ever_within_ten_seconds_except_final_failures() -> None:
     assert ACTOR_RETRY.maximum_attempts == 0
     assert ACTOR_RETRY.maximum_interval == timedelta(seconds=10)
     final = {FailureType.WRONG_ID, FailureType.INVALID_INPUT, FleetFailure.FENCED}
@@ -203,7 +203,7 @@ async def test_a_run_without_the_policy_continues_with_it(world: FleetWorld, pol
     await handle.result()
 
 
-async def test_a_poke_that_comes_with_the_start_of_a_run_without_the_policy_is_not_lost(world: FleetWorld) -> None:
+async def test_reconcile_signal_with_the_start_of_an_unretried_run_is_not_lost(world: FleetWorld) -> None:
     looks: list[PlanInput] = []
     world.unreadable = lambda request: bool(looks.append(request))  # type: ignore[func-returns-value]
     await world.client.start_workflow(

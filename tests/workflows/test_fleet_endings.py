@@ -65,7 +65,7 @@ async def test_a_poke_that_comes_while_the_last_keys_are_removed_is_looked_after
     assert last.epoch == 0
 
 
-async def test_a_poke_that_was_not_passed_on_before_the_history_was_continued_is_passed_on_by_the_next_run(
+async def test_unforwarded_reconcile_signal_is_forwarded_by_the_continued_run(
     temporal_server: TemporalServer,
 ) -> None:
     client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)

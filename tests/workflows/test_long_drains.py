@@ -47,7 +47,7 @@ async def drains(run: WorkflowHandle[object, object]) -> list[float]:
     return [json.loads(one.input.payloads[0].data)["timeout"] for one in asked]
 
 
-async def test_a_fleet_fills_a_slot_though_a_drain_outlived_three_thousand_events(world: FleetWorld) -> None:
+async def test_fleet_fills_a_slot_though_a_drain_outlived_3000_events(world: FleetWorld) -> None:
     await scenes.first(world, 2, **ENDS)
     await world.until_settled("completed")
     world.hosts.stubborn = True

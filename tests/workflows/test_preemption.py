@@ -16,7 +16,7 @@ from wharfinger.contracts.scheduling import Bound, Contended, PlaceInput, PlaceO
 VICTIM_GONE = Wake(revision=15, event="AssignedPodDelete", object="default/low", plugin="NodeResourcesFit")
 
 
-async def test_the_nomination_is_recorded_before_anybody_is_evicted_and_the_next_attempt_binds(stage: Stage) -> None:
+async def test_nomination_is_recorded_before_evictions_and_the_next_run_binds(stage: Stage) -> None:
     stage.activities.places = [preempting("low", "lower"), placed()]
     handle = await stage.start()
     await stage.parked(handle.id)
@@ -76,7 +76,7 @@ async def test_victims_that_are_none_any_more_lead_to_the_next_attempt_at_once(s
     assert "TIMER_STARTED" not in types(await stage.events(handle.id, handle.first_execution_run_id))
 
 
-async def test_a_preemptor_that_vanishes_before_its_victims_are_evicted_ends_its_chain(stage: Stage) -> None:
+async def test_preemptor_deleted_before_the_evictions_ends_its_chain(stage: Stage) -> None:
     stage.activities.places = [preempting()]
     stage.activities.evictions = [gone("deleted")]
     handle = await stage.start()
@@ -84,7 +84,7 @@ async def test_a_preemptor_that_vanishes_before_its_victims_are_evicted_ends_its
     assert (await handle.result()).outcome == "gone"
 
 
-async def test_victims_that_stay_beyond_their_grace_lead_to_an_attempt_that_reports_them(stage: Stage) -> None:
+async def test_victims_beyond_their_grace_period_start_a_run_that_reports_them(stage: Stage) -> None:
     stage.activities.places = [preempting(), placed()]
     stage.activities.evictions = [Evicted(evicted=("default/low",), leaving=0.2)]
     handle = await stage.start()
@@ -93,7 +93,7 @@ async def test_victims_that_stay_beyond_their_grace_lead_to_an_attempt_that_repo
     assert failure.details[0] == {"event": "VictimsOverdue"}
 
 
-async def test_a_pod_that_waits_for_earlier_victims_looks_again_when_they_are_overdue(stage: Stage) -> None:
+async def test_pod_waiting_for_earlier_victims_is_retried_when_they_are_overdue(stage: Stage) -> None:
     waiting = preempting().model_copy(update={"victims": (), "leaving": 0.2})
     stage.activities.places = [waiting, placed()]
     handle = await stage.start()
@@ -153,7 +153,7 @@ async def test_a_wake_while_victims_are_evicted_counts(stage: Stage) -> None:
     ],
     ids=["behind", "error", "only assumed"],
 )
-async def test_an_attempt_in_between_does_not_forget_what_must_have_been_seen_since_the_eviction(
+async def test_attempt_in_between_keeps_the_revision_seen_since_the_eviction(
     stage: Stage, between: PlaceOutcome | BaseException
 ) -> None:
     """Steps: victims are evicted at revision 50; the next attempt fails on its way. The one after it, perhaps on a

@@ -129,7 +129,7 @@ async def test_a_mapping_with_namespace_and_name_is_input_enough(stage: Stage) -
     assert result == {"outcome": "bound", "node": "node-1", "attempt": 1}
 
 
-async def test_a_run_without_our_policy_continues_as_new_with_it_and_with_the_pod_attribute(stage: Stage) -> None:
+async def test_run_without_the_retry_policy_continues_as_new_with_it(stage: Stage) -> None:
     """Steps: a person starts the workflow; its first failure would end it without a retry policy."""
     stage.activities.places = [ApplicationError("behind", type="Behind"), placed()]
     handle = await stage.client.start_workflow(
@@ -312,7 +312,7 @@ async def test_the_next_attempt_must_have_seen_the_revision_that_woke_it(stage: 
     assert [request.revision for request in stage.activities.requests(PlaceInput)] == [7, 15]
 
 
-async def test_a_wake_older_than_the_snapshot_does_not_count_and_a_newer_one_does(stage: Stage) -> None:
+async def test_wake_older_than_the_snapshot_does_not_count(stage: Stage) -> None:
     stage.activities.places = [refused(revision=10), placed()]
     handle = await stage.start()
     await stage.parked(handle.id)
@@ -479,7 +479,7 @@ async def test_a_plugin_that_raises_is_recorded_and_tried_again(stage: Stage) ->
     assert (await stage.attributes(handle.id, first))["WharfingerOutcome"] == "error"
 
 
-async def test_a_decision_that_takes_too_long_is_recorded_as_the_schedulers_error(stage: Stage) -> None:
+async def test_decision_that_takes_too_long_is_recorded_as_a_scheduler_error(stage: Stage) -> None:
     stage.activities.on_place = asyncio.Event().wait
     handle = await stage.start(timings=QUICK.model_copy(update={"place_timeout": 0.2}))
     while not stage.activities.requests(RefusalInput):
@@ -506,7 +506,7 @@ async def test_etcd_being_away_for_a_moment_costs_the_bind_no_attempt(stage: Sta
     assert len(stage.activities.requests(BindInput)) == 2
 
 
-async def test_a_plain_exception_in_the_workflow_fails_the_run_and_the_chain_goes_on(stage: Stage) -> None:
+async def test_plain_exception_fails_the_run_and_the_chain_continues(stage: Stage) -> None:
     """Steps: an answer of a newer release that this workflow cannot read; the run must not hang for ever."""
     stage.activities.places = [{"kind": "of another release"}, placed()]  # type: ignore[list-item]
     handle = await stage.start()
@@ -543,7 +543,7 @@ async def test_a_run_cancelled_while_its_bind_is_out_tells_what_the_bind_did(sta
     assert (await handle_of["web-1"].result()).outcome == "bound"
 
 
-async def test_a_run_cancelled_while_its_bind_is_out_and_contended_is_not_tried_again(stage: Stage) -> None:
+async def test_run_cancelled_during_a_contended_bind_is_not_retried(stage: Stage) -> None:
     stage.activities.binds = [Contended(message="taken")]
 
     async def cancel() -> None:
@@ -559,7 +559,7 @@ async def test_a_run_cancelled_while_its_bind_is_out_and_contended_is_not_tried_
 
 
 @pytest.mark.parametrize("kind", ["Unavailable", "SchedulerError"])
-async def test_a_run_cancelled_while_its_bind_is_out_and_fails_is_not_tried_again(stage: Stage, kind: str) -> None:
+async def test_run_cancelled_during_a_failing_bind_is_not_retried(stage: Stage, kind: str) -> None:
     """Steps: etcd is away, so somebody cancels the attempts; Temporal repeats a cancelled activity no more, and its
     failure is what the workflow sees. Were it the run's, the chain would go on as if nobody had asked.
     """

@@ -251,7 +251,7 @@ async def test_a_gang_that_can_never_be_committed_waits_as_a_whole(stage: Stage)
     assert failed.message == "raise --max-txn-ops"
 
 
-async def test_the_result_counts_the_pods_that_are_not_to_be_placed_any_more_by_reason(stage: Stage) -> None:
+async def test_result_counts_pods_that_no_longer_need_placement_by_reason(stage: Stage) -> None:
     left_out = tuple(
         Skipped(namespace="default", name=name, reason=why, gone=why)
         for name, why in (("x", "bound"), ("y", "deleted"))
@@ -333,7 +333,7 @@ async def test_a_gang_cancelled_while_it_waits_ends_as_cancelled(stage: Stage) -
     assert (await stage.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
 
 
-async def test_a_gang_cancelled_while_it_binds_is_cancelled_when_the_bind_has_ended(stage: Stage) -> None:
+async def test_gang_cancelled_during_its_bind_is_cancelled_after_the_bind(stage: Stage) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def begin() -> None:

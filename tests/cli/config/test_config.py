@@ -87,7 +87,7 @@ def test_every_problem_has_a_line(outside: Shell) -> None:
 
 
 @pytest.mark.parametrize("command", ["worker", "dev"])
-def test_a_wrong_configuration_ends_a_worker_at_once_with_a_line_for_each_problem(
+def test_worker_with_a_wrong_configuration_exits_with_a_line_a_problem(
     command: str, outside: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable("config"), outside.file(WRONG))
@@ -122,7 +122,7 @@ def test_what_is_shown_is_a_configuration_that_means_the_same(output: str, outsi
     assert digests[0] == digests[1]
 
 
-def test_without_a_file_that_of_the_environment_is_shown_unless_the_defaults_are_asked_for(
+def test_config_without_a_file_shows_the_environments_or_the_defaults(
     outside: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable("config"), outside.file("parallelism: 3"))

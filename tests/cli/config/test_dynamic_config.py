@@ -157,7 +157,7 @@ def test_a_value_for_a_fleet_is_checked_against_its_template(tenant: Tenant) -> 
     assert tenant.set("queue", {"podInitialBackoffSeconds": 30}, target=of_slot).code == 0
 
 
-def test_a_fleet_without_a_configuration_of_its_own_has_its_agents_which_nobody_knows_here(tenant: Tenant) -> None:
+def test_dynamic_values_are_accepted_for_a_fleet_without_configuration(tenant: Tenant) -> None:
     tenant.fleet({})
     assert tenant.set("profile", {"profiles": {"batch": {"weights": {"ImageLocality": 2}}}}).code == 0
     assert tenant.set("queue", {"podInitialBackoffSeconds": 30}).code == 0

@@ -41,7 +41,7 @@ def test_the_open_difference_is_from_what_was_completed_to_what_is_wanted() -> N
     assert [line.split() for line in changed(lines)] == [["-", "weight:", "3"], ["+", "weight:", "5"]]
 
 
-def test_the_open_difference_is_from_what_was_completed_last_not_from_the_highest_number() -> None:
+def test_open_difference_starts_from_the_last_completed_revision() -> None:
     records = Records().fleet(template=weighted(5)).status(status(completed=1))
     records.revision(1, "completed", weighted(3)).revision(2, "completed", weighted(4))
 
@@ -111,7 +111,7 @@ def test_going_back_to_a_revision_is_shown_or_refused_when_it_is_not_kept() -> N
         revision_difference(found, 9, CATALOG)
 
 
-def test_a_template_that_this_release_does_not_know_is_shown_as_it_was_written() -> None:
+def test_template_unknown_to_this_release_is_shown_as_written() -> None:
     odd = {"flavour": "vanilla\x1b[31m"}
     found = picture(Records().fleet(template={"version": "v2"}).revision(1, "completed", odd))
 
@@ -134,7 +134,7 @@ def test_what_a_file_leaves_out_and_commands_set_is_no_difference() -> None:
     assert file_difference(found, wanted, "fleet.yaml", CATALOG) == []
 
 
-def test_a_configuration_is_shown_as_written_where_the_other_side_has_the_agents_own() -> None:
+def test_configuration_is_shown_as_written_against_the_agents_own() -> None:
     found = picture(Records().fleet(template=weighted(5)).revision(1, "completed", {"version": "v1"}))
 
     lines = changed(open_difference(found, CATALOG))

@@ -55,14 +55,14 @@ def test_a_rollout_is_waited_for_while_anything_is_missing(records: Records) -> 
     assert verdict(records, Goal.COMPLETE).kind == "waiting"
 
 
-def test_a_rollout_is_complete_where_the_template_came_under_a_former_number() -> None:
+def test_rollout_is_complete_under_a_former_number_of_its_template() -> None:
     same = {"cpu": 1, **V2}
     records = rolled_out().fleet(replicas=2, template=same).actor(4).serving(0, 4)
     records.revision(2, "superseded", {**V2, "cpu": 1}).revision(3, "superseded", V1).revision(4, "completed", same)
     assert verdict(records, Goal.COMPLETE) == Verdict("reached", "2 of 2 instances are ready on revision 4")
 
 
-def test_what_runs_the_wanted_template_under_a_former_number_is_counted_as_updated() -> None:
+def test_slot_on_a_former_number_of_the_wanted_template_is_updated() -> None:
     records = rolled_out().actor(4).revision(2, "superseded", V2).revision(4, "", V2).serving(0, 1)
     picture = estate_of(records.stored(), 100).fleet(records.tenant)
     assert (updated(picture), outdated(picture)) == (1, 1)
@@ -76,7 +76,7 @@ def test_a_partition_is_complete_when_all_that_it_allows_is_updated() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["failed", "aborted"])
-def test_a_rollout_that_was_rolled_back_is_not_complete_though_what_runs_is(outcome: str) -> None:
+def test_rolled_back_rollout_is_not_complete_though_all_slots_match(outcome: str) -> None:
     records = rolled_out(target=1, completed=1).actor(1).revision(2, outcome, V2)
     for slot in (0, 1):
         records.serving(slot, revision=1)

@@ -120,9 +120,7 @@ def test_status_watch_prints_again_what_changed(shell: Shell, url: str, fleet: R
     assert watch.returncode == 130
 
 
-def test_status_watch_draws_over_itself_on_a_terminal_until_it_is_interrupted(
-    shell: Shell, url: str, fleet: Records
-) -> None:
+def test_status_watch_redraws_on_a_terminal_until_interrupted(shell: Shell, url: str, fleet: Records) -> None:
     fleet.fleet(replicas=1).grant(0).instance(0, state="starting", waiting_for="caches not synced").write(url)
     with on_a_terminal(fleet, lines=40) as (watch, ours):
         shown = _until(ours, b"caches not synced")

@@ -57,7 +57,7 @@ def test_a_fleet_is_counted_by_what_its_instances_say_not_by_its_status() -> Non
     }
 
 
-def test_an_instance_that_is_asked_to_leave_has_ended_or_is_of_an_earlier_fleet_does_not_serve() -> None:
+def test_draining_ended_and_earlier_fleets_instances_are_not_ready() -> None:
     records = Records().fleet(replicas=4).actor().status(status())
     records.serving(0)
     records.grant(1, want="drain").instance(1)
@@ -115,7 +115,7 @@ def test_slots_show_every_incarnation_and_the_empty_ones() -> None:
     assert [slot["crashes"] for slot in found] == [0, 0, 0, 4]
 
 
-def test_what_an_instance_says_of_its_configuration_is_noted_though_it_says_so_beside_its_registration() -> None:
+def test_configuration_problems_of_an_instance_are_noted_at_its_slot() -> None:
     records = Records().fleet(replicas=2).actor().status(status()).serving(0).serving(1)
     told = ConfigStatusRecord(problems={"log": "it is too quiet"})
     records.record(keys.config_status("gold", "1", 1), told).record(keys.config_status("gold", "hand-a-1", 1), told)
@@ -169,7 +169,7 @@ def test_a_step_without_an_incarnation_is_told_as_its_actor_told_it() -> None:
     ]
 
 
-def test_a_step_that_was_begun_is_about_the_incarnation_that_was_granted_since() -> None:
+def test_begun_step_names_the_incarnation_granted_since() -> None:
     step = Running("up", 4, 0, "slot 4: waits for its next incarnation on host-a to be ready")
     told = (SlotStatus(4, 1, ready=True, incarnations=((1, "available", 1, "host-a"),)),)
     records = Records().fleet(replicas=5).status(status(running=(step,), slots=told), written=8).serving(4, revision=1)
@@ -239,7 +239,7 @@ def test_a_fleet_that_is_all_on_one_of_several_hosts_is_told() -> None:
     assert hints(estate(records), picture(records), NOW) == []  # one is not all
 
 
-def test_hosts_that_were_lost_with_most_others_are_told_with_the_command_that_gives_them_up() -> None:
+def test_hosts_lost_together_are_hinted_with_the_confirm_lost_command() -> None:
     records = Records().fleet(replicas=2).host("host-b").status(status(lost_together=("host-a",))).serving(0)
 
     (away, together) = hints(estate(records), picture(records), NOW)
@@ -250,7 +250,7 @@ def test_hosts_that_were_lost_with_most_others_are_told_with_the_command_that_gi
     assert hints(estate(records), picture(records), NOW) == [away]
 
 
-def test_an_instance_that_drains_where_no_agent_is_says_how_long_that_takes() -> None:
+def test_draining_instance_without_an_agent_has_a_hint_on_its_end() -> None:
     records = Records().fleet(replicas=1).host("host-b").status(status()).serving(0)
     assert len(hints(estate(records), picture(records), NOW)) == 1
 

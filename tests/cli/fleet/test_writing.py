@@ -254,7 +254,7 @@ class TestRollout:
         assert spec(url, fleet.tenant)["rollout"] == {"generation": 7, "action": "resume"}
 
     @pytest.mark.parametrize("action", ["abort", "resume"])
-    def test_a_request_beside_a_template_that_nobody_saw_would_be_lost_and_is_refused(
+    def test_request_is_refused_while_the_fleets_new_template_is_unseen(
         self, action: str, shell: Shell, fleet: Records, url: str
     ) -> None:
         with_rollout(fleet, url)

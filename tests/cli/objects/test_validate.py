@@ -9,7 +9,7 @@ from tests.cli.conftest import Shell
 UNKNOWN = "spec.dnsPolcy: unknown field; did you mean dnsPolicy?"
 
 
-def test_apply_refuses_unknown_and_duplicate_fields_all_at_once_and_goes_on(shell: Shell) -> None:
+def test_apply_refuses_all_unknown_and_duplicate_fields_and_continues(shell: Shell) -> None:
     misspelt = shell.pod("misspelt", node_name="n1", containers=[{"resources": {"request": {"cpu": "1"}}}])
     wrong = shell.pod("wrong", brandNew=1, priority="high")
     twice = f"""

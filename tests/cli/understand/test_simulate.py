@@ -30,7 +30,7 @@ def test_everything_placed_is_exit_code_0(outside: Shell) -> None:
     assert any(line.split() == ["cpu", "0/2", "0.0", "2/2", "100.0"] for line in answer.out.splitlines())
 
 
-def test_a_pod_that_does_not_fit_is_exit_code_1_and_programs_get_the_reason(outside: Shell) -> None:
+def test_pod_that_does_not_fit_gives_exit_code_1_and_a_reason_in_json(outside: Shell) -> None:
     answer = outside("simulate", "-f", outside.file([NODE, pod("a", cpu="3")]), "-o", "json")
 
     assert answer.code == 1

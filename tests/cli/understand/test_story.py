@@ -54,7 +54,7 @@ def test_the_story_of_a_preemption_names_node_and_victims() -> None:
     assert "→ evicted " in story
 
 
-def test_a_node_that_was_looked_at_alone_is_not_called_the_only_one_that_fits() -> None:
+def test_node_evaluated_alone_is_not_called_the_only_one_that_fits() -> None:
     attempt = read("bound")
     alone = {**attempt.computation, "nodes": 4, "feasible": 1}
     nominated = replace(attempt, placement={**attempt.placement, "computation": alone, "refusals": []})

@@ -77,7 +77,7 @@ async def test_what_is_counted_on_must_not_have_changed(stage: FleetStage) -> No
 
 
 @pytest.mark.parametrize(("known", "asked"), [(2, True), (1, False), (-1, True)])
-async def test_nobody_leaves_for_a_rollout_about_which_something_else_was_decided(
+async def test_drain_is_refused_once_its_rollout_was_decided_otherwise(
     stage: FleetStage, known: int, asked: bool
 ) -> None:
     grant = await stage.grant(0)

@@ -105,7 +105,7 @@ async def failing(kind: FleetFailure, *, retried: bool) -> AsyncIterator[None]:
     assert caught.value.non_retryable is not retried
 
 
-async def test_a_granted_instance_is_started_with_its_grant_and_the_agents_options(host: Host) -> None:
+async def test_granted_instance_starts_with_its_grant_and_agent_options(host: Host) -> None:
     await host.grant()
 
     created = await host.activities.create_instance(CREATE)
@@ -164,7 +164,7 @@ async def test_what_has_an_exit_record_is_not_started_again(host: Host) -> None:
     assert host.runtime.started == []
 
 
-async def test_what_has_lived_is_not_started_again_although_etcd_does_not_know_of_its_end(host: Host) -> None:
+async def test_incarnation_that_ended_is_not_restarted_without_an_exit_in_etcd(host: Host) -> None:
     await host.grant()
     await host.activities.create_instance(CREATE)
     host.runtime.end(FIRST, "code", 1)
@@ -197,7 +197,7 @@ async def test_a_kill_ends_the_process_and_leaves_an_exit_record(host: Host) -> 
     assert (exited.how, exited.planned) == ("code", False)
 
 
-async def test_a_kill_without_patience_is_sigkill_and_planned_where_the_grant_said_drain(host: Host) -> None:
+async def test_kill_without_timeout_is_sigkill_and_planned_under_a_drain_grant(host: Host) -> None:
     await host.grant()
     await host.activities.create_instance(CREATE)
     await host.grant(want="drain")

@@ -151,7 +151,7 @@ async def test_a_late_try_does_not_bring_back_what_was_decided_before(stage: Fle
     assert (await actor(stage)).decisions == Decisions(number=2, target=1)
 
 
-async def test_a_target_of_a_release_that_records_no_decisions_is_taken_all_the_same(stage: FleetStage) -> None:
+async def test_target_of_a_release_without_recorded_decisions_is_accepted(stage: FleetStage) -> None:
     await record(stage, stage.record_input(Writes(decisions=Decisions(number=1, target=1, canary=(0,)))))
 
     assert (await record(stage, stage.record_input(Writes(target=3)))).target == 3

@@ -77,7 +77,7 @@ class SlowReads:
 
 
 @pytest.mark.parametrize(("enough", "reads"), [(500, 150), (60, 64)])
-async def test_pods_of_a_tainted_node_are_read_many_at_a_time_and_only_until_enough_are_due(
+async def test_pods_of_a_tainted_node_are_read_in_pages_until_enough_are_due(
     world: World, enough: int, reads: int
 ) -> None:
     one = await caretaker(world)

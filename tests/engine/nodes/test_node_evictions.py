@@ -191,7 +191,7 @@ async def test_pod_that_a_client_puts_in_between_is_not_overwritten(world: World
     assert await requeued_records(world) == []
 
 
-async def test_half_done_pods_are_made_anew_though_the_node_is_back_and_requeueing_is_off(world: World) -> None:
+async def test_half_requeued_pods_are_recreated_though_the_node_returned(world: World) -> None:
     one = await caretaker(world, NodeEvictionSettings())
     manifest = json.dumps(pod_object("web", uid="new")).encode()
     await world.store.put(keys.requeued("n", "default", "web"), manifest)

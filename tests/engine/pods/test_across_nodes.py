@@ -38,7 +38,7 @@ def known(**versions: int) -> Cache:
     return cache
 
 
-def test_a_plain_bind_compares_the_terms_that_may_concern_it_and_says_that_its_namespace_moved() -> None:
+def test_plain_bind_compares_the_terms_of_its_namespace_and_puts_bound() -> None:
     assert rules() == NONE
     assert conditions(pod(), NONE, known(shop=7)) == [
         Compare(keys.terms("shop"), "mod", 7),
@@ -47,7 +47,7 @@ def test_a_plain_bind_compares_the_terms_that_may_concern_it_and_says_that_its_n
     assert rewritten(pod(), NONE) == [keys.bound("shop")]
 
 
-def test_anti_affinity_looks_at_the_namespaces_it_names_and_keeps_their_pods_away() -> None:
+def test_anti_affinity_compares_its_namespaces_and_writes_their_terms() -> None:
     found = rules(required_anti_affinity=(term(WEB, "shop", "other"),))
 
     assert found == AcrossNodes(frozenset({"shop", "other"}), frozenset({"shop", "other"}))
@@ -65,7 +65,7 @@ def test_hard_spread_looks_at_its_own_namespace_and_keeps_nobody_away() -> None:
     assert rules(spread_constraints=(SpreadConstraint(1, "zone", False, WEB),)) == NONE
 
 
-def test_affinity_matters_to_the_transaction_only_where_the_pod_may_be_the_first_of_its_kind() -> None:
+def test_affinity_is_compared_only_for_a_pod_that_may_be_first_of_its_kind() -> None:
     assert rules(required_affinity=(term(WEB),)) == AcrossNodes(frozenset({"shop"}), leans=True)
     assert rules(required_affinity=(term(DB),)) == AcrossNodes(leans=True)
 
@@ -82,7 +82,7 @@ def test_a_namespace_selector_means_every_namespace() -> None:
     assert rewritten(pod(), found) == [keys.bound("shop"), keys.terms("*")]
 
 
-def test_a_transaction_stays_within_etcds_limit_however_many_namespaces_are_named() -> None:
+def test_transaction_stays_within_etcds_limit_for_any_number_of_namespaces() -> None:
     names = [f"space-{number}" for number in range(MOST + 1)]
 
     assert rules(required_anti_affinity=(term(WEB, *names),)) == AcrossNodes(EVERYWHERE, EVERYWHERE)

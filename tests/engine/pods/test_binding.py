@@ -38,7 +38,7 @@ def grow(cpu: str) -> Any:
 # --- the commit -----------------------------------------------------------------------------------
 
 
-async def test_a_bind_writes_node_condition_and_attempt_and_keeps_every_other_field(world: World) -> None:
+async def test_bind_writes_node_condition_and_attempt_and_keeps_other_fields(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     hand = await world.hand()
@@ -72,7 +72,7 @@ async def test_the_assumption_becomes_a_fact_when_the_watch_shows_the_bind(world
     assert hand.cache.pods["default", "web"].node_name == "node-1"  # type: ignore[index]
 
 
-async def test_binds_of_one_node_in_one_worker_are_serial_and_conflict_with_nobody(world: World) -> None:
+async def test_binds_of_one_node_in_one_worker_are_serial_without_conflicts(world: World) -> None:
     await world.put_node("node-1", cpu="10")
     names = [f"web-{number}" for number in range(10)]
     for name in names:
@@ -478,7 +478,7 @@ async def test_a_paused_worker_does_not_fill_its_own_node_twice(world: World) ->
     assert (await hand.refused("web-2", revision=1)).only_assumed
 
 
-async def test_an_own_commit_counts_on_its_node_even_if_the_assumption_had_moved_meanwhile(world: World) -> None:
+async def test_own_commit_counts_on_its_node_after_the_assumption_moved(world: World) -> None:
     """Steps: a bind is out; its run is terminated and the pod placed again, elsewhere; then the first bind's answer
     comes. The binding version advances only together with the pod behind it.
     """
@@ -501,7 +501,7 @@ async def test_an_own_commit_counts_on_its_node_even_if_the_assumption_had_moved
     assert (assumed.identity, assumed.node) == (PodIdentity("default", "web-1", revision), placed.node)
 
 
-async def test_a_retry_while_the_watch_is_behind_leaves_the_seat_of_the_earlier_trys_runner_up_taken(
+async def test_retry_before_the_watch_keeps_the_seat_of_the_earlier_runner_up(
     world: World,
 ) -> None:
     """Steps: the first node was taken, the runner-up bound; the activity's answer came too late for Temporal, so it
@@ -571,7 +571,7 @@ async def test_two_tries_of_one_bind_in_one_worker_follow_each_other(world: Worl
     assert assumed.node == await world.node_of("web-1") != first.node
 
 
-async def test_a_binding_version_removed_before_the_commits_answer_came_stays_removed(world: World) -> None:
+async def test_removed_binding_version_stays_removed_after_a_late_commit_answer(world: World) -> None:
     """Steps: bound; the node goes and its binding version is removed; the watch shows it all before the answer is
     looked at. Were the version remembered, no bind to a node of that name would ever succeed here.
     """

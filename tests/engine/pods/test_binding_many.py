@@ -109,7 +109,7 @@ async def test_a_contended_pod_costs_only_itself(world: World) -> None:
     assert len(bound.bound) == 19
 
 
-async def test_where_most_are_contended_the_rest_are_placed_anew_before_the_time_is_up(world: World) -> None:
+async def test_mostly_contended_cohort_is_placed_anew_before_the_time_is_up(world: World) -> None:
     """[A cluster that is nearly full, shared by two tenants]: each seat would wait for the watch, one after another."""
     hand, cohort = await placed(world, pods=20, nodes=20, cpu="3")
     hand.store.pause_watches()

@@ -193,7 +193,7 @@ async def test_every_members_part_is_decided_again_from_what_is_recorded(world: 
     assert recompute(state, PodKey("default", left.name), refused_alone(placed, left), PROFILES[DEFAULT]).same
 
 
-async def test_what_is_made_again_of_a_refused_gang_is_said_to_be_of_one_pod_alone(world: World) -> None:
+async def test_recomputing_a_member_of_a_refused_gang_notes_the_gangs_refusal(world: World) -> None:
     await world.put_node("a", cpu="3")
     await team(world, 4)
     hand = await world.hand()
@@ -316,7 +316,7 @@ async def test_nobody_is_evicted_for_a_part_of_a_gang(world: World) -> None:
 # --- limits of a transaction ----------------------------------------------------------------------
 
 
-async def test_a_gang_that_no_transaction_can_hold_is_refused_before_it_is_placed(world: World) -> None:
+async def test_gang_too_large_for_a_transaction_is_refused_before_placement(world: World) -> None:
     await world.put_node("a", cpu="64")
     await team(world, 9)
     hand = await world.hand(limits=Limits(operations=10))
@@ -341,7 +341,7 @@ async def test_one_that_turns_out_too_large_is_rejected_at_the_commit(world: Wor
     assert "raise --max-txn-ops" in bound.unbound[0].message
 
 
-async def test_members_beyond_those_needed_are_left_out_where_a_transaction_is_full(world: World) -> None:
+async def test_members_beyond_the_minimum_are_left_out_of_a_full_transaction(world: World) -> None:
     await world.put_node("a", cpu="64")
     await team(world, 12, least=6)
     hand = await world.hand(limits=Limits(operations=26))

@@ -149,7 +149,7 @@ async def test_another_life_or_a_later_revision_is_left_out(world: World) -> Non
     assert (await hand.activities.cohorts.place_many(request)).skipped[0].reason == "this worker has not seen it yet"
 
 
-async def test_a_worker_that_has_seen_none_of_them_leaves_the_cohort_to_its_next_attempt(world: World) -> None:
+async def test_worker_that_has_seen_no_pod_leaves_the_cohort_to_its_retry(world: World) -> None:
     await world.put_pod("web")
     hand = await world.hand()
 

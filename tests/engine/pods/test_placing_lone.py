@@ -73,7 +73,7 @@ async def test_a_pod_is_placed_on_a_node_that_fits_and_assumed_there(world: Worl
     assert (assumed.identity.name, assumed.node, assumed.sent) == ("web", "node-1", False)
 
 
-async def test_the_ranking_holds_the_chosen_node_and_the_runners_up_with_their_scores(world: World) -> None:
+async def test_ranking_has_the_chosen_node_and_the_runners_up_with_scores(world: World) -> None:
     for number in range(8):
         await world.put_node(f"node-{number}", cpu=str(4 + number))
     await world.put_pod("web")
@@ -191,7 +191,7 @@ async def test_an_unreachable_etcd_is_unavailable_and_no_verdict(world: World) -
     assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
 
 
-async def test_an_etcd_that_does_not_answer_is_unavailable_before_the_activity_times_out() -> None:
+async def test_unresponsive_etcd_is_unavailable_before_the_activity_times_out() -> None:
     world = World(HangingStore())
     await world.put_node("node-1")
     await world.put_pod("web")
@@ -498,7 +498,7 @@ async def test_a_wait_that_reserve_answers_is_a_refusal(world: World) -> None:
     assert hand.cache.assumed() == ()
 
 
-async def test_a_pod_that_a_plugin_wants_to_hold_is_placed_with_the_time_it_may_wait(world: World) -> None:
+async def test_pod_that_a_plugin_holds_is_placed_with_the_time_it_may_wait(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     plugin = Fussy()
@@ -537,7 +537,7 @@ async def test_a_held_pods_seat_is_given_up_some_time_after_its_hold(world: Worl
 
 
 @pytest.mark.parametrize("deleted", [False, True], ids=["refused", "deleted meanwhile"])
-async def test_what_was_reserved_for_a_pod_is_given_back_when_it_is_not_permitted(world: World, deleted: bool) -> None:
+async def test_reservation_is_released_when_the_pod_is_not_permitted(world: World, deleted: bool) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     plugin = Fussy()
@@ -554,7 +554,7 @@ async def test_what_was_reserved_for_a_pod_is_given_back_when_it_is_not_permitte
     assert hand.cache.assumed() == ()
 
 
-async def test_what_was_reserved_for_a_pod_is_given_back_when_its_bind_finds_it_gone(world: World) -> None:
+async def test_reservation_is_released_when_the_bind_finds_the_pod_gone(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     plugin = Fussy()

@@ -135,7 +135,7 @@ async def test_decisions_that_preempt_are_counted_and_so_are_their_victims(world
     assert (samples["scheduler_preemption_victims_count"], samples["scheduler_preemption_victims_sum"]) == (1, 2)
 
 
-async def test_a_graceful_eviction_marks_and_leaves_the_end_to_whoever_runs_the_pod(world: World) -> None:
+async def test_graceful_eviction_marks_the_victim_and_leaves_its_deletion(world: World) -> None:
     await world.put_node("node-1", cpu="1")
     await world.put_pod("low", spec={"nodeName": "node-1", "terminationGracePeriodSeconds": 45})
     hand = await world.hand()
@@ -152,7 +152,7 @@ async def test_a_graceful_eviction_marks_and_leaves_the_end_to_whoever_runs_the_
     assert pod["unknown"] == {"kept": True}
 
 
-async def test_while_its_victims_leave_a_pod_keeps_its_nomination_and_preempts_nobody_else(world: World) -> None:
+async def test_pod_keeps_its_nomination_and_preempts_no_more_while_victims_leave(world: World) -> None:
     await full_node(world, "low-1")
     await full_node(world, "low-2", name="node-2")
     hand = await world.hand()
@@ -196,7 +196,7 @@ async def test_victims_that_stay_are_reported_and_never_forced(world: World) -> 
 @pytest.mark.parametrize("mode", ["immediate", "graceful"])
 @pytest.mark.parametrize("applied", [True, False], ids=["done", "not done"])
 @pytest.mark.parametrize("step", range(5))
-async def test_a_worker_that_dies_at_a_step_is_replaced_and_nobody_is_evicted_twice(
+async def test_worker_that_dies_at_a_step_is_replaced_without_a_second_eviction(
     world: World, mode: str, applied: bool, step: int
 ) -> None:
     """Steps: nominate, mark, delete, mark, delete; at one of them the worker dies, before or after it happened."""
@@ -315,7 +315,7 @@ async def test_nobody_is_evicted_for_a_record_that_was_replaced(world: World) ->
     assert await changes_of(world, "low-1") == []
 
 
-async def test_nobody_is_evicted_for_a_nomination_that_a_more_important_pod_has_taken_away(world: World) -> None:
+async def test_no_victim_is_evicted_for_a_nomination_taken_by_a_higher_priority(world: World) -> None:
     """Steps: A is nominated; before it evicts, B, more important, takes the node and clears A's nomination. A's
     record still names its victims, but their room would be B's.
     """
@@ -369,7 +369,7 @@ async def test_nobody_is_evicted_from_a_node_that_is_gone(world: World) -> None:
     assert await changes_of(world, "low-1") == []
 
 
-async def test_a_plugin_that_fails_while_victims_leave_does_not_take_the_nomination_away(world: World) -> None:
+async def test_plugin_failure_while_victims_leave_keeps_the_nomination(world: World) -> None:
     """Without its nomination the pod would not know whom it waits for, and preempt others."""
     await full_node(world, "low-1")
     await full_node(world, "low-2", name="node-2")
@@ -422,7 +422,7 @@ async def test_a_victim_of_the_same_name_is_another_pod(world: World) -> None:
     assert await world.node_of("low-1") == "node-1"
 
 
-async def test_a_victim_that_is_as_important_by_now_is_spared_and_the_pod_is_placed_again(world: World) -> None:
+async def test_victim_of_equal_priority_by_now_is_spared_and_the_pod_retried(world: World) -> None:
     await full_node(world, "low-1")
     hand = await world.hand(eviction="immediate")
     refused = await preemptor(world, hand)
@@ -478,7 +478,7 @@ async def crowd(world: World, number: int) -> None:
         await world.put_pod(long_name(index), uid=f"uid-{index}", spec=spec)
 
 
-async def test_what_travels_of_very_many_victims_stays_small_and_all_of_them_are_evicted(world: World) -> None:
+async def test_payload_of_very_many_victims_is_small_and_all_are_evicted(world: World) -> None:
     await crowd(world, 1000)
     hand = await world.hand(eviction="immediate", settings=CALM)
     await world.hand()
@@ -554,7 +554,7 @@ async def test_a_bind_on_the_nominated_node_has_seen_the_nomination(world: World
     assert (await one.bind("high", await one.placed("high"))).kind == "bound"
 
 
-async def test_a_placement_that_rests_on_the_room_of_a_later_nomination_is_not_bound(world: World) -> None:
+async def test_placement_in_the_room_of_a_later_nomination_is_not_bound(world: World) -> None:
     """Steps: a less important pod is placed in the last room; before its bind, somebody is nominated there whose
     victims free more than that room. Nothing was counted on the node since, so only the nomination tells.
     """
@@ -573,7 +573,7 @@ async def test_a_placement_that_rests_on_the_room_of_a_later_nomination_is_not_b
     assert await world.node_of("thief") == ""
 
 
-async def test_a_nomination_that_would_not_help_any_more_is_left_out_with_its_victims(world: World) -> None:
+async def test_nomination_that_no_longer_helps_is_dropped_with_its_victims(world: World) -> None:
     """Steps: between decision and record a pod as important takes part of the room that the victims would leave."""
     await world.put_node("node-1", cpu="2")
     await world.put_pod("low-1", spec={"nodeName": "node-1", "priority": 1})
@@ -720,9 +720,7 @@ async def chain(hands: list[Hand], name: str, rng: random.Random) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_many_preemptors_on_three_workers_get_their_room_and_evict_nobody_in_vain(
-    world: World, seed: int
-) -> None:
+async def test_preemptors_on_three_workers_bind_without_needless_evictions(world: World, seed: int) -> None:
     """Answers are lost and watches stand still for a while; every preemptor needs exactly two victims."""
     rng = random.Random(seed)
     low = {f"node-{number}": [f"low-{number}-{index}" for index in range(4)] for number in range(4)}

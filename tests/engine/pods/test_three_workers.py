@@ -137,7 +137,7 @@ async def test_a_plain_pod_never_joins_a_pod_that_keeps_away_from_it(either: Wor
     assert (len(zones) == 1) == holds(either)
 
 
-async def test_a_placement_nothing_has_touched_is_looked_at_again_when_a_pod_that_keeps_apart_appears(
+async def test_untouched_placement_is_verified_again_after_an_anti_affine_pod(
     either: World,
 ) -> None:
     """Steps: a plain pod is placed; the watch then shows a loner on another node of the zone. The pod, its node and
@@ -211,7 +211,7 @@ async def test_binds_with_rules_of_one_worker_follow_each_other_without_conflict
     assert hand.conflicts("bound") == hand.conflicts("terms") == 0
 
 
-async def test_a_pod_relabelled_during_its_bind_is_bound_by_the_rules_it_has_then(either: World) -> None:
+async def test_pod_relabelled_during_its_bind_is_bound_by_its_new_rules(either: World) -> None:
     """Steps: a pod follows pods of its kind and is none itself; while it is bound it becomes one, and at the same time
     another one. Neither follows the other unless the rule is asked for again.
     """
@@ -240,7 +240,7 @@ async def test_a_pod_relabelled_during_its_bind_is_bound_by_the_rules_it_has_the
     assert (len(set((await bound(either)).values())) == 1) == holds(either)
 
 
-async def test_a_namespace_relabelled_into_a_rule_is_seen_by_a_placement_that_nothing_else_has_touched(
+async def test_untouched_placement_sees_a_namespace_relabelled_into_a_rule(
     world: World,
 ) -> None:
     """Steps: a plain pod is placed beside a loner that keeps away from pods of red namespaces; then its own becomes
@@ -270,7 +270,7 @@ class AtMostTwo:
         return Verdicts.refuse(np.full(len(snapshot), full), unschedulable("two are enough")) if full else None
 
 
-async def test_a_plugin_of_ones_own_is_shown_all_nodes_when_its_placement_is_verified(world: World) -> None:
+async def test_user_plugin_gets_all_nodes_when_its_placement_is_verified(world: World) -> None:
     for number in range(3):
         await world.put_node(f"node-{number}")
         await world.put_pod(f"web-{number}")

@@ -50,7 +50,7 @@ async def test_revoking_twice_is_quiet(world: World) -> None:
     assert lease.lost
 
 
-async def test_a_lease_is_kept_while_its_owner_is_alive_and_expires_when_it_is_not(world: World) -> None:
+async def test_lease_is_kept_while_its_owner_is_alive_and_expires_otherwise(world: World) -> None:
     async def story(ttl: int) -> None:
         asked = 0
         alive = True

@@ -79,7 +79,7 @@ async def test_one_compare_that_fails_fails_them_all_and_the_other_branch_runs(w
     assert [kv.value for kv in await world.list_all()] == [b"1", b"failure"]
 
 
-async def test_reads_are_answered_in_their_order_and_see_what_was_written_before_them(world: World) -> None:
+async def test_reads_keep_their_order_and_see_the_writes_before_them(world: World) -> None:
     key = world.key("a")
     result = await world.store.txn(
         (), [Get(key), Put(key, b"1"), Get(key), Delete(world.key("b")), Get(world.key("b"))]
