@@ -16,7 +16,6 @@ from wharfinger.contracts.cohort_scheduling import (
     RecordManyInput,
 )
 from wharfinger.engine.pods.binding import Bindings
-from wharfinger.engine.pods.binding_many import ManyBindings
 from wharfinger.engine.pods.binding_whole import WholeBindings
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
@@ -30,11 +29,11 @@ class CohortActivities(CohortScheduling):
     """Register `place_many`, `bind_many` and `record_many` of one instance with a Temporal worker."""
 
     def __init__(self, core: Core, finder: Finder, decider: Decider, *, bindings: Bindings, recorder: Recorder) -> None:
-        """`bindings`: of single pods."""
+        """`bindings`: those of lone pods too; what is known of this worker's binds is shared."""
         self._placements = CohortPlacements(core, finder, decider)
         self._gangs = GangPlacements(core, finder, decider)
-        self._many = ManyBindings(core, bindings)
-        self._whole = WholeBindings(core, bindings)
+        self._bindings = bindings
+        self._whole = WholeBindings(core)
         self._recorder = recorder
 
     @property
@@ -52,7 +51,7 @@ class CohortActivities(CohortScheduling):
     @activity.defn(name="bind_many")
     async def bind_many(self, request: BindManyInput) -> BoundMany:
         """See `CohortScheduling.bind_many`."""
-        return await (self._whole if request.whole else self._many).bind(request)
+        return await (self._whole.bind(request) if request.whole else self._bindings.bind_many(request))
 
     @activity.defn(name="record_many")
     async def record_many(self, request: RecordManyInput) -> RecordedMany:

@@ -33,6 +33,7 @@ from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.in_doubt import InDoubtResolver
+from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pods.tally import Tally
@@ -86,6 +87,7 @@ class SchedulingActivities(Scheduling):
             verification=Verification(cache=cache, profiles=profiles),
             metrics=metrics,
             tally=Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision),
+            locks=Locks(),
             utc_now=utc_now,
             clock=clock,
         )

@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wharfinger.contracts.attempts import AttemptInput
-from wharfinger.contracts.cohort_scheduling import PlacedMany, Reasons, RecordManyInput, Seat, Stretch, TurnedAway
+from wharfinger.contracts.cohort_scheduling import (
+    BindManyInput,
+    PlacedMany,
+    Reasons,
+    RecordManyInput,
+    Seat,
+    Stretch,
+    TurnedAway,
+)
 from wharfinger.contracts.computation import Assumed, Computation, NodeScore
 from wharfinger.contracts.eviction import EvictInput
-from wharfinger.contracts.scheduling import Placed, RefusalInput, Refused, Rejected
+from wharfinger.contracts.scheduling import BindInput, Placed, RefusalInput, Refused, Rejected
 
 # --- decisions ------------------------------------------------------------------------------------
 
@@ -89,6 +97,26 @@ def rejection(placed: Placed, rejected: Rejected) -> Refused:
 
 
 # --- requests -------------------------------------------------------------------------------------
+
+
+def bind_many_input(request: BindInput) -> BindManyInput:
+    """The placement of a lone pod as a cohort of one seat."""
+    placed = request.placed
+    seat = Seat(
+        namespace=request.namespace,
+        name=request.name,
+        uid=placed.uid,
+        create_revision=placed.create_revision,
+        pod_revision=placed.pod_revision,
+        node=placed.node,
+        others={one.node: one.total for one in placed.ranking if one.node != placed.node},
+        attempt=request.attempt,
+        recorded=True,
+        plugin_data=placed.plugin_data,
+    )
+    return BindManyInput(
+        seats=(seat,), computations=(placed.computation,), workflow_id=request.workflow_id, run_id=request.run_id
+    )
 
 
 def refusal_input(

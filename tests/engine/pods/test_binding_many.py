@@ -16,8 +16,8 @@ from tests.engine.pods.test_placing_cohorts import worst_seat
 from wharfinger.contracts.cohort_scheduling import BindManyInput, BoundMany, PlacedMany
 from wharfinger.contracts.cohorts import MOST_PODS
 from wharfinger.contracts.scheduling import Bound
-from wharfinger.engine.pods.binding_many import PATIENCE
-from wharfinger.engine.pods.cohort_outcomes import Outcomes
+from wharfinger.engine.pods.bind_outcomes import Outcomes
+from wharfinger.engine.pods.binding import PATIENCE
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.profile import Enabled, Profile
@@ -83,7 +83,7 @@ async def test_seats_on_one_node_share_its_compares(world: World) -> None:
 
 async def test_more_seats_on_a_node_than_a_transaction_takes_follow_each_other(world: World) -> None:
     hand, cohort = await placed(world, pods=110, nodes=1, cpu="10m", pod={"labels": {"size": "small"}})
-    hand.activities.cohorts._many._limits = Limits(operations=40)
+    hand.activities.cohorts._bindings._limits = Limits(operations=40)
 
     bound = await hand.bind_many(cohort)
 
@@ -116,7 +116,8 @@ async def test_mostly_contended_cohort_is_placed_anew_before_the_time_is_up(worl
     await asyncio.sleep(0)
     for seat in cohort.seats:
         await world.store.put(keys.binding(seat.node), b"{}")
-    hand.activities.cohorts._many._clock = itertools.count().__next__
+    bindings = hand.activities.cohorts._bindings
+    bindings._clock = bindings._sending._clock = itertools.count().__next__
 
     bound = await hand.bind_many(cohort)
 
@@ -262,7 +263,7 @@ async def test_cancelled_in_the_middle_nothing_stays_assumed_for_ever(world: Wor
     hand.cache.expire()
 
     assert hand.cache.assumed() == ()
-    assert not list(hand.activities._bindings.locks._locks)
+    assert not list(hand.activities._bindings._locks._locks)
 
 
 async def test_another_worker_binds_what_this_one_decided(world: World) -> None:

@@ -19,6 +19,7 @@ from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.finding import Finder
 from wharfinger.engine.pods.in_doubt import InDoubtResolver
+from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK
@@ -167,6 +168,7 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
         eligibility=Eligibility(store=hand.store, cache=hand.cache, ownership=Ownership(frozenset(PROFILES), "common")),
         verification=Verification(cache=hand.cache, profiles=PROFILES),
         metrics=hand.metrics,
+        locks=Locks(),
         tally=Tally(hand.metrics),
         utc_now=lambda: NOW,
         clock=lambda: float(next(ticks)),

@@ -10,6 +10,7 @@ from datetime import datetime
 from wharfinger.cache.cache import Cache
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.eligibility import Eligibility
+from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
@@ -36,6 +37,8 @@ class Core:
     verification: Verification
     metrics: Metrics
     tally: Tally
+    locks: Locks
+    """Of this worker's binds."""
     utc_now: Callable[[], datetime]
     clock: Callable[[], float] = time.perf_counter
     """Seconds, for durations."""

@@ -1,131 +1,177 @@
-"""A seat of a cohort on its way into a transaction: found, verified and prepared; shared by cohorts and gangs."""
+"""Finding, verifying and preparing the seats of a bind; nothing but asking etcd about a pod is awaited here."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
-from wharfinger.contracts.computation import Computation
 from wharfinger.engine.pods import across_nodes, points
-from wharfinger.engine.pods.across_nodes import AcrossNodes
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import PodReference, StoredPod
-from wharfinger.engine.transactions import Shape
+from wharfinger.engine.pods.eligibility import StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.seats import Seated, Work, identity, reference
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
-from wharfinger.model.pod import Pod, PodIdentity, PodKey
+from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue
 
-BESIDE = 512
-"""Bytes that a bind adds to a pod, about: node, attempt and condition; and the versions that it rewrites."""
-
-
-@dataclass(slots=True)
-class Seated:
-    """A seat whose pod is still to be bound."""
-
-    number: int
-    """Of the seat."""
-    seat: Seat
-    found: StoredPod
-    profile: Profile
-    state: CycleState
-    rules: AcrossNodes
-    computation: Computation
-    tenant: str
-    """That the pod's label names; empty when it has none."""
-
-    @property
-    def identity(self) -> PodIdentity:
-        """The very pod."""
-        return self.found.pod.identity
-
-    def tell_bound(self) -> None:
-        """PostBind."""
-        points.tell_bound(self.profile, self.state, self.found.pod, self.seat.node)
-
-    @property
-    def shape(self) -> Shape:
-        """What it adds to a transaction; of the keys that `commit.prepare` compares and `commit.together` writes."""
-        pod, node_name = self.found.pod, self.seat.node
-        pod_key, binding = keys.pod(pod.namespace, pod.name), keys.binding(node_name)
-        compares = [pod_key, keys.node(node_name), binding, *across_nodes.compared(pod, self.rules)]
-        if self.tenant:
-            compares.append(keys.tenant(self.tenant))
-        writes = [pod_key, binding, *across_nodes.rewritten(pod, self.rules)]
-        if self.seat.recorded:
-            writes.append(keys.attempt(pod.namespace, pod.name))
-        return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)
+READERS = 8
+"""Pods that etcd is asked about at a time."""
 
 
 class Seating:
-    """Finds, verifies and prepares the seats of one worker's cohorts."""
+    """Finds, verifies and prepares the seats of one worker's binds."""
 
     def __init__(self, core: Core) -> None:
+        self._store = core.store
         self._cache = core.cache
         self._profiles = core.profiles
         self._eligibility = core.eligibility
         self._verification = core.verification
+        self._settings = core.settings
         self._utc_now = core.utc_now
 
-    def find(self, request: BindManyInput, number: int) -> Seated | None:
-        """The seat with its pod as the watch showed it; None when etcd has to be asked about it."""
-        found = self._eligibility.from_cache(reference(request.seats[number]))
-        if found is None or self._cache.is_sent(found.pod.identity):
-            return None
-        return self.with_pod(request, number, found)
+    # --- the pod ------------------------------------------------------------------------------
 
-    def with_pod(self, request: BindManyInput, number: int, found: StoredPod) -> Seated | None:
-        """The seat with its pod; None where this worker has no profile for it."""
+    async def find(self, work: Work) -> None:
+        """All seats, with their pods as the watch showed them; or as etcd has them, where the watch is not enough.
+
+        So it is where an earlier transaction may have bound the pod already: were it assumed anew then, the seat that
+        it perhaps has would seem free.
+        """
+        unknown: list[int] = []
+        for number, seat in enumerate(work.request.seats):
+            found = self._eligibility.from_cache(reference(seat))
+            known = found is not None and not self._cache.is_sent(found.pod.identity)
+            seated = self._with_pod(work.request, number, found) if found is not None and known else None
+            if seated is None:
+                unknown.append(number)
+            else:
+                work.left.append(seated)
+        if unknown:
+            await self.ask(work, unknown, work.left.append)
+            work.left.sort(key=lambda seated: seated.number)
+
+    async def ask(self, work: Work, numbers: Sequence[int], still: Callable[[Seated], None]) -> None:
+        """Read these pods; `still` gets the seats of those that are still to be bound. Raises `StoreError`."""
+        several = asyncio.Semaphore(READERS)
+
+        async def read(number: int) -> None:
+            async with several:
+                answer = await self._store.get(keys.pod(*reference(work.request.seats[number]).key))
+            seated = self.resolve(work, number, answer.kv, answer.revision)
+            if seated is not None:
+                still(seated)
+
+        await asyncio.gather(*map(read, numbers))
+
+    def resolve(self, work: Work, number: int, kv: KeyValue | None, revision: int) -> Seated | None:
+        """The seat by what etcd says of its pod; None when it has its outcome: bound by this very chain, or gone."""
+        seat = work.request.seats[number]
+        found = self._eligibility.of_stored(reference(seat), kv, revision)
+        if isinstance(found, StoredPod):
+            seated = self._with_pod(work.request, number, found)
+            if seated is None:
+                work.outcomes.gone(number, no_profile(found.pod.scheduler_name))
+            return seated
+        self._cache.settle(identity(seat), revision)
+        if kv is not None and found.reason == "bound" and bound_by(kv.value) == work.request.workflow_id:
+            work.outcomes.bound(number, revision, found.node or "", ("committed by an earlier try",))
+        else:
+            self._tell_gone(work.request, seat)
+            work.outcomes.gone(number, found)
+        return None
+
+    def _with_pod(self, request: BindManyInput, number: int, found: StoredPod) -> Seated | None:
+        """None where this worker has no profile for the pod."""
         seat, pod = request.seats[number], found.pod
         profile = self._profiles.get(pod.scheduler_name)
         if profile is None:
             return None
-        rules = across_nodes.rules_of(pod, profile, self._cache.surroundings)
-        tenant = self._eligibility.named_tenant(pod)
-        computation = request.computations[seat.stretch]
-        return Seated(number, seat, found, profile, CycleState(seat.plugin_data), rules, computation, tenant)
+        others = tuple(name for name in seat.others if name != seat.node) if self._settings.runners_up else ()
+        return Seated(
+            number=number,
+            seat=seat,
+            candidates=(seat.node, *others),
+            found=found,
+            profile=profile,
+            state=CycleState(seat.plugin_data),
+            rules=across_nodes.rules_of(pod, profile, self._cache.surroundings),
+            computation=request.computations[seat.stretch],
+            tenant=self._eligibility.named_tenant(pod),
+        )
+
+    def refresh(self, seated: Seated) -> bool:
+        """Take the pod as the watch shows it now, if that is newer; False when etcd has to be asked about it."""
+        known = self._eligibility.from_cache(seated.reference)
+        if known is not None and known.pod.mod_revision >= seated.found.pod.mod_revision:
+            self.take(seated, known)
+            return True
+        read_at = max(seated.found.read_at, seated.found.pod.mod_revision)
+        if (
+            self._cache.progress.revision >= read_at
+            or self._eligibility.verdict(seated.reference, seated.found.pod) is not None
+        ):
+            return False
+        self.take(seated, seated.found)  # the watch has not shown yet what was read
+        return True
+
+    def take(self, seated: Seated, found: StoredPod) -> None:
+        """The pod as it is now, and its rules."""
+        seated.found = found
+        seated.rules = across_nodes.rules_of(found.pod, seated.profile, self._cache.surroundings)
+        seated.tenant = self._eligibility.named_tenant(found.pod)
+
+    # --- its node -----------------------------------------------------------------------------
 
     def refusal(self, seated: Seated, together: Collection[PodIdentity] = ()) -> str:
         """Why the pod must not be bound there; empty when it may: then it counts there. Raises `PluginError`."""
-        pod, node_name = seated.found.pod, seated.seat.node
-        lost = self._verification.refusal(pod, node_name, seated.computation, seated.rules, together)
+        pod = seated.found.pod
+        lost = self._verification.refusal(pod, seated.node, seated.computation, seated.rules, together)
         if not lost:
-            self._cache.assume_there(pod, node_name)  # those that are verified next see it
+            self._cache.assume_there(pod, seated.node)  # those that are verified next see it
         return lost
 
     def refusal_after(self, seated: Seated, surely: Snapshot) -> str:
-        """Why the pod must not be bound after what is sure; empty when it may. Raises `PluginError`."""
-        pod, node_name = seated.found.pod, seated.seat.node
-        return self._verification.refusal_after(pod, node_name, seated.computation, surely)
+        """Why the pod must not be bound after what is sure; empty when it may: then it counts there.
+
+        Raises `PluginError`.
+        """
+        pod = seated.found.pod
+        lost = self._verification.refusal_after(pod, seated.node, seated.computation, surely)
+        if not lost:
+            self._cache.assume_there(pod, seated.node)
+        return lost
 
     def leans(self, seated: Seated) -> bool:
         """Whether the pod may be bound there if all pods are bound that this worker assumes. Raises `PluginError`."""
-        pod, node_name = seated.found.pod, seated.seat.node
+        if not seated.rules.leans:
+            return False
         everybody = frozenset(one.identity for one in self._cache.assumed())
-        lost = self._verification.refusal(pod, node_name, seated.computation, seated.rules, everybody)
-        return not lost
+        pod = seated.found.pod
+        return not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, everybody)
 
     def ask_plugins(self, seated: Seated) -> Status:
         """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
-        return points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.seat.node)
+        return points.ask_to_bind(seated.profile, seated.state, seated.found.pod, seated.node)
 
     @property
     def now(self) -> str:
         """RFC 3339, UTC; commits of one moment share it."""
         return rfc3339(self._utc_now())
 
-    def commit(self, request: BindManyInput, seated: Seated, node: Node, now: str) -> Commit:
-        """The commit as of now."""
+    def commit(self, request: BindManyInput, seated: Seated, adopted: Node | None, now: str) -> Commit:
+        """The commit as of now. `adopted`: the node as an answer of etcd had it, meaning the same."""
+        known = self._cache.nodes[seated.node]
+        newer = adopted is not None and adopted == known and adopted.mod_revision > known.mod_revision
         return prepare(
             seated.found,
-            node,
+            adopted if adopted is not None and newer else known,
             seated.rules,
             self._cache,
             tenancy=self._eligibility.tenancy(seated.found.pod),
@@ -134,27 +180,18 @@ class Seating:
             recorded=seated.seat.recorded,
         )
 
+    # --- the end ------------------------------------------------------------------------------
+
     def give_up(self, seated: Seated) -> None:
         """No transaction of it is out, and its seat is free again."""
         self._cache.forget(seated.identity)
         points.tell_given_up(seated.profile, seated.state, seated.found.pod, seated.seat.node)
 
-    def tell_gone(self, request: BindManyInput, number: int) -> None:
+    def _tell_gone(self, request: BindManyInput, seat: Seat) -> None:
         """Unreserve for a pod that is gone: the plugins get as much of it as is known."""
-        seat = request.seats[number]
         profile = self._profiles.get(request.computations[seat.stretch].profile_name)
         pod = self._cache.pods.get(reference(seat).key)
         if pod is None or pod.identity != identity(seat):
             pod = Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
         if profile is not None:
             points.tell_given_up(profile, CycleState(seat.plugin_data), pod, seat.node)
-
-
-def reference(seat: Seat) -> PodReference:
-    """Whose seat it is."""
-    return PodReference(PodKey(seat.namespace, seat.name), seat.uid, seat.create_revision)
-
-
-def identity(seat: Seat) -> PodIdentity:
-    """The very pod that was placed."""
-    return PodIdentity(seat.namespace, seat.name, seat.create_revision)

@@ -1,0 +1,207 @@
+"""Filling the next transaction: which seats go into it, verified at one moment.
+
+::
+
+    seats without rules across nodes   those of a node together; each among all pods that are assumed there
+    seats with rules                   in the order decided; each after what is sure: facts, this worker's binds that
+                                       have happened, and the seats before it in its transaction
+
+Nothing is awaited while a transaction is filled and sent: what it compares is known at one moment. The transaction
+compares the version of every namespace that one of its rules looks at, so rules hold at every revision, whichever
+worker binds. `sending` sends what is filled here, and makes sense of the answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from wharfinger.engine.pods.commit import Commit
+from wharfinger.engine.pods.core import Core
+from wharfinger.engine.pods.seating import Seating
+from wharfinger.engine.pods.seats import Seated, Work
+from wharfinger.engine.pods.verification import LEANS
+from wharfinger.engine.transactions import Load
+from wharfinger.errors import PluginError
+from wharfinger.framework.gangs import seated as with_seat
+from wharfinger.framework.snapshot import Snapshot
+
+Filled = list[tuple[Seated, Commit]]
+"""One transaction."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """Seats that are sent under one holding of the locks, those of a group in one transaction."""
+
+    groups: deque[list[Seated]]
+    in_order: bool
+    """Whether the seats have rules across nodes: then each is verified after those before it."""
+    later: list[Seated] = field(default_factory=list)
+    """Seats for the next round."""
+    unknown: list[Seated] = field(default_factory=list)
+    """Seats about whose pods etcd has to be asked."""
+    leaning: bool = False
+    """Whether a seat relies on pods that are not bound yet: others that do not hold now are not asked why."""
+    sent: bool = False
+    failed: int = 0
+    """Transactions that failed since one succeeded."""
+    unseen: bool = False
+    """Whether only the watch shows the versions that the last transaction left."""
+
+    @classmethod
+    def of(cls, seats: Sequence[Seated], *, in_order: bool) -> Lane:
+        """A lane with these seats."""
+        lane = cls(deque(), in_order)
+        lane.again(seats)
+        return lane
+
+    def again(self, seats: Iterable[Seated]) -> None:
+        """These are to be sent next.
+
+        Seats on one node stay together: of two transactions that are out at once, the second would compare a version
+        that the first rewrites.
+        """
+        groups: dict[object, list[Seated]] = {}
+        for seated in seats:
+            groups.setdefault(seated.number if self.in_order else seated.node, []).append(seated)
+        self.groups.extendleft(reversed(groups.values()))
+
+    @property
+    def all(self) -> list[Seated]:
+        """The seats that are still to be sent in this round or later."""
+        return [*(seated for group in self.groups for seated in group), *self.later]
+
+
+class Filling:
+    """Fills the transactions of one worker's binds."""
+
+    def __init__(self, core: Core, seating: Seating) -> None:
+        self._seating = seating
+        self._cache = core.cache
+        self._tally = core.tally
+
+    def fill(self, work: Work, lane: Lane) -> tuple[Filled, list[Seated]]:
+        """The next transaction, and seats of a node that did not fit into it with the others: they follow it.
+
+        Seats that are not bound now are put off, or have their outcome.
+        """
+        load = Load(work.limits)
+        filled: Filled = []
+        surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
+        now = self._seating.now
+        while lane.groups and (work.window is None or len(filled) < work.window):
+            group = [seated for seated in lane.groups.popleft() if self._is_ready(lane, seated)]
+            rest: list[Seated] = []
+            # What is all there is to send needs no measuring: a lone pod.
+            shapes = [seated.shape for seated in group] if filled or lane.groups or len(group) > 1 else []
+            if not load.takes(shapes):
+                if filled:
+                    lane.groups.appendleft(group)
+                    break
+                count = max(1, load.most(shapes))  # what is too large by itself is sent by itself: etcd says so
+                group, rest = group[:count], group[count:]
+            fitting = self._alone(work, lane, group) if surely is None else self._after(work, lane, group, surely)
+            for seated in fitting:
+                if not self._plugins_agree(work, seated):
+                    continue
+                filled.append((seated, self._seating.commit(work.request, seated, work.adopted.get(seated.node), now)))
+                if surely is not None:
+                    surely = with_seat(surely, seated.found.pod, seated.node)
+            if rest:
+                return filled, rest
+        return filled, []
+
+    def _is_ready(self, lane: Lane, seated: Seated) -> bool:
+        """Whether the pod is still to be bound, by the rules that it was put into this lane for."""
+        if not self._seating.refresh(seated):
+            lane.unknown.append(seated)
+            return False
+        if bool(seated.rules) != lane.in_order:
+            lane.later.append(seated)
+            return False
+        return True
+
+    # --- verified -----------------------------------------------------------------------------
+
+    def _alone(self, work: Work, lane: Lane, group: Sequence[Seated]) -> list[Seated]:
+        """Those that fit their node, of seats without rules on one node."""
+        refusals = self._refusals(group)
+        if any(refusals) and len(group) > 1:  # where not all fit, the first ones do
+            for seated in group:
+                self._cache.forget_unsent(seated.identity)
+            refusals = self._refusals(group)
+        fitting: list[Seated] = []
+        for seated, lost in zip(group, refusals, strict=True):
+            if isinstance(lost, PluginError):
+                self.fail(work, seated, lost)
+            elif lost:
+                self.give_up_node(work, lane, seated, lost)
+            else:
+                fitting.append(seated)
+        return fitting
+
+    def _refusals(self, group: Sequence[Seated]) -> list[str | PluginError]:
+        """Why each must not be bound to its node, with all that are assumed there; empty for those that may."""
+        refusals: list[str | PluginError] = []
+        for seated in group:
+            try:
+                refusals.append(self._seating.refusal(seated))
+            except PluginError as error:
+                refusals.append(error)
+        return refusals
+
+    def _after(self, work: Work, lane: Lane, group: Sequence[Seated], surely: Snapshot) -> list[Seated]:
+        """The one seat of the group, if it holds after what is sure."""
+        for seated in group:
+            try:
+                lost = self._seating.refusal_after(seated, surely)
+                if not lost:
+                    return [seated]
+                leans = lane.leaning or self._seating.leans(seated)
+            except PluginError as error:
+                self.fail(work, seated, error)
+                continue
+            if leans and work.may_wait:
+                lane.leaning = True
+                lane.later.append(seated)
+            else:
+                self.give_up_node(work, lane, seated, f"{LEANS}: {lost}" if leans else lost)
+        return []
+
+    def _plugins_agree(self, work: Work, seated: Seated) -> bool:
+        try:
+            status = self._seating.ask_plugins(seated)
+        except PluginError as error:
+            self.fail(work, seated, error)
+            return False
+        if not status.ok:
+            self.reject(work, seated, status.plugin, status.message)
+        return status.ok
+
+    # --- not bound ----------------------------------------------------------------------------
+
+    def give_up_node(self, work: Work, lane: Lane, seated: Seated, why: str) -> None:
+        """The seat goes to its next runner-up, in the next round."""
+        seated.give_up_node(why)
+        if seated.candidates:
+            lane.later.append(seated)
+        else:
+            work.lost.append(seated)
+
+    def reject(self, work: Work, seated: Seated, plugin: str, message: str) -> None:
+        """It can never be committed as it was placed."""
+        self._seating.give_up(seated)
+        work.outcomes.rejected(seated.number, plugin, message)
+
+    def fail(self, work: Work, seated: Seated, error: PluginError) -> None:
+        """A plugin raised."""
+        self._seating.give_up(seated)
+        work.outcomes.failed(seated.number, error)
+
+    def contended(self, work: Work, seated: Seated, message: str) -> None:
+        """It is placed anew."""
+        self._seating.give_up(seated)
+        self._tally.contended(seated.computation)
+        work.outcomes.contended(seated.number, message)

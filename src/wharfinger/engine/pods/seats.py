@@ -1,0 +1,124 @@
+"""One bind on its way: the seats that are left, and how far each is; of a lone pod, a cohort or a gang."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
+from wharfinger.contracts.computation import Computation
+from wharfinger.engine.pods import across_nodes, points
+from wharfinger.engine.pods.across_nodes import AcrossNodes
+from wharfinger.engine.pods.bind_outcomes import Outcomes
+from wharfinger.engine.pods.eligibility import PodReference, StoredPod
+from wharfinger.engine.transactions import Limits, Shape
+from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.profile import Profile
+from wharfinger.model.node import Node
+from wharfinger.model.pod import PodIdentity, PodKey
+from wharfinger.registry import keys
+
+BESIDE = 512
+"""Bytes that a bind adds to a pod, about: node, attempt and condition; and the versions that it rewrites."""
+
+
+@dataclass(slots=True, eq=False)
+class Seated:
+    """A seat whose pod is still to be bound, and what happened to it so far."""
+
+    number: int
+    """Of the seat."""
+    seat: Seat
+    """As decided."""
+    candidates: tuple[str, ...]
+    """The node that is tried now, then the runners-up that were not tried yet."""
+    found: StoredPod
+    profile: Profile
+    state: CycleState
+    """What the placement's plugins carried for their binding points."""
+    rules: AcrossNodes
+    """Of the pod as it is now."""
+    computation: Computation
+    tenant: str
+    """That the pod's label names; empty when it has none."""
+    alone: bool = False
+    """Whether it goes into transactions of its own."""
+    tries: int = 0
+    """Transactions for the node that failed. Those of many in order count where its own pod, node or binding moved."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def identity(self) -> PodIdentity:
+        """The very pod."""
+        return self.found.pod.identity
+
+    @property
+    def reference(self) -> PodReference:
+        """Whose seat it is."""
+        return reference(self.seat)
+
+    @property
+    def node(self) -> str:
+        """The node that is tried now."""
+        return self.candidates[0]
+
+    @property
+    def shape(self) -> Shape:
+        """What it adds to a transaction; of the keys that `commit.prepare` compares and `commit.together` writes."""
+        pod = self.found.pod
+        pod_key, binding = keys.pod(pod.namespace, pod.name), keys.binding(self.node)
+        compares = [pod_key, keys.node(self.node), binding, *across_nodes.compared(pod, self.rules)]
+        if self.tenant:
+            compares.append(keys.tenant(self.tenant))
+        writes = [pod_key, binding, *across_nodes.rewritten(pod, self.rules)]
+        if self.seat.recorded:
+            writes.append(keys.attempt(pod.namespace, pod.name))
+        return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)
+
+    def note(self, text: str) -> None:
+        """Keep for the explanation, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def give_up_node(self, why: str) -> None:
+        """Go on with the next runner-up."""
+        self.note(f"{self.node}: {why}")
+        self.candidates = self.candidates[1:]
+        self.tries = 0
+
+    def tell_bound(self) -> None:
+        """PostBind."""
+        points.tell_bound(self.profile, self.state, self.found.pod, self.node)
+
+
+@dataclass(slots=True)
+class Work:
+    """One bind on its way."""
+
+    request: BindManyInput
+    outcomes: Outcomes
+    limits: Limits
+    began: float
+    left: list[Seated] = field(default_factory=list)
+    """Seats that are still to be bound, in the order decided."""
+    lost: list[Seated] = field(default_factory=list)
+    """Seats for which no node was left."""
+    adopted: dict[str, Node] = field(default_factory=dict)
+    """Nodes at newer revisions that mean the same (heart-beats), by name."""
+    window: int | None = None
+    """Pods that the next transaction may have; None = as many as etcd takes."""
+    may_wait: bool = True
+    """Whether there is time for pods that a seat relies on to be bound first."""
+    revision: int = 0
+    """Of the newest of its transactions that succeeded."""
+    error: Exception | None = None
+    """The first failure: no further transaction is sent."""
+
+
+def reference(seat: Seat) -> PodReference:
+    """Whose seat it is."""
+    return PodReference(PodKey(seat.namespace, seat.name), seat.uid, seat.create_revision)
+
+
+def identity(seat: Seat) -> PodIdentity:
+    """The very pod that was placed."""
+    return PodIdentity(seat.namespace, seat.name, seat.create_revision)
