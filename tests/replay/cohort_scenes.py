@@ -71,6 +71,16 @@ async def gang_bound(stage: Stage) -> tuple[str, int]:
     return handle.id, 0
 
 
+async def gang_with_surplus_members(stage: Stage) -> tuple[str, int]:
+    """The gang needs two members: a third is bound with them, a fourth waits as a lone pod, a fifth is deleted."""
+    stage.cohorts.places = [decided(seat("a"), seat("b"), seat("c"), turned_away=(away("d"), away("e")))]
+    stage.cohorts.binds = [committed("a", "b", "c")]
+    stage.cohorts.records = [RecordedMany(recorded=1, gone=1, gone_reasons={"deleted": 1}, revision=12)]
+    handle = await stage.start_gang(members=["a", "b"])
+    await handle.result()
+    return handle.id, 0
+
+
 async def gang_parked_and_woken(stage: Stage) -> tuple[str, int]:
     stage.cohorts.places = [refused_gang(), decided(seat("a"), seat("b"), revision=20)]
     handle = await stage.start_gang()
@@ -178,6 +188,7 @@ COHORT_SCENES = {
         cohort_failed,
         cohort_with_invalid_input,
         gang_bound,
+        gang_with_surplus_members,
         gang_parked_and_woken,
         gang_bound_after_waiting,
         gang_contended,

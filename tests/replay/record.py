@@ -29,7 +29,7 @@ from tests.replay.node_scenes import NODE_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
-from wharfinger.contracts.attempts import Wake
+from wharfinger.contracts.attempts import Permission, Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
 
@@ -95,6 +95,29 @@ async def held_and_permitted(stage: Stage) -> tuple[str, int]:
     stage.activities.places = [placed().model_copy(update={"permit": hold})]
     handle = await stage.start()
     await handle.signal("permit")
+    await handle.result()
+    return handle.id, 0
+
+
+async def held_and_refused(stage: Stage) -> tuple[str, int]:
+    """A Permit plugin holds the pod, and a signal refuses it: the run records the refusal and parks."""
+    hold = PermitWait(plugin="Quota", seconds=60)
+    stage.activities.places = [placed().model_copy(update={"permit": hold}), placed(revision=20)]
+    handle = await stage.start()
+    await handle.signal("permit", Permission(allowed=False, reason="over quota"))
+    await stage.parked(handle.id, timers=2)
+    await handle.signal("wake", WAKE)
+    await handle.result()
+    return handle.id, 0
+
+
+async def held_without_an_answer(stage: Stage) -> tuple[str, int]:
+    """A Permit plugin holds the pod, and no signal comes in time."""
+    hold = PermitWait(plugin="Quota", seconds=0.2)
+    stage.activities.places = [placed().model_copy(update={"permit": hold}), placed(revision=20)]
+    handle = await stage.start()
+    await stage.parked(handle.id, timers=2)
+    await handle.signal("wake", WAKE)
     await handle.result()
     return handle.id, 0
 
@@ -234,6 +257,8 @@ SCENES: dict[str, Scene] = {
         refused_by_assumed_only,
         rejected,
         held_and_permitted,
+        held_and_refused,
+        held_without_an_answer,
         preempted,
         victims_overdue,
         nominated_too_late,

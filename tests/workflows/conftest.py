@@ -334,13 +334,13 @@ class Stage:
         ]
         return [json.loads(fields[SEARCH_PODS].data) for fields in holders if SEARCH_PODS in fields]
 
-    async def parked(self, workflow_id: str, *, run: int | None = None) -> None:
-        """Return once the (run-th) run of the chain waits: its timer is started."""
+    async def parked(self, workflow_id: str, *, run: int | None = None, timers: int = 1) -> None:
+        """Return once the (run-th) run of the chain waits: its timer is started, the second one after a hold."""
         while True:
             runs = await self.runs(workflow_id)
             if run is None or len(runs) >= run:
                 events = await self.events(workflow_id, runs[-1])
-                if any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events):
+                if sum(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events) >= timers:
                     return
 
 
