@@ -118,6 +118,8 @@ class Agent:
             allow_env=tuple(sorted(settings.allow_env)),
             version=release(),
             control=settings.control,
+            lease_ttl=settings.lease.ttl,
+            host_lost=settings.host_lost,
             time=utc_now().isoformat(timespec="seconds"),
         )
         self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, rng=rng)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.fleet.builders import LEASE, Picture, rolling, standing
 from wharfinger.fleet.preview import preview
-from wharfinger.model.fleet import FleetSpec, Share
+from wharfinger.model.fleet import FleetSpec, Host, Share
 
 
 def told(picture: Picture, limit: int = 100) -> list[str]:
@@ -81,6 +83,17 @@ def test_preview_keeps_ready_instances_and_asks_once_for_unready_ones() -> None:
 
 def test_it_is_no_longer_than_asked() -> None:
     assert len(told(standing(50).want("t2"), limit=7)) == 7
+
+
+@pytest.mark.parametrize("host_lost", [20.0, 300.0])
+def test_a_host_is_given_up_after_the_seconds_of_the_agents(host_lost: float) -> None:
+    """Two of three hosts went. One of them has an instance whose grant is deleted: its end is not confirmed."""
+    picture = standing(3, min_ready=0.0, paused=True).life(2, host="a", want=None).want("t2")
+    picture.hosts = {"c": Host("c")}
+
+    last = preview(picture.observed(), lease_ttl=LEASE, host_lost=host_lost)[-1]
+
+    assert (last.at, "1 host was lost with most others at once" in last.text) == (host_lost, True)
 
 
 # --- the seconds ----------------------------------------------------------------------------------

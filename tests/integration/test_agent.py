@@ -229,6 +229,17 @@ async def test_agent_whose_name_was_taken_over_ends_and_leaves_its_instances(sit
     assert Path(f"/proc/{created['pid']}").exists()
 
 
+async def test_an_agent_records_after_how_long_it_gives_hosts_up(site: Site) -> None:
+    """`fleet plan` reads both, because it waits as long as the agent that plans."""
+    agent = site.start("--host-lost=90", "--lease-ttl=7")
+    await site.until(agent.ready)
+
+    kv = (await site.store.get(keys.host(site.host))).kv
+    assert kv is not None
+    record = HostRecord.model_validate_json(kv.value)
+    assert (record.host_lost, record.lease_ttl, record.control) == (90.0, 7.0, False)
+
+
 async def test_an_agent_may_take_its_instances_along(site: Site) -> None:
     agent = site.start(f"--stop-instances={patient(15):g}")
     await site.until(agent.ready)

@@ -1,24 +1,27 @@
 """What would happen to a fleet, step by step, planned by the code that plans live fleets.
 
 The fleet is read as its actor reads it, a manifest is laid over the object as `apply` would, and the planner runs
-against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked. Hosts are
-given up after 60 s, whatever `--host-lost` the agents have.
+against a world where every step succeeds (`fleet.preview`). Nothing is written, and Temporal is not asked. How long
+leases last and when a host is given up is read from the records of the agents that look after fleets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wharfinger.client.fleet_manifests import applied
 from wharfinger.client.fleet_variables import note_on
 from wharfinger.config.fleet import is_deleting, read_fleet
+from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import InvalidConfiguration, NotFound, UsageError
 from wharfinger.fleet.preview import Line, preview
 from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents
 from wharfinger.model.fleet import Desired, Observed
+from wharfinger.model.rollout import HOST_LOST
+from wharfinger.observe.fleet_reading import read_to_decide
 from wharfinger.observe.fleets import FleetView
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
@@ -40,7 +43,8 @@ async def plan(store: Store, tenant: str, manifest: Mapping[str, Any] | None, ca
 
     Raises `NotFound`, `InvalidConfiguration`, `UsageError` and the store's errors.
     """
-    observed = await FleetView(store, catalog).observe(tenant)
+    estate = await read_to_decide(store, tenant)
+    observed = FleetView(store, catalog).observed(estate, tenant)
     stored = (await store.get(keys.fleet(tenant), revision=observed.read_at)).kv
     if manifest is not None:
         observed = supposed(observed, manifest, _object(stored), catalog, tenant)
@@ -53,7 +57,19 @@ async def plan(store: Store, tenant: str, manifest: Mapping[str, Any] | None, ca
         raise InvalidConfiguration(desired.problems)
     ends = desired is None or desired.deleting
     note = "" if ends else await note_on(store, manifest if manifest is not None else _object(stored))
-    return FleetPlan(tuple(preview(observed, lease_ttl=LeaseSettings().ttl, tenant=tenant)), note)
+    lease_ttl, host_lost = waits(estate.hosts.values())
+    return FleetPlan(tuple(preview(observed, lease_ttl=lease_ttl, host_lost=host_lost, tenant=tenant)), note)
+
+
+def waits(hosts: Iterable[HostRecord]) -> tuple[float, float]:
+    """Seconds of an instance's lease, and those after which a host without an agent is given up.
+
+    Any agent with a control part may plan next, so the longest of theirs counts; the defaults where none is recorded.
+    """
+    planning = [host for host in hosts if host.control]
+    leases = [host.lease_ttl for host in planning if host.lease_ttl is not None]
+    losses = [host.host_lost for host in planning if host.host_lost is not None]
+    return max(leases, default=LeaseSettings().ttl), max(losses, default=HOST_LOST)
 
 
 def _object(stored: KeyValue | None) -> Mapping[str, Any]:

@@ -114,6 +114,10 @@ class HostRecord(Record):
     """The agent's release."""
     control: bool = True
     """Whether it has a control part."""
+    lease_ttl: float | None = None
+    """Seconds of a lease of its instances; None = unknown, as for `allow_env`."""
+    host_lost: float | None = None
+    """Seconds without an agent after which its control part gives a host up; None = unknown, as for `allow_env`."""
     time: str = ""
 
 

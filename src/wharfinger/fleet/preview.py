@@ -19,7 +19,7 @@ from wharfinger.fleet.lives import EPSILON
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import Observed, Role
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
+from wharfinger.model.rollout import HOST_LOST, SLICE, Drop, Memory, Plan, ReadySince, Retire, Up, Writes
 
 LINES = 1000
 """Lines of a preview at most, unless told."""
@@ -38,16 +38,19 @@ class Line:
     text: str
 
 
-def preview(observed: Observed, *, lease_ttl: float, tenant: str = COMMON, limit: int = LINES) -> list[Line]:
+def preview(
+    observed: Observed, *, lease_ttl: float, host_lost: float = HOST_LOST, tenant: str = COMMON, limit: int = LINES
+) -> list[Line]:
     """Step by step what would happen; the actor's view is taken as settled, and what is ready to be so for long.
 
     Args:
         observed: the fleet as it is, with the object as it would be.
         lease_ttl: seconds of an instance's lease.
+        host_lost: seconds without an agent after which a host may be lost.
         tenant: whose fleet.
         limit: lines at most.
     """
-    ideal = IdealWorld(observed, lease_ttl, tenant)
+    ideal = IdealWorld(observed, lease_ttl, host_lost, tenant)
     quiet = turns = 0
     while len(ideal.lines) < limit and quiet < LOOKS and turns < TURNS * limit and not ideal.over:
         quiet = 0 if ideal.turn() else quiet + 1
@@ -74,13 +77,14 @@ class Coming:
 class IdealWorld:
     """Where every step succeeds, and time passes only when it is waited for."""
 
-    def __init__(self, observed: Observed, lease_ttl: float, tenant: str = COMMON) -> None:
+    def __init__(self, observed: Observed, lease_ttl: float, host_lost: float, tenant: str) -> None:
         self.observed = observed
         self.lines: list[Line] = []
         self.over = False
         self.waits = Line(0.0, "")
         """What an open rollout stands at, in one sentence, and since when; no text when none is open."""
         self._lease_ttl = lease_ttl
+        self._host_lost = host_lost
         self._tenant = tenant
         self._generation = 0
         self._actor = Actor("fleet", settled(observed, lease_ttl))
@@ -97,7 +101,7 @@ class IdealWorld:
         """One plan and what follows of it; whether it was anything."""
         memory, busy = self._actor.look()
         role: Role = self._actor.role
-        asked = Asked(role, self._tenant, self._generation, busy, self._lease_ttl)
+        asked = Asked(role, self._tenant, self._generation, busy, self._lease_ttl, host_lost=self._host_lost)
         decided = self._actor.looked(plan(self.observed, memory, asked), 0.0)
         self.observed = written(self.observed, decided.writes)
         self.lines.extend(Line(self.now, text) for text in _lines(decided, decided.writes, self._held))

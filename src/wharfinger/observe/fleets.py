@@ -25,7 +25,7 @@ from wharfinger.model.fleet import (
     Revision,
     Slot,
 )
-from wharfinger.observe.fleet_pictures import Picture
+from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import number_in_key, read_to_decide
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -47,7 +47,10 @@ class FleetView:
 
     async def observe(self, tenant: str) -> Observed:
         """One fleet, of one linearizable read. Raises the store's errors."""
-        estate = await read_to_decide(self._store, tenant)
+        return self.observed(await read_to_decide(self._store, tenant), tenant)
+
+    def observed(self, estate: Estate, tenant: str) -> Observed:
+        """One fleet of what `read_to_decide` read."""
         picture = estate.fleet(tenant)
         return Observed(
             read_at=estate.read_at,

@@ -9,7 +9,14 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
+from wharfinger.client import fleet_plans
+from wharfinger.client.fleet_plans import waits
+from wharfinger.contracts.fleet_records import HostRecord
+from wharfinger.model.rollout import HOST_LOST
+from wharfinger.plugins import builtin
 from wharfinger.registry import keys
+from wharfinger.settings import LeaseSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.fixture
@@ -83,3 +90,43 @@ def test_what_cannot_be_planned_is_told(shell: Shell, etcd_server: Any, fleet: R
     assert (invalid.code, "spec.replicas" in invalid.err) == (2, True)
     fleet.fleet(deletionTimestamp="2026-01-01T00:00:00Z").write(etcd_server.url)
     assert "is being deleted" in shell("fleet", "plan", shell.namespace, "-f", manifest(shell)).err
+
+
+def host_record(**fields: Any) -> HostRecord:
+    return HostRecord(boot_id="b", pid=1, **fields)
+
+
+def test_plan_waits_as_long_as_the_agents_that_look_after_fleets() -> None:
+    """Any of them may plan next, so the longest counts; an agent without a control part never plans."""
+    only_runs = host_record(control=False, lease_ttl=40.0, host_lost=3600.0)
+    agents = [host_record(lease_ttl=4.0, host_lost=20.0), host_record(lease_ttl=6.0, host_lost=8.0), only_runs]
+    assert waits(agents) == (6.0, 20.0)
+
+
+def test_plan_takes_the_defaults_where_no_agent_recorded_its_waits() -> None:
+    of_an_earlier_release = HostRecord.model_validate_json(b'{"boot_id": "b", "pid": 1}')
+    assert waits([of_an_earlier_release]) == waits([]) == (LeaseSettings().ttl, HOST_LOST)
+
+
+@pytest.mark.parametrize("host_lost", [20.0, 300.0])
+async def test_plan_gives_hosts_up_after_the_seconds_of_their_agents(host_lost: float) -> None:
+    """Two of three hosts went. One of them has an instance whose grant is deleted: its end is not confirmed."""
+    records = Records("gold").fleet(template={"version": "v1"})
+    records.actor(1).revision(1, "completed", {"version": "v1"}).put(keys.tenant("gold"), b"{}")
+    records.host("host-c", installs=("v1", "v2"), host_lost=host_lost)
+    store = MemoryStore()
+    identity = await store.put(keys.fleet("gold"), records.values[keys.fleet("gold")])
+    for slot, host in enumerate(("host-a", "host-b", "host-a")):
+        records.slot(slot, revision=1).instance(slot, revision="1", host=host)
+        if slot < 2:
+            records.grant(slot, revision=1, host=host, identity=identity)
+    for key, value in records.values.items():
+        if key != keys.fleet("gold"):
+            await store.put(key, value)
+
+    wanted = {"replicas": 3, "paused": True, "minReadySeconds": 0, "template": {"version": "v2"}}
+    manifest = {"apiVersion": "wharfinger.dev/v1", "kind": "SchedulerFleet", "metadata": {"name": "gold"}}
+    found = await fleet_plans.plan(store, "gold", manifest | {"spec": wanted}, builtin.catalog())
+
+    last = found.lines[-1]
+    assert (last.at, "was lost with most others at once" in last.text) == (host_lost, True)
