@@ -238,7 +238,7 @@ def _decoded(value: bytes, record: type[R], key: str) -> R:
 
 
 async def _to_its_end(undoing: Coroutine[Any, Any, None]) -> None:
-    """Run it whatever happens to who waits: a second cancellation (the agent stops) must not leave it half done."""
+    """Run it whatever happens to the caller: a second cancellation (the agent stops) must not leave it half done."""
     task = asyncio.create_task(undoing)
     while not task.done():
         with suppress(asyncio.CancelledError):

@@ -73,7 +73,7 @@ class Bench:
         evaluation = self._profile.evaluate(pod, self.cache.snapshot())
         if evaluation.node is None and self._workload.preempts:
             if evaluation.nominated_node is None:
-                raise SystemExit(f"{pod.key} found nobody to preempt: {evaluation.message}")
+                raise SystemExit(f"{pod.key} found no pod to preempt: {evaluation.message}")
             nominated = replace(pod, nominated_node_name=evaluation.nominated_node)
             self.cache.set_pod(nominated)
             for victim in evaluation.victims:

@@ -178,7 +178,7 @@ class Nowhere:
         """Nothing."""
 
     async def wake(self, *_: object, **__: object) -> bool:
-        """Nobody."""
+        """No chain is open."""
         return False
 
     async def signal(self, *_: object, **__: object) -> None:
@@ -211,7 +211,7 @@ def worker(store: Any, clock: Any) -> Loops:
         rng=random.Random(1),
         nodes=temporal,
     )
-    # Registrations decide whose the pods are, and here there are none: nobody may share out anew.
+    # Registrations decide whose the pods are, and here there are none: no pods may be shared out anew.
     loops.lifecycle._share_out = lambda **_: None  # type: ignore[method-assign]
     return loops
 

@@ -1,12 +1,12 @@
-"""How many instance-seconds a change costs, and how long nobody serves: the original's manager beside wharfinger's.
+"""How many instance-seconds a change costs, and how long no instance serves: for the original and for wharfinger.
 
     python benchmarks/rollout.py --runs 100
 
 Both live the same random scenarios in virtual time: `original_fleet.py` models the original, planner and actors are
 the real ones in the tests' simulated world. An instance takes about 5 s to be ready and 1 s to end. One JSON line a
 scenario: `*_lost`, instance-seconds missing from what must serve (mean of the runs), and `*_outage_s`, seconds in which
-nobody served (mean). After a change of the number the lower one must serve; after `GRACE` seconds the new one. Ours is
-watched for longer, because its rollouts take longer.
+no instance served (mean). After a change of the number the lower one must serve; after `GRACE` seconds the new one.
+Ours is watched for longer, because its rollouts take longer.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ KINDS = (
 
 
 def measure(timeline: Timeline, serving: Callable[[], int], what: Scenario, seconds: float) -> tuple[float, float]:
-    """(instance-seconds lost, seconds without anybody)"""
+    """(instance-seconds lost, seconds without an instance)"""
     began = timeline.now
     lost = outage = 0.0
     for tick in range(int(seconds / TICK)):

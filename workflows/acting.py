@@ -214,7 +214,7 @@ class Acting:
                 raise asyncio.CancelledError from error
             if is_fenced(error):
                 raise Fenced(str(error.cause or error)) from error
-            workflow.logger.warning("fleet_activity_failed error=%s", error)
+            workflow.logger.warning("fleet_activity_failed error=%r", str(error))
         self.check()
         await workflow.sleep(TROUBLE, summary="an activity failed: looks again")
         self.actor.slept(TROUBLE, TROUBLE)

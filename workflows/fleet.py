@@ -97,7 +97,7 @@ class Fleet:
         try:
             self._rollout = await self._act(acting)
         except Fenced as fenced:
-            workflow.logger.warning("fleet_fenced error=%s", fenced)
+            workflow.logger.warning("fleet_fenced error=%r", str(fenced))
             self._acting = None
             await workflow.sleep(TROUBLE, summary="another actor took over: looks again who acts")
             self._continue(acting.memory)
@@ -168,7 +168,7 @@ class Fleet:
             except FailureError as error:
                 if is_cancelled_exception(error):
                     raise asyncio.CancelledError from error
-                workflow.logger.warning("rollout_not_started error=%s", error)
+                workflow.logger.warning("rollout_not_started error=%r", str(error))
                 await workflow.sleep(TROUBLE, summary="the rollout was not started: tries again")
             else:
                 child.add_done_callback(self._child_closed)
@@ -240,7 +240,7 @@ class Fleet:
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from error
-            workflow.logger.warning("rollout_state_unknown error=%s", error)
+            workflow.logger.warning("rollout_state_unknown error=%r", str(error))
             return True
         if planned.rollout_failed and workflow.patched(RETRIED):  # its policy did not retry it: never in a hurry
             await workflow.sleep(TROUBLE, summary=f"rollout {self._rollout} failed: starts it again")

@@ -167,7 +167,7 @@ class Steps:
         if is_fenced(error):
             self.fenced = self.fenced or str(error.__cause__ or error)
         else:
-            workflow.logger.warning("fleet_step_failed error=%s", error)
+            workflow.logger.warning("fleet_step_failed error=%r", str(error))
         return StepResult("moved", incarnation=current.incarnation, why=str(error))
 
     # --- programs -----------------------------------------------------------------------------

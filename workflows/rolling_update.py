@@ -108,7 +108,7 @@ class RollingUpdate:
             if target:
                 await acting.record(Writes(outcomes=(Outcome(target, "aborted", why),)))
         except (Fenced, FailureError) as error:
-            workflow.logger.warning("rollout_cleanup_failed error=%s", error)
+            workflow.logger.warning("rollout_cleanup_failed error=%r", str(error))
             return None
         memory = replace(closed(acting.memory), frozen=target)
         return RolloutReport(generation=generation, outcome="aborted", why=why, memory=memory)
@@ -119,7 +119,7 @@ class RollingUpdate:
         try:
             await fleet.signal("rolled_out", report)
         except FailureError as error:
-            workflow.logger.warning("fleet_signal_failed error=%s", error)
+            workflow.logger.warning("fleet_signal_failed error=%r", str(error))
 
 
 def go_on(acting: Acting, rollout: RollingUpdateInput) -> NoReturn:

@@ -12,8 +12,8 @@
         └─── Contended ──────────────────────────────────────► fails: Contended
 
 Only this order is decided here. What is decided about nodes comes back from activities
-(`wharfinger.contracts.scheduling`) and is a fact in the history; who starts the next attempt is the
-run's own retry policy. Any exception fails the run and so leads to the next attempt: nothing wedges.
+(`wharfinger.contracts.scheduling`) and is a fact in the history. The run's own retry policy
+starts the next attempt. Any exception fails the run and so leads to the next attempt: nothing wedges.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
     start ── of a gang, without a policy of ours ──► continue as new with it
       │
-    place_many ── nobody to place ───────────────────────────► completes: gone
+    place_many ── no pod to place ───────────────────────────► completes: gone
       │   └────── turned away ──► record_many ───────────────► (a gang: evict, park, fail: Unschedulable)
     bind_many ─── bound ─────────────────────────────────────► completes: bound
           └────── unbound ──► record_many ───────────────────► (a gang: fail: Contended)

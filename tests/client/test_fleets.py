@@ -237,7 +237,7 @@ def test_wait_returns_a_verdict_whether_reached_failed_or_late(fleet: Records, u
     remove(url, *fleet.values)
     gone = ask(lambda fleets: fleets.wait(fleet.tenant, Goal.DELETED, timeout=5))
 
-    assert late == Verdict("waiting", "nobody has asked for it to be deleted")
+    assert late == Verdict("waiting", "its deletion was not requested")
     assert said == [late.why]
     assert reached == Verdict("reached", "paused by its deadline")
     assert gone == Verdict("reached", "there is no such fleet")

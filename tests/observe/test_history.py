@@ -72,7 +72,7 @@ def test_the_next_attempt_says_what_woke_it() -> None:
 
 def test_the_safety_timer_and_empty_signals_are_told_apart() -> None:
     assert read("safety_timer").steps[-1].detail == "the safety timer"
-    assert read("rejected").steps[-1].detail == "somebody's empty signal"
+    assert read("rejected").steps[-1].detail == "a signal without an event"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Exit records of a host's instances: every end becomes one, written once, as long as its grant is there.
 
-An end is kept until etcd has taken it or shows that nobody asks any more (the grant is gone). What ended while no
-agent watched is told again by the next one, for the lock file stays until the grant is gone.
+An end is kept until etcd has taken it, or shows that no actor needs it (the grant is gone). The next agent reports
+again what ended while no agent watched, because the lock file stays until the grant is gone.
 An agent usually leaves its instances running. Where an option makes it end them, `end_instances` waits a moment for
 these records.
 """

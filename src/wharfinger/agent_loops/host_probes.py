@@ -69,7 +69,7 @@ class HostProbes:
             group.create_task(self._again_and_again())
 
     def listed(self, found: Sequence[KeyValue]) -> None:
-        """Take a list in; who is not on it is asked where it was."""
+        """Take a list in; a host is asked about each instance that is not on it."""
         for kv in found:
             self._take(kv)
 

@@ -186,7 +186,7 @@ class _Draft:
     catalog: Catalog
     status: Status | None
     seen_template: object = None
-    """What the actor looked at last; only for who asks a rollout for something."""
+    """What the actor looked at last; only for a request to a rollout."""
     result: str = "unchanged"
     insists: bool = False
     """Whether it is written even if nothing differs."""

@@ -116,8 +116,8 @@ def last_other(picture: Picture, template: Mapping[str, Any], name: Namer) -> in
 def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> bool:
     """Put the request; whether it is one that was followed already, and is made again.
 
-    Raises `WharfingerError` when it would be lost: the rollout takes up a newer template first, and asks nothing of
-    whoever wrote before it knew that one.
+    Raises `WharfingerError` when it would be lost: the rollout takes up a newer template first, and ignores a request
+    that was written before it had seen that template.
     """
     if not standing.template_seen:
         raise WharfingerError(

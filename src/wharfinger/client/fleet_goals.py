@@ -52,7 +52,7 @@ def judge(picture: Picture, goal: Goal, name: Namer) -> Verdict:
     if goal is Goal.READY:
         return _ready(picture)
     if picture.status is None or not picture.observed:
-        return Verdict("waiting", "nobody has looked at the fleet's present object yet")
+        return Verdict("waiting", "the fleet's workflow has not looked at the present object yet")
     status = picture.status.status
     if invalid := _holds(status, "SpecInvalid"):
         return Verdict("failed", f"its spec is invalid: {invalid}")
@@ -63,7 +63,7 @@ def _deleted(picture: Picture) -> Verdict:
     if not picture.exists:
         return Verdict("reached", "there is no such fleet")
     if not picture.deleting:
-        return Verdict("waiting", "nobody has asked for it to be deleted")
+        return Verdict("waiting", "its deletion was not requested")
     count = len(picture.grants)
     return Verdict("waiting", f"{count} instances are left" if count != 1 else "1 instance is left")
 

@@ -104,7 +104,7 @@ def _state(picture: Picture, life: Life) -> str:
 
 
 def hints(estate: Estate, picture: Picture, now: datetime) -> list[str]:
-    """What an operator should know that neither a condition nor a step says."""
+    """What an operator should know that neither a condition nor a step shows."""
     return [
         *_actor_hints(estate, picture, now),
         *_temporal_hint(picture),
@@ -119,7 +119,7 @@ def _actor_hints(estate: Estate, picture: Picture, now: datetime) -> Iterator[st
     if not estate.controlled:
         yield "no live agent looks after fleets, so nothing is started or ended: run `wharfinger agent` on some host"
     elif picture.kv is not None and not picture.observed:
-        yield "nobody has looked at the fleet's present object yet: that takes seconds, and needs Temporal"
+        yield "the fleet's workflow has not looked at the present object yet: that takes seconds, and needs Temporal"
     elif picture.status is not None:
         elapsed = _elapsed(picture, now)
         for step in picture.status.status.running:
@@ -127,7 +127,7 @@ def _actor_hints(estate: Estate, picture: Picture, now: datetime) -> Iterator[st
             if limit and step.seen + elapsed > limit + SILENT and not _over(picture, step):
                 yield (
                     f"the status is {duration(elapsed)} old and a step is beyond its limit: "
-                    "whoever acts on the fleet may be away; is Temporal up?"
+                    "the workflow that acts on the fleet may be away; is Temporal up?"
                 )
                 return
 
@@ -143,18 +143,18 @@ def _place_hints(estate: Estate, picture: Picture) -> Iterator[str]:
     for host in sorted(hosts - set(estate.hosts)):
         yield (
             f"host {host} has no live agent: those of its instances that are ready go on serving, "
-            "what becomes of the others cannot be told from there"
+            "the state of the others is unknown"
         )
         if any(grant.host == host and grant.want == "drain" for grant in picture.grants.values()):
             yield (
-                f"who was asked to leave on host {host} is given up when its lease has been gone for a minute, "
-                "or drainTimeoutSeconds are over: nobody tells of its end"
+                f"a draining instance on host {host} is given up when its lease has been gone for a minute, "
+                "or drainTimeoutSeconds are over: no agent reports its end"
             )
     together = picture.status.status.lost_together if picture.status is not None else ()
     for host in sorted(set(together) - estate.hosts.keys() - estate.lost.keys()):
         yield (
-            f"host {host} was lost with most others at once: one slot is repaired at a time, as long as "
-            f"nobody says that it is gone for good: `wharfinger host confirm-lost {host}`"
+            f"host {host} was lost with most others at once: one slot is repaired at a time until "
+            f"you confirm that it is gone for good: `wharfinger host confirm-lost {host}`"
         )
     ready = [life for life in picture.grants if picture.ready(life) and life.slot < picture.replicas]
     used = {picture.grants[life].host for life in ready}

@@ -147,15 +147,15 @@ async def why_pending(store: Store, key: PodKey) -> str:
         if kv is None:
             return ""
         pod = await _with_class(store, decoded(kv, key))
-        nobody = (await unserved(store, [pod])).get(key)
-        if nobody is not None and nobody.by_name:
-            return nobody.sentence
+        reason = (await unserved(store, [pod])).get(key)
+        if reason is not None and reason.by_name:
+            return reason.sentence
         record = await read_record(store, key)
     except (StoreError, InvalidObject):
         return ""
     if (held := gates(pod)) or record is not None:
         return held or (record.message if record is not None else "")
-    more = nobody.sentence if nobody is not None else f"`wharfinger explain pod {key}` tells more"
+    more = reason.sentence if reason is not None else f"`wharfinger explain pod {key}` shows more"
     return f"no attempt has reported yet: {more}"
 
 

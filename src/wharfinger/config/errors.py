@@ -54,7 +54,7 @@ def refuse(problems: Iterable[Problem]) -> InvalidConfiguration:
 
 def _line(path: str, reason: str) -> str:
     line = " ".join(f"{path}: {reason}".removeprefix(": ").split())
-    # Names of unknown fields are anybody's: half of a surrogate pair cannot be stored, a megabyte not be read.
+    # A user may write any name of a field: half of a surrogate pair cannot be stored, a megabyte not be read.
     return line.encode(errors="backslashreplace").decode()[:LONGEST_LINE]
 
 

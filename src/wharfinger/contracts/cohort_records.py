@@ -47,8 +47,8 @@ def rejected_gang(placed: PlacedMany, bound: BoundMany) -> PlacedMany | None:
     rejected = next((one for one in bound.unbound if one.kind == "rejected"), None)
     if rejected is None or bound.bound:
         return None
-    everybody = [rejected.model_copy(update=_who(seat)) for seat in placed.seats]
-    return _with(placed, placed.turned_away, everybody, own_attempt=False)
+    unbound = [rejected.model_copy(update=_who(seat)) for seat in placed.seats]
+    return _with(placed, placed.turned_away, unbound, own_attempt=False)
 
 
 def numbered(away: tuple[TurnedAway, ...], attempt: int) -> tuple[TurnedAway, ...]:

@@ -56,7 +56,7 @@ class OutcomeRecord(Record):
 
 
 class ActorRecord(Record):
-    """Who acts on the fleet's slots."""
+    """The workflow that acts on the fleet's slots."""
 
     epoch: int
     workflow_id: str

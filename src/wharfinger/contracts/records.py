@@ -42,7 +42,7 @@ class AttemptRecord(Record):
     nominated_node: str = ""
     """Where the pod will fit once its victims are gone; empty = it preempts no pod."""
     victims: tuple[str, ...] = ()
-    """Who is evicted for it: `namespace/name`."""
+    """The pods that are evicted for it: `namespace/name`."""
     victim_revisions: tuple[int, ...] | None = None
     """The create revision of each, where the history does not hold them: they are too many."""
     workflow_id: str = ""

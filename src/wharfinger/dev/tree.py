@@ -45,7 +45,7 @@ START_WITHIN = 55.0
 TRIES = 3
 """Starts of a process before it is up: another one may take its port between our look and its start."""
 LOOK_AFTER = 10.0
-"""Seconds between two looks at how long the logs are, and at who was left to us and has ended."""
+"""Seconds between two looks at how long the logs are, and at processes that were left to us and have ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def ended(observed: Observed, step: Retire | Drop) -> Observed:
 def brought_up(observed: Observed, step: Up) -> tuple[Observed, int]:
     """Etcd after an instance was granted and has registered, and its incarnation.
 
-    It says ready at once, but where the one before it crashed. Who was ready already stays as it is. A host that is
+    It is ready at once, but not where the one before it crashed. One that was ready stays as it is. A host that is
     asked answers, and is there again if it was missing.
     """
     at = observed.read_at + 1

@@ -1,8 +1,8 @@
 """What has to go: ended incarnations are cleared, unwanted ones end, slots beyond the replicas are given up.
 
-An end is by drain (`Retire`) for whatever may have work in hand, at once (`Drop`) for what never was ready and for
-what is gone with its host. Nothing granted is touched before the view has been unbroken long enough, and nobody who
-holds its lease for the sake of its agent: instances live and serve without one.
+An instance that may have work in hand is drained (`Retire`). One that never was ready, or is gone with its host, is
+dropped at once (`Drop`). Nothing granted is touched before the view has been unbroken long enough. An instance that
+holds its lease is not ended because its agent is away: instances live and serve without an agent.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Phase = Literal["starting", "ready", "available", "withdrawn", "unknown", "drain
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who asks for a plan, and what it is doing."""
+    """The actor that asks for a plan, and what it is doing."""
 
     role: Role
     tenant: str

@@ -37,7 +37,7 @@ def plan(observed: Observed, memory: Memory, asked: Asked) -> Plan:
     Args:
         observed: everything of the fleet at one revision of etcd.
         memory: of the plan before, its clock advanced.
-        asked: who asks, and what it is doing already.
+        asked: the actor, and what it is doing already.
     """
     desired = observed.desired
     if asked.role == "fleet" and asked.generation:

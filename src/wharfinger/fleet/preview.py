@@ -126,7 +126,7 @@ class IdealWorld:
         return acted or bool(self._coming)
 
     def _take(self, step: Up | Retire | Drop, key: int) -> None:
-        """A drain is over at once; who is brought up takes until it counts."""
+        """A drain is over at once; an instance that is brought up takes until it counts."""
         if not isinstance(step, Up):
             self.observed = ended(self.observed, step)
             self._actor.ended(key, StepResult("gone"))
@@ -154,7 +154,7 @@ class IdealWorld:
         self._arrive()
 
     def _arrive(self) -> None:
-        """Who is due says ready, or counts."""
+        """Instances that are due get ready, or count."""
         clock = self._actor.memory.clock
         for coming in [coming for coming in self._coming if coming.due <= clock + EPSILON]:
             if coming.settles:

@@ -57,8 +57,8 @@ class GangPlacement:
     seats: tuple[Seated, ...] = ()
     """Members with a node, in the order in which they were decided; none when too few fit."""
     away: tuple[Unseated, ...] = ()
-    """Of a placed gang: members beyond those needed for which there is no room. Of a refused one: who was decided and
-    did not fit, in the domain that took most."""
+    """Of a placed gang: members beyond those needed for which there is no room. Of a refused one: members that
+    were decided and did not fit, in the domain that took most."""
     domain: Domain | None = None
     """Where it is placed, or was refused at last; None without a topology key, or when there is no domain."""
     message: str = ""

@@ -1,4 +1,4 @@
-"""Stored objects that cannot be read: reported once each, never in anybody's way."""
+"""Stored objects that cannot be read: reported once each; they never stop a loop."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts on the fleet's slots now."""
+    """The workflow that acts on the fleet's slots now."""
 
     epoch: int
     workflow_id: str

@@ -241,7 +241,7 @@ def woken_by(failure: Failure) -> str:
     if event == "OnlyAssumed":
         return ""  # only pods that the worker assumed were in the way: it did not wait at all
     if not event:
-        return "somebody's empty signal" if not wake.get("revision") else f"a change at revision {wake['revision']}"
+        return "a signal without an event" if not wake.get("revision") else f"a change at revision {wake['revision']}"
     plugin = f" ({wake['plugin']} says it may help)" if wake.get("plugin") else ""
     return f"{event} {wake.get('object', '')}".strip() + plugin
 

@@ -24,7 +24,7 @@ from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import DefaultPreemptionArgs
-from wharfinger.plugins.victims import NOBODY, Budgets, Cost, Eviction, is_leaving, select
+from wharfinger.plugins.victims import NO_VICTIMS, Budgets, Cost, Eviction, is_leaving, select
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
@@ -162,7 +162,7 @@ def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
 def _explained(nodes: int, tried: int, uninhabited: int, refusals: Sequence[Status]) -> str:
     reasons: dict[str, int] = {NOT_HELPFUL: nodes - tried} if nodes > tried else {}
     if uninhabited:
-        reasons.update(dict.fromkeys(NOBODY.reasons, uninhabited))
+        reasons.update(dict.fromkeys(NO_VICTIMS.reasons, uninhabited))
     for status in refusals:
         for reason in status.reasons:
             reasons[reason] = reasons.get(reason, 0) + 1

@@ -31,7 +31,7 @@ _COLUMNS = 128
 
 
 class ImageLocality(PreScore, Score, QueueingHints):
-    """Who holds which image is kept in step with the nodes; scores by list of images as long as no image moves."""
+    """Keeps which node holds which image, in step with the nodes, and scores by list of images until an image moves."""
 
     name = names.IMAGE_LOCALITY
 

@@ -52,11 +52,11 @@ _STATUSES = (
 )
 _SKIP = PreFilterResult(SKIP)
 _PASS = PreFilterResult()
-_NOBODY = Counts()
+_NO_PODS = Counts()
 
 
 class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHints):
-    """Looks at who is where, by domain."""
+    """Counts the pods of each topology domain that terms select."""
 
     name = names.INTER_POD_AFFINITY
 
@@ -168,7 +168,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score, Normalize, QueueingHi
         return self._counts(selections, snapshot).sums(snapshot, term.topology_key)
 
     def _counts(self, selections: Selections | None, snapshot: Snapshot) -> Counts:
-        return _NOBODY if selections is None else self._census(snapshot).selected(selections, snapshot)
+        return _NO_PODS if selections is None else self._census(snapshot).selected(selections, snapshot)
 
 
 def hints() -> Sequence[EventHint]:

@@ -1,4 +1,4 @@
-"""Who is where, as terms about other pods ask it: kept in step with snapshots, pod by pod that came or went.
+"""Which pods are on which node, for terms about other pods: kept in step with snapshots, pod by pod.
 
 Two questions are answered for any snapshot: which pods carry terms of their own (every distinct term is kept once,
 with the number of its carriers on each node), and how many pods a selection means on each node (kept for the

@@ -18,7 +18,7 @@ from wharfinger.framework.status import Status, unresolvable
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import DisruptionBudget
 
-NOBODY = unresolvable("No preemption victims found for incoming pod")
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 _PRIORITY_OFFSET = 1 << 31
 """Added to each priority, so that one victim more always costs, even at negative priorities."""
 
@@ -51,14 +51,14 @@ def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets
     """The fewest and least important pods to evict from the node; a refusal when that would not help.
 
     Args:
-        pod: Who needs the room.
+        pod: The preemptor, which needs the room.
         node: As it is now.
         fits: Every filter's answer if the node were another.
         budgets: By namespace.
     """
     lower = sorted((other for other in node.pods.values() if removable(other, pod)), key=importance)
     if not lower:
-        return NOBODY
+        return NO_VICTIMS
     room = node.without_pods([other.identity for other in lower])
     status = fits(room)
     if not status.ok:
@@ -74,7 +74,7 @@ def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets
             else:
                 victims.append(other)
                 violations += group is protected
-    return Eviction(tuple(sorted(victims, key=importance)), violations) if victims else NOBODY
+    return Eviction(tuple(sorted(victims, key=importance)), violations) if victims else NO_VICTIMS
 
 
 def removable(other: Pod, pod: Pod) -> bool:

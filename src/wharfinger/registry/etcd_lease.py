@@ -26,7 +26,7 @@ from wharfinger.registry.store import Lease
 LOST_AT = 0.95
 """Share of the TTL after which an unrenewed lease is called lost."""
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class EtcdLease(Lease):
@@ -106,7 +106,7 @@ class EtcdLease(Lease):
             with contextlib.suppress(asyncio.CancelledError):
                 asyncio.run(self._keep())
         except Exception as error:
-            _log.exception("the keep-alive of lease %x broke", self._id)
+            log.exception("lease_keep_alive_failed lease=%x", self._id)
             self._lose(f"its keep-alive broke: {error!r}")
 
     async def _keep(self) -> None:
@@ -148,7 +148,7 @@ class EtcdLease(Lease):
             self._lose(str(error))
             return
         except WharfingerError as error:  # denied, say: it may be put right before the lease runs out
-            _log.warning("lease %x is not renewed: %s", self._id, error)
+            log.warning("lease_not_renewed effect=retried lease=%x error=%r", self._id, str(error))
             self._renew_at = self._clock() + self._ttl / 12
             return
         ttl = int(answer.get("result", {}).get("TTL", 0))

@@ -163,7 +163,7 @@ class Watch:
         compacted = int(message.get("compact_revision", 0))
         if compacted == self._next > self._sooner > 0:
             self._sooner = 0
-            return Unanswered(f"etcd keeps nothing before revision {compacted}, which nobody needs")
+            return Unanswered(f"etcd keeps nothing before revision {compacted}, and none of it is needed")
         if compacted:
             text = f"etcd keeps nothing before revision {compacted}, the watch was at {self._next}"
             return Compacted(text, compact_revision=compacted)

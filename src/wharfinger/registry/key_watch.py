@@ -1,7 +1,7 @@
 """Waiting for something to happen to a few keys, by etcd's watch; what happened is read, never taken from the watch.
 
-So a watch that was cut, compacted or late costs a moment and loses nothing. Neighbours: who has to know each change,
-and not only that there was one, follows by list and watch (`agent_loops.following`).
+So a watch that was cut, compacted or late costs a moment and loses nothing. A component that
+needs each change, and not only that there was one, follows by list and watch (`agent_loops.following`).
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def outcome(tenant: str, number: int) -> str:
 
 
 def actor(tenant: str) -> str:
-    """Who acts on the fleet's slots; every write of theirs compares it."""
+    """The workflow that acts on the fleet's slots; each of its writes compares it."""
     return f"{ACTORS}{tenant}"
 
 

@@ -71,7 +71,7 @@ def hold(path: Path) -> Lock:
 
 
 def _patiently(path: Path) -> Lock:
-    for _ in range(LOOKS):  # who looks whether it is locked has it for a moment
+    for _ in range(LOOKS):  # a process that looks whether it is locked holds it for a moment
         lock = take(path)
         if lock is not None:
             return lock

@@ -1,6 +1,6 @@
 """A cluster in memory: objects go in and out, and each change returns what it means to scheduling.
 
-The state itself is a `Cache`, the one that workers keep of a real cluster; here nobody but the caller changes it.
+The state itself is a `Cache`, the one that workers keep of a real cluster; here only the caller changes it.
 """
 
 from __future__ import annotations

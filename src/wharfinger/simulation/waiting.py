@@ -36,7 +36,7 @@ class WaitingPods:
         self._by_rejectors.setdefault(by_name, {})[key] = None
 
     def changed(self, keys: Iterable[PodKey], events: Iterable[ClusterEvent]) -> list[PodKey]:
-        """Something changed, perhaps pods: who is worth another try because of that, sorted; they wait no more.
+        """The pods that are worth another try after a change, perhaps of pods, sorted; they wait no more.
 
         A changed pod waits no more if it is not the pending pod it was; it waits from now on if something holds it
         back. Raises PluginError.

@@ -92,7 +92,7 @@ class FakeRuntime:
         self.end(instance, "signal", 9)
 
     async def wait(self, instance: InstanceId, timeout: float) -> bool:  # noqa: ARG002 - the protocol's
-        """Whether it has ended; a virtual process does nothing by waiting, so nobody waits."""
+        """Whether it has ended; a virtual process does nothing meanwhile, so it is not waited for."""
         return instance not in self._running
 
     async def endings(self) -> AsyncIterator[Ending]:

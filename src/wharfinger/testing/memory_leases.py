@@ -124,7 +124,7 @@ class MemoryLeases:
         lease.lose(reason)
 
     def abandon(self, owner: object) -> None:
-        """The owner closed its client: nobody renews its leases any more."""
+        """The owner closed its client: its leases are not renewed any more."""
         for lease in self._held.values():
             if lease.owner is owner:
                 lease.alive = lambda: False

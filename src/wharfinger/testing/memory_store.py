@@ -5,7 +5,7 @@ clock is given. `client()` gives another client of the same store. Each client h
 own for what may go wrong on the way to a store:
 
     store.fail_next(applied=True)       the next write happens, but its answer gets lost
-    store.fail_reads(2)                 the next two reads find nobody
+    store.fail_reads(2)                 the next two reads get no answer
     store.before_txn = hook             runs before each write is looked at, say to be faster
     store.after_txn = hook              runs after it happened and before its caller knows
     store.pause_watches()               events wait until `resume_watches()`

@@ -231,7 +231,7 @@ class TemporalAttempts:
     async def wake(self, workflow_id: str, wake: Wake) -> bool:
         """Signal the chain; whether there was an open one.
 
-        The id comes from a record in etcd, where anybody may have written it: others' workflows are left alone.
+        The id comes from a record in etcd, which any client may have written: workflows of others are left alone.
         """
         if not workflow_id.startswith(f"{self._cluster}/"):
             return False

@@ -125,7 +125,7 @@ class Candidacy:
             self._found.setdefault(entry, reason)
         self._deferred.clear()
 
-    def everybody(self, cause: str) -> None:
+    def all_waiting(self, cause: str) -> None:
         """Every waiting pod is worth a decision."""
         reason = Reason(cause)
         for entry in self._queue.waiting:
@@ -168,7 +168,7 @@ class Candidacy:
         events: Sequence[ClusterEvent],
         among: Container[Entry] | None,
     ) -> Iterator[None]:
-        """Ask for pods of each class; `among`: whose own updates count, None = everybody's."""
+        """Ask for pods of each class; `among`: whose own updates count, None = those of all pods."""
         others: list[ClusterEvent] = []
         for event in reversed(events):
             if event.resource is Resource.UNSCHEDULED_POD:

@@ -1,4 +1,4 @@
-"""How many pods go into the next cohort, and which: policy, without anybody to ask.
+"""How many pods go into the next cohort, and which: policy, without I/O.
 
 A lone pod never waits for company. A backlog that single attempts clear within about two seconds, at the throughput
 measured for plain pods and for pods with rules across nodes, is left to them. A deeper one is a flood: what has

@@ -204,7 +204,8 @@ class Lifecycle:
         log.info("on_duty slot=%s", self._membership.slot)
 
     async def _withdraw(self) -> None:
-        log.warning("withdrawn checks=%s", {name: said for name, said in self.checks().items() if said != "ok"})
+        failed = "; ".join(f"{name}: {said}" for name, said in self.checks().items() if said != "ok")
+        log.warning("withdrawn checks=%r", failed)
         self.on = False
         self._membership.want("withdrawn", self._missing())
         self._share_out()

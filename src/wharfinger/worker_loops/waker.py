@@ -120,7 +120,7 @@ class Waker:
 
     def reconfigured(self) -> None:
         """Others decide now: every waiting pod is worth a decision."""
-        self._candidacy.everybody(RECONFIGURED)
+        self._candidacy.all_waiting(RECONFIGURED)
         self._kicked.set()
 
     def gather_from(self, many: int | None) -> None:
@@ -167,7 +167,7 @@ class Waker:
         now = self._clock()
         if now >= self._sweep_at or self._log.missed(self._position):
             self._sweep_at = now + self._sweep_every
-            self._candidacy.everybody("Sweep")
+            self._candidacy.all_waiting("Sweep")
         if self._again_at is not None and now >= self._again_at:
             self._again_at = None
             self._candidacy.release_deferred()

@@ -207,7 +207,7 @@ def test_hints_name_who_is_missing() -> None:
 
     records.host("host-a", control=True)
     (pending,) = hints(estate(records), picture(records), NOW)
-    assert "nobody has looked" in pending
+    assert "workflow has not looked" in pending
 
     step = Running("up", 0, 1, "", seen=0.0, limit=300.0)
     records.status(status(running=(step,)), written=350)
@@ -256,7 +256,7 @@ def test_draining_instance_without_an_agent_has_a_hint_on_its_end() -> None:
 
     records.grant(0, want="drain").instance(0, state="draining")
     (_, leaving) = hints(estate(records), picture(records), NOW)
-    assert leaving.startswith("who was asked to leave on host host-a is given up when its lease has been gone")
+    assert leaving.startswith("a draining instance on host host-a is given up when its lease has been gone")
 
 
 def test_what_cannot_be_read_is_named_and_hides_nothing() -> None:

@@ -64,7 +64,7 @@ class Effective:
 
     @property
     def in_force(self) -> str:
-        """`yes`, `as started`, another value's hash, or `?` when nobody says."""
+        """`yes`, `as started`, another value's hash, or `?` when the instance reports none."""
         if self.said is None:
             return "?"
         said, wanted = self.said.in_force.get(self.kind, ""), self.counts.digest if self.counts is not None else ""

@@ -45,6 +45,6 @@ async def _history(connection: Connection, tenant: str, output: Output) -> None:
 
         show(history_list(picture), output)
     elif not picture.revisions:
-        typer.echo(f"fleet {tenant} has no revision yet: nobody has looked at it", err=True)
+        typer.echo(f"fleet {tenant} has no revision yet: its workflow has not looked at it", err=True)
     else:
         typer.echo(Columns(*HISTORY_HEADINGS).render(history_rows(picture, datetime.now(UTC))))

@@ -45,8 +45,8 @@ def register(app: typer.Typer) -> None:
 def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
-    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: gone for good, as
-    somebody said.
+    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: an operator
+    confirmed that it is gone for good.
     """
     from wharfinger.cli import connect
 

@@ -1,7 +1,7 @@
 """`wharfinger fleet logs`: the logs of an instance, on the host where it lives or lived.
 
-Logs are files of the agent's data folder (`runtime.processes` writes and bounds them); nobody carries them to other
-hosts. Elsewhere the command says where to run it.
+Logs are files of the agent's data folder (`runtime.processes` writes and bounds them); they are not copied to other
+hosts. Elsewhere the command prints where to run it.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def pod_status(pod: Pod) -> str:
 
 
 def preemption(node: str, victims: Sequence[str], count: int = 0) -> str:
-    """Who has to leave, as a sentence without its end; `count`: how many, where not all are given."""
+    """The victims, as a sentence without its end; `count`: how many, where not all are given."""
     if not victims:
         return f"waits for room on {node}, its nominated node"
     hidden = max(count, len(victims)) - VICTIMS

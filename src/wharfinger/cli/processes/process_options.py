@@ -60,8 +60,8 @@ EvictionMode = Annotated[
     Eviction,
     option(
         "eviction",
-        "Preempted pods are deleted at once (`immediate`: nobody runs them), or marked as terminating and deleted "
-        "by whoever runs them (`graceful`).",
+        "Preempted pods are deleted at once (`immediate`: no kubelet runs them), or marked as terminating and deleted "
+        "by the kubelet that runs them (`graceful`).",
     ),
 ]
 

@@ -69,8 +69,8 @@ async def _describe(connection: Connection, kind: Kind, name: str, namespace: st
             found = await one(store, POD, key.namespace, key.name)
             held = await held_member(store, found.pod) if found.pod is not None else ""
             lost = found.pod is not None and await is_lost(store, found.pod)
-            nobody = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
-            why = next((reason.sentence for reason in nobody.values()), "")
+            reasons = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
+            why = next((reason.sentence for reason in reasons.values()), "")
             record, now = await record_of(store, found), datetime.now(UTC)
             return describe_pod(found, record, connection.cluster, now, held=held, unserved=why, lost=lost)
         try:

@@ -94,9 +94,9 @@ async def held_back(store: Store, key: PodKey) -> str:
     pod = (await one(store, POD, *key)).pod
     if pod is None:
         return ""
-    nobody = (await unserved(store, [pod])).get(pod.key)
-    if nobody is not None and nobody.by_name:
-        return nobody.sentence
+    reason = (await unserved(store, [pod])).get(pod.key)
+    if reason is not None and reason.by_name:
+        return reason.sentence
     return gates(pod) or await held_member(store, pod)
 
 

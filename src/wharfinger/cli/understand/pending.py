@@ -28,8 +28,8 @@ NOT_TRIED = "NotTried"
 GATED = "SchedulingGated"
 NOT_SERVED = "NotServed"
 NODE_LOST = "NodeLost"
-NOBODY: Mapping[PodKey, str] = {}
-SERVED: Mapping[PodKey, Unserved] = {}
+NONE_HELD: Mapping[PodKey, str] = {}
+ALL_SERVED: Mapping[PodKey, Unserved] = {}
 
 
 @dataclass(slots=True)
@@ -91,9 +91,9 @@ async def _groups(connection: Connection, namespace: str) -> tuple[list[Group], 
         read = {(entry.namespace, entry.name): await record_of(store, entry) for entry in nominated}
         pods = [entry.pod for entry in found if entry.pod is not None]
         held = await held_of(store, pods, namespace)
-        nobody = await unserved(store, [pod for pod in pods if pod.pending])
+        reasons = await unserved(store, [pod for pod in pods if pod.pending])
     records = {PodKey(*key): record for key, record in read.items() if record is not None}
-    return group(pods, records, held, nobody), len(found) - len(pods)
+    return group(pods, records, held, reasons), len(found) - len(pods)
 
 
 async def _lost_groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
@@ -109,8 +109,8 @@ async def _lost_groups(connection: Connection, namespace: str) -> tuple[list[Gro
 def group(
     pods: Iterable[Pod],
     records: Mapping[PodKey, AttemptRecord],
-    held: Mapping[PodKey, str] = NOBODY,
-    unserved: Mapping[PodKey, Unserved] = SERVED,
+    held: Mapping[PodKey, str] = NONE_HELD,
+    unserved: Mapping[PodKey, Unserved] = ALL_SERVED,
 ) -> list[Group]:
     """The pending ones of these pods by reason and message, the largest group first.
 
@@ -123,11 +123,11 @@ def group(
     for pod in pods:
         if pod.pending:
             why = _why(pod, held.get(pod.key, ""))
-            nobody = unserved.get(pod.key)
-            if nobody is not None and nobody.by_name:
-                why = NOT_SERVED, _with_condition(nobody.sentence, pod)
+            reason = unserved.get(pod.key)
+            if reason is not None and reason.by_name:
+                why = NOT_SERVED, _with_condition(reason.sentence, pod)
             elif why[0] == NOT_TRIED:
-                why = refused.get(gang_key(pod), (NOT_TRIED, nobody.sentence) if nobody is not None else why)
+                why = refused.get(gang_key(pod), (NOT_TRIED, reason.sentence) if reason is not None else why)
             entry = groups.setdefault(why, Group(*why))
             entry.pods.append(pod)
             if pod.nominated_node_name:

@@ -1,9 +1,9 @@
 """Asking an instance to leave: one transaction, then a wait for the agent to say that it has ended.
 
-The transaction compares, key by key, every ready record that must still serve when this one stops: a record that was
-rewritten or has vanished since fails it, and the actor looks again; so does one whose process has ended meanwhile,
-and a decision about the rollout that was made since: nobody leaves for a rollout that was aborted.
-Draining is final: a grant that says so already needs nobody's leave.
+The transaction compares, key by key, every ready record that must still serve when this one stops. It fails, and the
+actor looks again, if such a record was rewritten or has vanished, or if its process has ended. It also fails after a
+later decision about the rollout: no instance leaves for a rollout that was aborted.
+Draining is final: a grant that says drain already is not compared again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who acts on a fleet: every write of an actor compares the record of its epoch, and fails where another took over.
+"""The actor of a fleet: each of its writes compares the record of its epoch, and fails where another actor took over.
 
 `actors/<tenant>` is rewritten only by a new actor, and by its actor when the target, or what was decided about it,
 changes; so comparing its mod revision, read together with the epoch, is comparing the epoch.

@@ -40,7 +40,7 @@ class Granting:
         if fleet_kv is None or fleet_kv.create_revision != request.identity:
             return Moved(what="the fleet was deleted")
         if request.after not in (-1, counter.incarnation if counter is not None else 0):
-            return Moved(what="the slot's next incarnation was given to somebody else")
+            return Moved(what="the slot's next incarnation was granted already")
         after = counted_up(counter, request)
         record = GrantRecord(
             revision=request.revision,

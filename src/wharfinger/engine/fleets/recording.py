@@ -1,4 +1,4 @@
-"""Writing what was decided about a fleet: every transaction compares who acts, and all of it may be sent again.
+"""Writing what was decided about a fleet: each transaction compares the actor's record, and may be sent again.
 
 ::
 
@@ -63,7 +63,8 @@ class Recording:
             log.info("fleet_target_refused reason=object_changed tenant=%s", tenant)
             return RecordedFleet(epoch=epoch, target=actor.record.target)
         if not await self._write(request, epoch):
-            log.info("fleet_revoke_refused reason=may_serve tenant=%s instances=%s", tenant, request.revoke)
+            lives = ",".join(f"{slot}/{incarnation}" for slot, incarnation in request.revoke)
+            log.info("fleet_revoke_refused reason=may_serve tenant=%s instances=%s", tenant, lives)
             return RecordedFleet(epoch=epoch, target=targeted.record.target, moved=True)
         ended = request.writes.end and await self._end(tenant, epoch)
         return RecordedFleet(epoch=epoch, target=targeted.record.target, ended=ended)
