@@ -9,6 +9,7 @@ import pytest
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import NODES, PODS, bound_pods, condition, node, pod, refusal
+from tests.integration.plugin_package import installed_plugin
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -33,14 +34,7 @@ class OnlyRacks:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
-    """The variable that makes Python find the package, as if it was installed."""
-    folder = tmp_path / "site"
-    information = folder / "only_racks-1.0.dist-info"
-    information.mkdir(parents=True)
-    (folder / "only_racks.py").write_text(SOURCE)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: only-racks\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[wharfinger.plugins]\nOnlyRacks = only_racks:OnlyRacks\n")
-    return {"PYTHONPATH": str(folder)}
+    return installed_plugin(tmp_path / "site", "OnlyRacks", SOURCE)
 
 
 def in_rack(name: str, rack: str) -> dict[str, object]:
@@ -110,7 +104,7 @@ def test_unnamed_plugin_takes_no_part_and_the_log_shows_how_to_enable_it(
     etcd = servers.etcd
     worker = start_worker(env=installed)
     line = "profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: OnlyRacks}]}}}]"
-    assert f"plugin_not_enabled plugin=OnlyRacks package='only-racks 1.0' enable='{line}'" in worker.said
+    assert f"plugin_not_enabled plugin=OnlyRacks package='onlyracks 1.0' enable='{line}'" in worker.said
     etcd.put(f"{NODES}c", in_rack("c", "c"))
     etcd.put(f"{PODS}unnamed/somewhere", pod("somewhere", namespace="unnamed", labels={"rack": "of no node"}))
     wait_until(lambda: "somewhere" in bound_pods(etcd, "unnamed"), 30, "bound without the plugin")
@@ -118,5 +112,5 @@ def test_unnamed_plugin_takes_no_part_and_the_log_shows_how_to_enable_it(
     config = tmp_path / "config.yaml"
     config.write_text(line)
     shown = servers.cli("config", "show", str(config), env=installed).stdout
-    assert "# OnlyRacks: only-racks 1.0\n" in shown
+    assert "# OnlyRacks: onlyracks 1.0\n" in shown
     assert "# NodeName: built in\n" in shown
