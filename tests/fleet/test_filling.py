@@ -229,8 +229,8 @@ def test_a_gap_in_the_view_puts_off_asking_for_a_missing_record() -> None:
     memory = picture.memory()
     picture.without_record(1)
     decided = keep(picture, memory)
-    blinked = broken(later(decided, UNKNOWN - 1.0), CLOCK + UNKNOWN - 1.0)
-    decided = keep(picture, replace(blinked, clock=CLOCK + UNKNOWN))
+    unsighted = broken(later(decided, UNKNOWN - 1.0), CLOCK + UNKNOWN - 1.0)
+    decided = keep(picture, replace(unsighted, clock=CLOCK + UNKNOWN))
     assert brief(decided) == []
 
 

@@ -161,7 +161,7 @@ def test_r09_after_a_restart_a_tenant_counts_its_own() -> None:
         assert fleet is not None
         fleet.stop()
         world.tenant(name).fleet = None
-        world.poke(name)
+        world.signal_reconcile(name)
     world.timeline.run(world.timeline.now + 60.0)
     assert (unrest(world, "common"), unrest(world, "blue")) == ("", "")
     assert world.judge.acts("common") + world.judge.acts("blue") == 0
@@ -311,7 +311,7 @@ def test_r24_all_workflows_are_lost_in_the_middle_of_a_rollout(seed: int) -> Non
         if run is not None:
             run.stop()
     workflows.rollout = workflows.fleet = None
-    world.poke("common")
+    world.signal_reconcile("common")
     assert fewest_ready(world, 120.0) == 3
     settle(world)
 
@@ -326,7 +326,7 @@ def test_r25_incarnations_are_counted_in_etcd() -> None:
         world.tenant("common").fleet = None
         process = next(iter(world.machines["host-0"].running.values()))
         process.die("crashed", "signal")
-        world.poke("common")
+        world.signal_reconcile("common")
         world.timeline.run(world.timeline.now + 60.0)
     assert rules(world) == set()
     assert max(slot.incarnation for slot in world.etcd.shelf("common").slots.values()) == 4

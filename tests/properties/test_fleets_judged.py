@@ -30,7 +30,7 @@ def misplanned(world: World, change: Callable[[Plan], Plan]) -> Iterator[None]:
 
     world.control.plan = plan  # type: ignore[method-assign]
     yield
-    world.poke("common")
+    world.signal_reconcile("common")
     world.timeline.run(world.timeline.now + 40.0)
 
 
@@ -93,7 +93,7 @@ def test_two_that_are_given_up_at_once_though_most_hosts_went() -> None:
     world.timeline.run(world.timeline.now + 80.0)
     drops = tuple(Drop(slot, 1, f"host-{slot}", kill=False) for slot in (1, 2))
     with misplanned(world, lambda plan: replace(plan, steps=drops)):
-        world.poke("common")
+        world.signal_reconcile("common")
         world.timeline.run(world.timeline.now + 10.0)
     assert rules(world) == {"at-once"}
 
@@ -199,7 +199,7 @@ def test_one_that_acts_though_its_view_was_broken_and_not_somebody_elses(relieve
         original(asked, memory, lambda looked: world.timeline.after(2 * LATE, done, looked))
 
     world.control.plan = slowly  # type: ignore[method-assign]
-    world.poke("common")
+    world.signal_reconcile("common")
     world.timeline.run(world.timeline.now + LATE)
     basis = world.control.basis(world.control.observe("common"), Plan(memory=Memory(spec=SPEC, clock=1.0)))
     assert shelf.actor is not None
@@ -221,7 +221,7 @@ def test_one_that_acts_though_its_view_was_broken_and_not_somebody_elses(relieve
 def lost(world: World, *, restored: bool) -> None:
     """Temporal forgot the fleet's workflows, or has them as they were before the rollout."""
     world.lose_workflows("common", world.tenant("common").backup if restored else None, rollout=True)
-    world.poke("common")
+    world.signal_reconcile("common")
     world.timeline.run(world.timeline.now + 60.0)
     assert world.tenant("common").rollout is not None
 

@@ -81,7 +81,7 @@ def test_an_upgrade_rolls_nothing(seed: int) -> None:
     record = world.judge.of("common")
     for _ in range(3):
         world.release += 1
-        world.poke("common")
+        world.signal_reconcile("common")
         settle(world)
     assert (record.grants, record.drains, record.revisions) == (0, 0, 0)
     world.apply("common", SPEC, "t2")

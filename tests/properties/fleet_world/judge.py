@@ -69,9 +69,9 @@ class Record:
     """Incarnation -> the revision that it was granted."""
     newcomers: Newcomers = field(default_factory=Newcomers)
     """What the open rollout's have shown."""
-    blinked: float = -1_000.0
+    sight_lost: float = -1_000.0
     """When the view of who acts broke last."""
-    blinked_at: int = 0
+    sight_lost_at: int = 0
     """etcd's revision then."""
 
 
@@ -151,12 +151,12 @@ class Judge:
     def lost_sight(self, tenant: str) -> None:
         """Whoever acts knows that its view was broken."""
         record = self.of(tenant)
-        record.blinked, record.blinked_at = self._world.timeline.now, self._world.etcd.revision
+        record.sight_lost, record.sight_lost_at = self._world.timeline.now, self._world.etcd.revision
 
     def _sees(self, shelf: Shelf, life: Life, basis: Basis) -> None:
         record = self.of(shelf.tenant)
-        unbroken = self._world.timeline.now - record.blinked
-        if basis.read_at >= record.blinked_at and unbroken < self._world.lease_ttl + LOOK_AGAIN - 1e-6:
+        unbroken = self._world.timeline.now - record.sight_lost
+        if basis.read_at >= record.sight_lost_at and unbroken < self._world.lease_ttl + LOOK_AGAIN - 1e-6:
             self.violated(shelf.tenant, "sight", f"{life} is ended {unbroken:.1f} s after the view broke")
 
     def _keeps_floor(self, shelf: Shelf, life: Life, basis: Basis, act: str) -> None:

@@ -80,7 +80,7 @@ class Acting:
         elapsed = self.world.timeline.now - begun
         self.actor.slept(planned, elapsed)
         if elapsed - planned > LATE:
-            self._blinked()
+            self._lost_sight()
         self.look()
 
     def signalled(self) -> None:
@@ -108,7 +108,7 @@ class Acting:
         plan = self.actor.looked(answer.plan, self.world.timeline.now - began, retried)
         looked: Looked = answer if plan is answer.plan else replace(answer, plan=plan)
         if plan is not answer.plan:
-            self._blinked()
+            self._lost_sight()
         else:
             self.world.judge.learned(self.tenant, plan.memory)
         if self.epoch and plan.writes.empty:
@@ -126,7 +126,7 @@ class Acting:
             ),
         )
 
-    def _blinked(self) -> None:
+    def _lost_sight(self) -> None:
         """Its view was broken: nobody's, once another actor took over from it."""
         actor = self.world.etcd.shelf(self.tenant).actor
         if not self.epoch or actor is None or actor.epoch == self.epoch:

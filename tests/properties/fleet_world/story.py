@@ -234,7 +234,7 @@ class Story:
             self._world.tell(f"{tenant}: user: removes the object")
             shelf.fleet = None
             self._world.etcd.next()
-            self._world.poke(tenant)
+            self._world.signal_reconcile(tenant)
         if self._rng.random() < 0.7:
             self._world.timeline.after(self._rng.uniform(0.1, 30.0), self.change_template, tenant)
 
@@ -307,7 +307,7 @@ class Story:
         if rollout is not None and not rollout.closed:
             self._world.tell(f"{tenant}: fault: rollout {rollout.generation} is terminated")
             rollout.terminated()
-            self._world.poke(tenant)
+            self._world.signal_reconcile(tenant)
 
     def lose_fleet(self, tenant: str) -> None:
         """Somebody terminates Fleet, or Temporal's data are lost, or restored: its memory is blank, or an old one."""
@@ -316,7 +316,7 @@ class Story:
             restored = workflows.backup if self._rng.random() < 0.3 else None
             self._world.tell(f"{tenant}: fault: Fleet is {'terminated' if restored is None else 'restored'}")
             self._world.lose_workflows(tenant, restored, rollout=self._rng.random() < 0.5)
-            self._world.poke(tenant)
+            self._world.signal_reconcile(tenant)
 
     def upgrade(self, tenant: str) -> None:
         """New code completes every template differently."""
@@ -339,7 +339,7 @@ class Story:
         for name in list(self._world.etcd.cordons):
             self._world.etcd.put_cordon(None, name)
         for tenant in self._tenants:  # as after any list
-            self._world.poke(tenant)
+            self._world.signal_reconcile(tenant)
 
     def go_on(self, tenant: str) -> None:
         """A rollout that halted because what a fault broke took long is resumed, once for each time that it halts."""

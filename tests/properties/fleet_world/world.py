@@ -27,7 +27,7 @@ GOOD = Behaviour()
 
 @dataclass(slots=True)
 class Odds:
-    """Of what may happen to each attempt of an activity, and to each poke."""
+    """Of what may happen to each attempt of an activity, and to each reconcile signal."""
 
     stall: float = 0.0
     """It times out, and happens later."""
@@ -35,9 +35,9 @@ class Odds:
     """It happened, and nobody hears of it."""
     slow: float = 0.0
     dropped: float = 0.0
-    """A poke."""
+    """A reconcile signal."""
     doubled: float = 0.0
-    """A poke."""
+    """A reconcile signal."""
 
 
 @dataclass(slots=True)
@@ -50,9 +50,9 @@ class Tenant:
     """What Fleet remembered before its last rollout."""
     restored: Memory | None = None
     """What it is started anew with; None = nothing."""
-    poking: bool = False
-    """Whether a poke is on its way: at most one a second."""
-    poked: float = -1.0
+    signalling: bool = False
+    """Whether a reconcile signal is on its way: at most one a second."""
+    signalled_at: float = -1.0
     """When the last one arrived."""
     over: str = ""
     """Why the rollout that Fleet misses is not started again."""
@@ -82,7 +82,7 @@ class World:
         self.sight_since = 0.0
         """Since when etcd has been there without a break."""
         self.apart = 1.0
-        """Seconds between two pokes of a tenant, at least."""
+        """Seconds between two reconcile signals of a tenant, at least."""
         self.controlled_elsewhere = False
         """Whether a control part polls on a machine that runs no instances, whatever becomes of the fleets' hosts."""
         self.plans = 0
@@ -189,7 +189,7 @@ class World:
                 for process in machine.running.values():
                     self.timeline.after(self.rng.uniform(0.0, 3.0), process.write_again)
         for tenant in self.tenants:
-            self.poke(tenant)
+            self.signal_reconcile(tenant)
 
     def temporal_away(self, seconds: float) -> None:
         """Nothing is scheduled, no answer arrives, no timer fires."""
@@ -219,33 +219,33 @@ class World:
 
     def _changed(self, tenant: str) -> None:
         if tenant:
-            self.poke(tenant)
+            self.signal_reconcile(tenant)
             return
         self.hosts_changed()
         for name in self.tenants:
-            self.poke(name)
+            self.signal_reconcile(name)
 
-    def poke(self, name: str) -> None:
-        """A control part saw something: it tells the tenant's Fleet, once a second at most."""
+    def signal_reconcile(self, name: str) -> None:
+        """A control part saw a change: it sends the tenant's Fleet a reconcile signal, once a second at most."""
         tenant = self.tenant(name)
-        if tenant.poking:
+        if tenant.signalling:
             return
         luck = self.rng.random()
         if luck < self.odds.dropped:
             return
-        tenant.poking = True
-        soonest = tenant.poked + self.apart - self.timeline.now
-        self.timeline.after(max(self.rng.uniform(0.02, 0.3), soonest), self._poke, name)
+        tenant.signalling = True
+        soonest = tenant.signalled_at + self.apart - self.timeline.now
+        self.timeline.after(max(self.rng.uniform(0.02, 0.3), soonest), self._deliver_signal, name)
         if luck > 1.0 - self.odds.doubled:
-            self.timeline.after(self.rng.uniform(1.0, 3.0), self._poke, name)
+            self.timeline.after(self.rng.uniform(1.0, 3.0), self._deliver_signal, name)
 
-    def _poke(self, name: str) -> None:
+    def _deliver_signal(self, name: str) -> None:
         if self.temporal.away or not self.controlled:
-            self.timeline.after(1.0, self._poke, name)
+            self.timeline.after(1.0, self._deliver_signal, name)
             return
         tenant = self.tenant(name)
-        tenant.poking = False
-        tenant.poked = self.timeline.now
+        tenant.signalling = False
+        tenant.signalled_at = self.timeline.now
         if tenant.fleet is None:
             shelf = self.etcd.shelf(name)
             if shelf.empty:
@@ -312,7 +312,7 @@ class World:
             tenant.fleet.again(None)
 
     def lose_workflows(self, name: str, restored: Memory | None, *, rollout: bool) -> None:
-        """Fleet is gone, and its rollout too if told; the next poke starts it with that memory, or none."""
+        """Fleet is gone, and its rollout too if told; the next reconcile signal starts it with that memory, or none."""
         tenant = self.tenant(name)
         self.judge.of(name).forgotten = True
         if tenant.fleet is not None:
@@ -328,7 +328,7 @@ class World:
         if tenant.fleet is fleet:
             tenant.fleet = None
             if not self.etcd.shelf(fleet.tenant).empty:
-                self.poke(fleet.tenant)
+                self.signal_reconcile(fleet.tenant)
 
     # --- users --------------------------------------------------------------------------------
 
@@ -351,7 +351,7 @@ class World:
         if spec is not None:
             self._least[name] = min(self._least.get(name, spec.min_ready), spec.min_ready)
             self._soaks[name] = min(self._soaks.get(name, spec.soak), spec.soak)
-        self.poke(name)
+        self.signal_reconcile(name)
 
     def put_settled(self, name: str, spec: FleetSpec, template: str) -> Shelf:
         """A fleet that has been running for a while, so that a case need not begin with its creation."""
