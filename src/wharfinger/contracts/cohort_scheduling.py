@@ -115,7 +115,10 @@ class Skipped(Contract):
 
 
 class PlacedMany(Contract):
-    """The decisions of a cohort. A gang has either seats or pods turned away."""
+    """The decisions of a cohort. Of a gang: no seat; or seats for all members that it needs, and its surplus ones.
+
+    Surplus members without a seat are turned away.
+    """
 
     seats: tuple[Seat, ...] = ()
     turned_away: tuple[TurnedAway, ...] = ()

@@ -26,7 +26,7 @@ from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
 from wharfinger.registry.store import KeyValue
 
 
-class Life(NamedTuple):
+class Incarnation(NamedTuple):
     """One incarnation of a slot."""
 
     slot: int
@@ -62,10 +62,10 @@ class Picture:
     revisions: dict[int, RevisionRecord] = field(default_factory=dict)
     outcomes: dict[int, OutcomeRecord] = field(default_factory=dict)
     slots: dict[int, SlotRecord] = field(default_factory=dict)
-    grants: dict[Life, GrantRecord] = field(default_factory=dict)
-    instances: dict[Life, InstanceRecord] = field(default_factory=dict)
-    exits: dict[Life, ExitRecord] = field(default_factory=dict)
-    configs: dict[Life, ConfigStatusRecord] = field(default_factory=dict)
+    grants: dict[Incarnation, GrantRecord] = field(default_factory=dict)
+    instances: dict[Incarnation, InstanceRecord] = field(default_factory=dict)
+    exits: dict[Incarnation, ExitRecord] = field(default_factory=dict)
+    configs: dict[Incarnation, ConfigStatusRecord] = field(default_factory=dict)
     by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
     """Workers without a slot's number: no fleet manages them."""
     tenant_present: bool = False
@@ -160,15 +160,15 @@ class Picture:
         return said if said in done else max(done, default=0)
 
     @property
-    def lives(self) -> list[Life]:
+    def lives(self) -> list[Incarnation]:
         """Incarnations that may live, that live, or whose exit record is still there; in order."""
         return sorted({*self.grants, *self.instances, *self.exits})
 
-    def problems(self, life: Life) -> dict[str, str]:
+    def problems(self, life: Incarnation) -> dict[str, str]:
         """What an incarnation says is wrong with its dynamic configuration, by kind."""
         return self.configs[life].problems if life in self.configs else {}
 
-    def ready(self, life: Life) -> bool:
+    def ready(self, life: Incarnation) -> bool:
         """Whether an incarnation serves: its own record says ready, its grant says run, and it has not ended."""
         record, grant = self.instances.get(life), self.grants.get(life)
         identity = self.kv.create_revision if self.kv is not None else 0

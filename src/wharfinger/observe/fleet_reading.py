@@ -32,7 +32,7 @@ from wharfinger.contracts.fleet_records import (
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.manifests import documents
-from wharfinger.observe.fleet_pictures import Estate, Life, Picture
+from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
 from wharfinger.registry.store import KeyValue, Store
@@ -190,17 +190,17 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
         case SlotRecord(), [int(number)]:
             picture.slots[number] = record
         case GrantRecord(), [int(slot), int(incarnation)]:
-            picture.grants[Life(slot, incarnation)] = record
+            picture.grants[Incarnation(slot, incarnation)] = record
         case InstanceRecord(), [int(slot), int(incarnation)]:
-            picture.instances[Life(slot, incarnation)] = record
+            picture.instances[Incarnation(slot, incarnation)] = record
         case InstanceRecord(), _ if by_hand:
             picture.by_hand["/".join(parts)] = record
         case ConfigStatusRecord(), [int(slot), int(incarnation)]:
-            picture.configs[Life(slot, incarnation)] = record
+            picture.configs[Incarnation(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
             return  # of a worker that no fleet manages
         case ExitRecord(), [int(slot), int(incarnation)]:
-            picture.exits[Life(slot, incarnation)] = record
+            picture.exits[Incarnation(slot, incarnation)] = record
         case _:
             _refuse(picture, kind, kv, "its name is no key of its kind")
             return

@@ -117,9 +117,9 @@ def elsewhere(
     picture: Picture, slot: int, incarnation: int, data_dir: Path, *, follow: bool = False
 ) -> WharfingerError:
     """Where the log is that is not here, as an error."""
-    from wharfinger.observe.fleet_pictures import Life
+    from wharfinger.observe.fleet_pictures import Incarnation
 
-    life = Life(slot, incarnation)
+    life = Incarnation(slot, incarnation)
     grant, instance = picture.grants.get(life), picture.instances.get(life)
     host = grant.host if grant is not None else instance.host if instance is not None else ""
     if not incarnation and not picture.exists:

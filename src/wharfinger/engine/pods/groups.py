@@ -76,7 +76,7 @@ NO_ROOM = MadeRoom()
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """No node now."""
+    """No node now, as it is decided; it travels as `Refused` of a lone pod, or as `TurnedAway`."""
 
     counts: Mapping[str, Mapping[str, int]]
     """Plugin -> reason -> nodes that it refused first."""

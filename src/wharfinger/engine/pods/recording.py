@@ -37,7 +37,7 @@ from wharfinger.registry.store import Compare, Get, KeyValue, Put, TxnResult
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusalToRecord:
     """A refusal to record, and the workflow that the pod waits with from then on."""
 
     request: RefusalInput
@@ -58,7 +58,7 @@ class Refusal:
             PodKey(self.request.namespace, self.request.name), self.request.uid, self.request.create_revision
         )
 
-    def without_nomination(self) -> Refusal:
+    def without_nomination(self) -> RefusalToRecord:
         """The refusal alone; no pod is evicted."""
         return replace(
             self, request=self.request.model_copy(update={"nominated_node": "", "victims": (), "victim_count": 0})
@@ -69,7 +69,7 @@ class Refusal:
 class Writing:
     """One refusal's part of a transaction."""
 
-    refusal: Refusal
+    refusal: RefusalToRecord
     pod: Compare
     tenancy: list[Compare]
     """Whether the tenant exists that decides which pool the pod belongs to."""
@@ -160,7 +160,7 @@ class Recorder:
 
         Raises `StoreError`. Running it again is safe, also after a response was lost.
         """
-        return await self._alone(Refusal(request))
+        return await self._alone(RefusalToRecord(request))
 
     async def record_many(self, request: RecordManyInput) -> RecordedMany:
         """Record the refusals of a cohort's left-overs, or of a gang. Raises `StoreError`; running it again is safe."""
@@ -179,7 +179,7 @@ class Recorder:
 
     # --- one by one ---------------------------------------------------------------------------
 
-    async def _alone(self, refusal: Refusal, found: StoredPod | Gone | None = None) -> RefusalOutcome:
+    async def _alone(self, refusal: RefusalToRecord, found: StoredPod | Gone | None = None) -> RefusalOutcome:
         """Write until the pod does not change meanwhile. `found`: the pod, if it was just read.
 
         Leaves out a nomination that would not help any more, or that etcd has no room for, with its victims.
@@ -223,7 +223,7 @@ class Recorder:
         if profile is not None:
             profile.unreserve(CycleState(request.plugin_data), pod, request.reserved_node)
 
-    async def _with_all_victims(self, refusal: Refusal, pod: Pod) -> tuple[Refusal, bool]:
+    async def _with_all_victims(self, refusal: RefusalToRecord, pod: Pod) -> tuple[RefusalToRecord, bool]:
         """Decide again which pods are the victims, where they are too many to travel; the digest must be the same."""
         request = refusal.request
         await self._cache.progress.wait_for(request.revision, self._catch_up)
@@ -235,7 +235,7 @@ class Recorder:
                 return replace(refusal, request=request.model_copy(update={"victims": victims})), True
         return refusal.without_nomination(), False
 
-    def _makes_room(self, refusal: Refusal, pod: Pod) -> bool:
+    def _makes_room(self, refusal: RefusalToRecord, pod: Pod) -> bool:
         """Whether the pod fits its nominated node now without the victims, and no node with them.
 
         Some members of a gang may fit with them; all must fit without.
@@ -278,7 +278,7 @@ class Recorder:
 
     # --- many in a transaction ----------------------------------------------------------------
 
-    def _of_group(self, request: RecordManyInput, one: TurnedAway, victims: tuple[Victim, ...]) -> Refusal:
+    def _of_group(self, request: RecordManyInput, one: TurnedAway, victims: tuple[Victim, ...]) -> RefusalToRecord:
         """The refusal of one pod of a cohort or a gang, and the workflow that the pod waits with."""
         of_gang = request.gang is not None
         workflow_id, run_id, decided_by = request.workflow_id, request.run_id, ""
@@ -286,7 +286,7 @@ class Recorder:
         if chained:
             decided_by = f"{workflow_id}@{run_id}"
             workflow_id, run_id = pod_workflow_id(self._cluster, one.namespace, one.name, one.uid), ""
-        return Refusal(
+        return RefusalToRecord(
             member_refusal_input(request, one, workflow_id=workflow_id, run_id=run_id),
             parked=of_gang or chained,
             urgent=one.own_attempt and not of_gang,
@@ -295,7 +295,7 @@ class Recorder:
             record_revision=None if of_gang else one.record_revision,
         )
 
-    def _from_watch(self, refusal: Refusal) -> Writing | None:
+    def _from_watch(self, refusal: RefusalToRecord) -> Writing | None:
         """The writing for the pod as the watch showed it; None when the pod has to be read from etcd."""
         found = self._eligibility.from_cache(refusal.reference)
         if found is None or self._cache.is_sent(found.pod.identity):
@@ -346,7 +346,7 @@ class Recorder:
 
     # --- what is written ----------------------------------------------------------------------
 
-    def _writing(self, refusal: Refusal, found: StoredPod) -> Writing:
+    def _writing(self, refusal: RefusalToRecord, found: StoredPod) -> Writing:
         """Condition, nomination and record for the pod as it was found."""
         request, now = refusal.request, rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
@@ -381,7 +381,7 @@ class Recorder:
         return pod.nominated_node_name if leaving.present else ""
 
 
-def _record(refusal: Refusal, found: StoredPod, now: str) -> AttemptRecord:
+def _record(refusal: RefusalToRecord, found: StoredPod, now: str) -> AttemptRecord:
     request = refusal.request
     revisions = tuple(victim.create_revision for victim in request.victims)
     return AttemptRecord(
