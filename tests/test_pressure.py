@@ -6,17 +6,8 @@ import asyncio
 
 import pytest
 
+from tests.clock import Clock
 from wharfinger.pressure import ConcurrencyLimiter, Slots
-
-
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def busy(window: ConcurrencyLimiter, rounds: int, *, seconds: float, now: float = 0.0) -> float:

@@ -8,24 +8,10 @@ import pytest
 
 from wharfinger.errors import UsageError
 from wharfinger.simulator import Simulator
+from wharfinger.testing import node_manifest as node
+from wharfinger.testing import pod_manifest as pod
 
-ROOM = {"cpu": "4", "memory": "8Gi", "pods": "110"}
 WEB, BIG = ("default", "web"), ("default", "big")
-
-
-def node(name: str, *, cpu: str = "4", labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    status = {"allocatable": {**ROOM, "cpu": cpu}}
-    return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
-
-
-def pod(name: str, *, cpu: str = "1", status: Any = None, metadata: Any = None, **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "kind": "Pod",
-        "metadata": {"name": name, **(metadata or {})},
-        "spec": {"containers": [container], **spec},
-        "status": status,
-    }
 
 
 @pytest.fixture

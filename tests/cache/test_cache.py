@@ -6,19 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.clock import Clock
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.cache.cache import Cache
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_profiles
 from wharfinger.testing.facts import node, pod
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -12,24 +12,20 @@ from wharfinger.demo.audit import audit, reason_of, replayed
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Put
-from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 
 A = PodKey("default", "a")
 
 
 def node(name: str = "n", *, cpu: str = "1", pods: str = "10") -> bytes:
-    allocatable = {"cpu": cpu, "memory": "1Gi", "pods": pods}
-    return json.dumps({"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}).encode()
+    return json.dumps(node_manifest(name, cpu, "1Gi", int(pods))).encode()
 
 
 def pod(name: str = "a", *, on: str = "", cpu: str = "600m", port: int = 0, **spec: Any) -> bytes:
-    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    made = pod_manifest(name, cpu, metadata={"uid": name}, **spec, **({"nodeName": on} if on else {}))
     if port:
-        container["ports"] = [{"containerPort": port, "hostPort": port}]
-    spec |= {"containers": [container]} | ({"nodeName": on} if on else {})
-    return json.dumps(
-        {"kind": "Pod", "metadata": {"namespace": "default", "name": name, "uid": name}, "spec": spec}
-    ).encode()
+        made["spec"]["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
+    return json.dumps(made).encode()
 
 
 def record(run: str, *, create_revision: int = 0, message: str = "") -> bytes:

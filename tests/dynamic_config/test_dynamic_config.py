@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.clock import Clock
 from tests.patience import patient
-from tests.worker_loops.stage import Clock, Stage, pod_bytes
+from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.config.dynamic import ProfileValue, digest, read_value
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import ConfigStatusRecord

@@ -55,7 +55,7 @@ from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
-from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
 
 CLUSTER = "test"
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -64,32 +64,26 @@ PROFILES = load_profiles()
 
 
 def pod_object(name: str, *, cpu: str = "1", namespace: str = "default", **more: Any) -> dict[str, Any]:
-    """A pod as users write it; `spec`, `labels` and `status` are merged in, `uid` replaces the usual one."""
-    metadata = {"name": name, "namespace": namespace, "uid": more.get("uid", f"uid-{name}")}
-    metadata |= {"labels": more.get("labels", {}), "annotations": {"team": "red"} | more.get("annotations", {})}
-    spec = {"containers": [{"name": "main", "image": "web:1", "resources": {"requests": {"cpu": cpu}}}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec | more.get("spec", {}),
-        "status": more.get("status", {}),
-        "unknown": {"kept": True},
-    }
+    """A pod with a field that wharfinger does not know; `uid` and `annotations` go to its metadata."""
+    annotations = {"team": "red"} | more.get("annotations", {})
+    made = pod_manifest(
+        name,
+        cpu,
+        namespace=namespace,
+        labels=more.get("labels"),
+        metadata={"uid": more.get("uid", f"uid-{name}"), "annotations": annotations},
+        status=more.get("status", {}),
+        **more.get("spec", {}),
+    )
+    return made | {"unknown": {"kept": True}}
 
 
 def node_object(name: str, *, cpu: str = "4", heartbeat: str = "1", **more: Any) -> dict[str, Any]:
     """A node; `heartbeat` changes nothing that scheduling reads."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": f"uid-{name}"[:60], "labels": more.get("labels", {})},
-        "spec": more.get("spec", {}),
-        "status": {
-            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": more.get("pods", "110")},
-            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat}],
-        },
-    }
+    made = node_manifest(name, cpu, pods=int(more.get("pods", 110)), labels=more.get("labels"), **more.get("spec", {}))
+    made["status"]["conditions"][0]["lastHeartbeatTime"] = heartbeat
+    made["metadata"]["uid"] = f"uid-{name}"[:60]
+    return made
 
 
 class FedProgress(Progress):

@@ -7,7 +7,6 @@ that it never takes back what a bind wrote.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -16,7 +15,7 @@ from tests.faults.history import Change
 from tests.faults.judge import GROUP
 from tests.faults.population import TAINT, ZONE, ZONES, Object, Population
 from tests.faults.recorder import Recorder
-from tests.faults.writer import Away, Writer
+from tests.faults.writer import Away, Background, Writer
 from tests.integration.gateway import NODES, PODS
 
 FEWEST_NODES, MOST_NODES = 10, 22
@@ -26,7 +25,7 @@ CALM = frozenset({"apart", "spread", "together", "hosts", "far"})
 """Where a user's change may excuse a broken rule: it comes seldom there, or the judge would see little."""
 
 
-class Driver:
+class Driver(Background):
     """A thread that acts some times a second."""
 
     def __init__(
@@ -38,8 +37,7 @@ class Driver:
         self._recorder = recorder
         self._writer = Writer(url)
         self._pause = 1 / per_second
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="driver", daemon=True)
+        super().__init__("driver")
         self._actions: dict[Callable[[], object], float] = {
             self._one_pod: 10,
             self._burst: 0.35,
@@ -64,34 +62,20 @@ class Driver:
         if losing:
             self._actions |= {self._delete_node: 0.6, self._new_node: 0.6}
         self.acted = 0
-        self.failure: BaseException | None = None
 
     def begin(self, nodes: int = 14) -> None:
         """The cluster that a round begins with, and the first burst."""
         self._writer.create(*(self._population.node() for _ in range(nodes)))
         self._burst()
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends; raises what went wrong in it."""
-        self._stop.set()
-        self._thread.join(30)
-        if self.failure is not None:
-            raise self.failure
-
     def _run(self) -> None:
-        try:
-            while not self._stop.wait(self._pause):
-                action = self._rng.choices(list(self._actions), list(self._actions.values()))[0]
-                try:
-                    action()
-                    self.acted += 1
-                except Away:
-                    self._stop.wait(0.2)
-        except BaseException as error:
-            self.failure = error
+        while not self._stop.wait(self._pause):
+            action = self._rng.choices(list(self._actions), list(self._actions.values()))[0]
+            try:
+                action()
+                self.acted += 1
+            except Away:
+                self._stop.wait(0.2)
 
     # --- pods ---------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 from tests.faults.history import Change
 from tests.faults.recorder import Recorder
-from tests.faults.writer import Away, Writer
+from tests.faults.writer import Away, Background, Writer
 from tests.integration.gateway import NODES, PODS
 
 BEAT = 5.0
@@ -19,7 +18,7 @@ LOOK = 0.3
 """Seconds between two looks at the pods."""
 
 
-class Kubelet:
+class Kubelet(Background):
     """All nodes' agents, in one thread."""
 
     def __init__(self, url: str, recorder: Recorder, seed: int, *, collects: bool = True) -> None:
@@ -28,39 +27,24 @@ class Kubelet:
         self._rng = Random(f"kubelet {seed}")
         self._recorder = recorder
         self._writer = Writer(url)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kubelet", daemon=True)
+        super().__init__("kubelet")
         self._looked: dict[str, int] = {}
         """Revision at which nothing was to be done for a pod."""
         self._nodes: set[str] = set()
         self.jobs_end = True
         """Whether some pods are done after a while."""
         self.beats = 0
-        self.failure: BaseException | None = None
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends; raises what went wrong in it."""
-        self._stop.set()
-        self._thread.join(30)
-        if self.failure is not None:
-            raise self.failure
 
     def _run(self) -> None:
-        try:
-            looks = 0
-            while not self._stop.wait(LOOK):
-                try:
-                    if looks % round(BEAT / LOOK) == 0:
-                        self._beat()
-                    self._look()
-                except Away:
-                    self._stop.wait(0.2)
-                looks += 1
-        except BaseException as error:
-            self.failure = error
+        looks = 0
+        while not self._stop.wait(LOOK):
+            try:
+                if looks % round(BEAT / LOOK) == 0:
+                    self._beat()
+                self._look()
+            except Away:
+                self._stop.wait(0.2)
+            looks += 1
 
     def _beat(self) -> None:
         now = _now()

@@ -6,7 +6,6 @@ Users only create pods, so nothing excuses a broken rule: `rules_judge` judges e
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 from random import Random
@@ -24,7 +23,7 @@ from tests.faults.schedule import Fault, Kind
 from tests.faults.settling import settle
 from tests.faults.site import running
 from tests.faults.story import node, pod
-from tests.faults.writer import Away, Writer
+from tests.faults.writer import Away, Background, Writer
 from tests.integration.gateway import Gateway
 from wharfinger.registry import keys
 
@@ -97,15 +96,13 @@ def kills(seed: int, seconds: float) -> tuple[Fault, ...]:
     return tuple(found)
 
 
-class Waves:
+class Waves(Background):
     """A thread that creates pods, a wave of all namespaces at a time."""
 
     def __init__(self, url: str, seed: int) -> None:
         self._rng = Random(f"waves {seed}")
         self._writer = Writer(url)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="waves", daemon=True)
-        self._failure: BaseException | None = None
+        super().__init__("waves")
 
     def nodes(self) -> None:
         """Racks of nodes in three zones."""
@@ -117,26 +114,13 @@ class Waves:
             made.append(each)
         self._writer.create(*made)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends; raises what went wrong in it."""
-        self._stop.set()
-        self._thread.join(30)
-        if self._failure is not None:
-            raise self._failure
-
     def _run(self) -> None:
         number = 0
-        try:
-            while not self._stop.is_set():
-                for pods in self._wave(number):
-                    self._create(pods)
-                number += 1
-                self._stop.wait(BETWEEN)
-        except BaseException as error:
-            self._failure = error
+        while not self._stop.is_set():
+            for pods in self._wave(number):
+                self._create(pods)
+            number += 1
+            self._stop.wait(BETWEEN)
 
     def _wave(self, number: int) -> list[list[dict[str, Any]]]:
         """New pods of each namespace, the namespaces in any order."""

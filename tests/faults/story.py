@@ -8,31 +8,24 @@ from typing import Any
 
 from tests.faults.history import Change, Revision
 from tests.faults.judge import Judge
-from tests.faults.population import HOSTNAME, ZONE
+from tests.faults.population import ZONE
 from wharfinger.registry import keys
+from wharfinger.testing import node_manifest, pod_manifest
 
 
 def node(name: str, zone: str = "a", *, cpu: str = "1", pods: str = "10", spec: Any = None) -> dict[str, Any]:
-    allocatable = {"cpu": cpu, "memory": "1Gi", "pods": pods}
-    labels = {HOSTNAME: name, ZONE: zone}
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": spec or {},
-        "status": {"allocatable": allocatable},
-    }
+    return node_manifest(name, cpu, "1Gi", int(pods), labels={ZONE: zone}, **(spec or {}))
 
 
 def pod(
     name: str, namespace: str = "default", *, cpu: str = "600m", app: str = "", port: int = 0, phase: str = "",
     labels: Any = None, **spec: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    if port:
-        container["ports"] = [{"containerPort": port, "hostPort": port}]
-    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{name}", "labels": {"app": app, **(labels or {})}}
     status = {"phase": phase} if phase else {}
-    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}, "status": status}
+    made = pod_manifest(name, cpu, namespace=namespace, labels={"app": app, **(labels or {})}, status=status, **spec)
+    if port:
+        made["spec"]["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
+    return made
 
 
 class Story:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,34 @@ def key_of(obj: Mapping[str, Any]) -> str:
     return (
         f"{NODES}{metadata['name']}" if obj["kind"] == "Node" else f"{PODS}{metadata['namespace']}/{metadata['name']}"
     )
+
+
+class Background:
+    """A thread that runs `_run` until it is stopped."""
+
+    def __init__(self, name: str) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name=name, daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends; raises what went wrong in it."""
+        self._stop.set()
+        self._thread.join(30)
+        if self.failure is not None:
+            raise self.failure
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:
+            self.failure = error
+
+    def _run(self) -> None:
+        raise NotImplementedError
 
 
 class Writer:

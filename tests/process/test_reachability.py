@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.service import RPCError, RPCStatusCode
 
-from tests.worker_loops.stage import Clock
+from tests.clock import Clock
 from wharfinger.process.reachability import Reachability
 
 

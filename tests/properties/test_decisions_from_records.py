@@ -17,6 +17,7 @@ from wharfinger.observe.deciding_again import decide_again
 from wharfinger.observe.recomputation import Recomputation
 from wharfinger.profiles import load_configuration, load_profiles
 from wharfinger.registry import keys
+from wharfinger.testing import pod_manifest
 
 ZONE = "topology.kubernetes.io/zone"
 CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -43,20 +44,8 @@ states = st.sampled_from(["pending", "pending", "bound", "nominated"])
 
 
 def a_pod(draw: st.DrawFn, name: str) -> dict[str, Any]:
-    requests = {"cpu": draw(cpus)}
-    spec = {"containers": [{"name": "c", "resources": {"requests": requests}}], **draw(specs)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "labels": {"app": draw(apps)},
-        },
-        "spec": {**spec, "priority": draw(priorities)},
-        "status": {},
-    }
+    labels, priority = {"app": draw(apps)}, draw(priorities)
+    return pod_manifest(name, draw(cpus), labels=labels, status={}, priority=priority, **draw(specs))
 
 
 @st.composite
@@ -164,18 +153,7 @@ def many_nodes() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         node_object(f"n{(number * 37) % 240:03d}", labels={ZONE: f"z{number % 3}"}, cpu="4" if number % 7 else "100m")
         for number in range(240)
     ]
-    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
-    found = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": f"p{number}", "namespace": "default", "uid": f"uid-p{number}"},
-            "spec": {"containers": containers},
-            "status": {},
-        }
-        for number in range(5)
-    ]
-    return nodes, found
+    return nodes, [pod_manifest(f"p{number}", status={}) for number in range(5)]
 
 
 def test_a_sampled_decision_looks_at_the_same_nodes_again() -> None:

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.clock import Clock
 from tests.manifests.test_fuzz import VALUES, paths, replaced
 from tests.properties import hostile
-from tests.worker_loops.stage import PROFILES, Clock, Stage, node_bytes, pod_bytes
+from tests.worker_loops.stage import PROFILES, Stage, node_bytes, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.framework.profile import Profile

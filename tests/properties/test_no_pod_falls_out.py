@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.worker_loops.stage import PROFILES, Clock, pod_bytes
+from tests.clock import Clock
+from tests.worker_loops.stage import PROFILES, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.informer.changes import Changes

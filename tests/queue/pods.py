@@ -8,19 +8,6 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
 
 
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
-
-
 def pod(name: str, *, create: int = 1, mod: int = 0, gates: tuple[str, ...] = (), **fields: Any) -> Pod:
     return Pod(
         namespace=fields.pop("namespace", "default"),

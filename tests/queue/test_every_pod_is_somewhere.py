@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.queue.pods import Clock, pod, refusal
+from tests.clock import Clock
+from tests.queue.pods import pod, refusal
 from wharfinger.model.gang import Gang, GangKey
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal

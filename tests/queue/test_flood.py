@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.queue.pods import Clock, pod, refusal
+from tests.clock import Clock
+from tests.queue.pods import pod, refusal
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.heap import GARBAGE, EntryHeap

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.queue.pods import Clock, pod, refusal
+from tests.clock import Clock
+from tests.queue.pods import pod, refusal
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worker_loops.stage import Clock
+from tests.clock import Clock
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.throughput import ENOUGH, HELD, MEMORY, Throughput
 

@@ -21,6 +21,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, WorkerSettings
+from wharfinger.testing import node_manifest
 from wharfinger.worker import Worker
 
 _numbers = itertools.count(1)
@@ -80,9 +81,7 @@ class Site:
                     await self.store.delete(kv.key)
 
     async def node(self, name: str, *, cpu: str = "4") -> None:
-        allocatable = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
-        value = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
-        await self.store.put(keys.node(name), json.dumps(value).encode())
+        await self.store.put(keys.node(name), json.dumps(node_manifest(name, cpu)).encode())
 
     async def pod(
         self, name: str, *, cpu: str = "100m", labels: dict[str, str] | None = None, scheduler: str = ""

@@ -23,6 +23,7 @@ from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
 from wharfinger.settings import DispatchSettings
+from wharfinger.testing import node_manifest
 from wharfinger.worker import Worker
 
 TENANT = "tenant/common"
@@ -84,14 +85,7 @@ class Case:
 
 async def two_nodes(site: Site, **settings: Any) -> Case:
     for name, cpu, taints in (("tainted", "64", [{"key": "k", "effect": "PreferNoSchedule"}]), ("small", "1", [])):
-        value = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name},
-            "spec": {"taints": taints},
-            "status": {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": "110"}},
-        }
-        await site.store.put(keys.node(name), json.dumps(value).encode())
+        await site.store.put(keys.node(name), json.dumps(node_manifest(name, cpu, taints=taints)).encode())
     return Case(site, await site.worker(**settings))
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from temporalio.service import RPCError, RPCStatusCode
 
+from tests.clock import Clock
 from tests.patience import patient
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
@@ -26,25 +27,13 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Delete, Operation, Put
 from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
+from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
 from wharfinger.worker_loops.grants import OwnGrant
 from wharfinger.worker_loops.loops import Loops
 
 PROFILES = load_profiles()
 GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available")
-
-
-class Clock:
-    """A clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Cohort(NamedTuple):
@@ -362,16 +351,7 @@ async def turns() -> None:
 def node_bytes(
     name: str, *, cpu: str = "4", pods: str = "110", labels: dict[str, str] | None = None, **spec: Any
 ) -> bytes:
-    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": pods}
-    return json.dumps(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": spec,
-            "status": {"allocatable": allocatable},
-        }
-    ).encode()
+    return json.dumps(node_manifest(name, cpu, pods=int(pods), labels=labels, **spec)).encode()
 
 
 def pod_bytes(
@@ -390,19 +370,13 @@ def pod_bytes(
     if gang is not None:
         name_label, least_label = GANG_LABELS
         labels = {name_label: gang[0], least_label: str(gang[1]), **(labels or {})}
-    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": labels or {}}
-    if deleted:
-        metadata["deletionTimestamp"] = deleted
-    spec: dict[str, Any] = {
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
-        "priority": priority,
-    }
+    metadata = {"uid": ""} | ({"deletionTimestamp": deleted} if deleted else {})  # its create revision is its identity
+    spec: dict[str, Any] = {"priority": priority}
     if node:
         spec["nodeName"] = node
     if scheduler:
         spec["schedulerName"] = scheduler
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase or "Pending"}}
-    ).encode()
+    status = {"phase": phase or "Pending"}
+    return json.dumps(pod_manifest(name, cpu, labels=labels, metadata=metadata, status=status, **spec)).encode()

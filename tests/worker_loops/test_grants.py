@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.clock import Clock
 from tests.patience import patient
-from tests.worker_loops.stage import Clock, Stage
+from tests.worker_loops.stage import Stage
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import Changes

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.worker_loops.stage import Clock, Stage
+from tests.clock import Clock
+from tests.worker_loops.stage import Stage
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.registry import keys
 from wharfinger.settings import LeaseSettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.worker_loops.stage import Clock
+from tests.clock import Clock
 from wharfinger.worker_loops.pace import LONGEST_TRICKLE, PROMPT, TRICKLE, Pace
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.worker_loops.stage import Clock
+from tests.clock import Clock
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod
 from wharfinger.worker_loops.shards import Ring, Roster, Shards, shard_key

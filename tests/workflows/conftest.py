@@ -106,19 +106,13 @@ def preempting(*names: str, node: str = "node-1") -> Refused:
 
 
 @dataclass
-class ScriptedScheduling(Scheduling):
+class Scripted:
     """Answers in turn what the test wrote down (the last answer for ever), and keeps what it was asked.
 
     An exception in a script is raised.
     """
 
-    places: list[PlaceOutcome | BaseException] = field(default_factory=lambda: [placed()])
-    binds: list[BindOutcome | BaseException] = field(default_factory=lambda: [Bound(node="node-1", revision=11)])
-    records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
-    evictions: list[EvictOutcome | BaseException] = field(default_factory=lambda: [Evicted(evicted=("default/low",))])
     asked: list[Any] = field(default_factory=list)
-    on_place: Callable[[], Any] | None = None
-    on_bind: Callable[[], Any] | None = None
 
     def _next(self, request: Any, script: list[Any]) -> Any:
         self.asked.append(request)
@@ -129,6 +123,18 @@ class ScriptedScheduling(Scheduling):
 
     def requests(self, kind: type) -> list[Any]:
         return [request for request in self.asked if isinstance(request, kind)]
+
+
+@dataclass
+class ScriptedScheduling(Scripted, Scheduling):
+    """The activities of single pods."""
+
+    places: list[PlaceOutcome | BaseException] = field(default_factory=lambda: [placed()])
+    binds: list[BindOutcome | BaseException] = field(default_factory=lambda: [Bound(node="node-1", revision=11)])
+    records: list[RefusalOutcome | BaseException] = field(default_factory=lambda: [Recorded(revision=12)])
+    evictions: list[EvictOutcome | BaseException] = field(default_factory=lambda: [Evicted(evicted=("default/low",))])
+    on_place: Callable[[], Any] | None = None
+    on_bind: Callable[[], Any] | None = None
 
     @activity.defn(name="place")
     async def place(self, request: PlaceInput) -> PlaceOutcome:
@@ -183,24 +189,13 @@ def lost(name: str, kind: Literal["contended", "rejected", "gone"] = "contended"
 
 
 @dataclass
-class ScriptedCohorts(CohortScheduling):
-    """As `ScriptedScheduling`, for the activities of cohorts."""
+class ScriptedCohorts(Scripted, CohortScheduling):
+    """The activities of cohorts."""
 
     places: list[PlacedMany | BaseException] = field(default_factory=lambda: [decided(seat("a"), seat("b"))])
     binds: list[BoundMany | BaseException] = field(default_factory=lambda: [committed("a", "b")])
     records: list[RecordedMany | BaseException] = field(default_factory=lambda: [RecordedMany(recorded=2, revision=12)])
-    asked: list[Any] = field(default_factory=list)
     on_bind: Callable[[], Any] | None = None
-
-    def _next(self, request: Any, script: list[Any]) -> Any:
-        self.asked.append(request)
-        answer = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def requests(self, kind: type) -> list[Any]:
-        return [request for request in self.asked if isinstance(request, kind)]
 
     @activity.defn(name="place_many")
     async def place_many(self, request: PlaceManyInput) -> PlacedMany:

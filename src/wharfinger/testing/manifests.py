@@ -34,9 +34,10 @@ def pod_manifest(
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A pending pod with one container that asks for so much. Other fields are the spec's."""
+    """A pod with one container that asks for so much, pending without a `status`. Other fields are the spec's."""
     requests = {"cpu": cpu} | ({"memory": memory} if memory else {})
     container = {"name": "main", "image": "example/app:1", "resources": {"requests": requests}}
     own = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": dict(labels or {})}
@@ -45,4 +46,5 @@ def pod_manifest(
         "kind": "Pod",
         "metadata": own | dict(metadata or {}),
         "spec": {"containers": [container], **spec},
+        **({"status": dict(status)} if status is not None else {}),
     }

@@ -249,21 +249,14 @@ def test_what_counts_for_an_instance_is_shown_beside_what_it_says_itself(tenant:
     assert {one["inForce"] for one in unknown} == {"?"}
 
 
-class OvertakenOnce(MemoryStore):
-    """Somebody else sets another value right after it was first read."""
-
-    overtaken = False
-
-    async def get(self, key: str, *, revision: int = 0) -> Read:
-        answer = await super().get(key, revision=revision)
-        if not self.overtaken:
-            self.overtaken = True
-            await write(self, Change("log", "default", {"level": "error"}), Author("other"), now="t")
-        return answer
-
-
 async def test_a_change_that_was_overtaken_is_the_one_behind() -> None:
-    store = OvertakenOnce()
+    store = MemoryStore()
+
+    async def overtake(*_: object) -> None:
+        store.before_txn = None
+        await write(store, Change("log", "default", {"level": "error"}), Author("other"), now="t")
+
+    store.before_txn = overtake
     done = await write(store, LOG, ME, now="t")
 
     assert (done.result, done.number) == ("configured", 2)

@@ -13,7 +13,6 @@ from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.plugins.builtin import catalog
 from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.fleet("gold")
@@ -37,8 +36,8 @@ async def stored(store: MemoryStore) -> dict[str, Any]:
     return found
 
 
-async def store_with(obj: dict[str, Any], store: MemoryStore | None = None) -> MemoryStore:
-    store = store or MemoryStore()
+async def store_with(obj: dict[str, Any]) -> MemoryStore:
+    store = MemoryStore()
     await store.put(KEY, json.dumps(obj).encode())
     return store
 
@@ -65,22 +64,14 @@ def asked(action: str, generation: int = 7) -> Any:
     return edit
 
 
-class OvertakenOnce(MemoryStore):
-    """Somebody else changes the fleet right after it was first read."""
-
-    overtaken = False
-
-    async def get(self, key: str, *, revision: int = 0) -> Read:
-        """Read, then be overtaken."""
-        answer = await super().get(key, revision=revision)
-        if not self.overtaken and key == KEY:
-            self.overtaken = True
-            await self.put(KEY, json.dumps(fleet({"paused": True, "template": {"version": "v1"}})).encode())
-        return answer
-
-
 async def test_a_change_that_was_overtaken_is_made_to_what_is_there_now() -> None:
-    store = await store_with(fleet(), OvertakenOnce())
+    store = await store_with(fleet())
+
+    async def overtake(*_: object) -> None:
+        store.before_txn = None
+        await store.put(KEY, json.dumps(fleet({"paused": True, "template": {"version": "v1"}})).encode())
+
+    store.before_txn = overtake
 
     changed = await change(store, "gold", scaled(5), ANN, catalog=KNOWN)
 

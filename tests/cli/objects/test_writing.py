@@ -9,24 +9,9 @@ from wharfinger.cli.files import Manifest
 from wharfinger.cli.objects.writing import write
 from wharfinger.manifests.kinds import reference
 from wharfinger.registry import keys
-from wharfinger.registry.store import Read
 from wharfinger.testing.memory_store import MemoryStore
 
 KEY = keys.pod("default", "web")
-
-
-class OvertakenOnce(MemoryStore):
-    """Somebody else binds the pod right after it was first read."""
-
-    overtaken = False
-
-    async def get(self, key: str, *, revision: int = 0) -> Read:
-        """Read, then be overtaken."""
-        answer = await super().get(key, revision=revision)
-        if not self.overtaken:
-            self.overtaken = True
-            await self.put(KEY, json.dumps(pod(nodeName="n1")).encode())
-        return answer
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -34,7 +19,13 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 async def test_a_write_that_was_overtaken_is_laid_over_what_is_there_now() -> None:
-    store = OvertakenOnce()
+    store = MemoryStore()
+
+    async def overtake(*_: object) -> None:
+        store.before_txn = None
+        await store.put(KEY, json.dumps(pod(nodeName="n1")).encode())
+
+    store.before_txn = overtake
     given = pod(priority=3)
 
     applied = await write(store, Manifest("f", reference(given, "default"), given), uid="u", now="t")

@@ -42,16 +42,6 @@ def asker(activity_id: str = "1", *, run: str = "run-1", workflow: str = "test/f
 
 
 @dataclass
-class Clock:
-    """Seconds that pass only when the test says so, or with each look."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class FleetStage:
     """One fleet, of a tenant that no other test has."""
 
