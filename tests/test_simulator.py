@@ -36,7 +36,7 @@ def test_deciding_changes_nothing(simulator: Simulator) -> None:
     assert len(answers) == 1
 
 
-def test_a_refusal_says_why_for_every_node_and_plugin(simulator: Simulator) -> None:
+def test_refusal_has_reasons_for_every_node_and_plugin(simulator: Simulator) -> None:
     simulator.add(node("n1", unschedulable=True))
     decision = simulator.decide(pod("huge", cpu="9"))
     assert decision.node is None
@@ -121,7 +121,7 @@ def test_using_another_type_is_a_usage_error(simulator: Simulator, act: Any) -> 
         act(simulator)
 
 
-def test_an_object_that_is_none_is_told(simulator: Simulator) -> None:
+def test_invalid_object_is_reported(simulator: Simulator) -> None:
     with pytest.raises(InvalidObject):
         simulator.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": 3})
 
@@ -158,7 +158,7 @@ def test_a_pod_added_again_is_the_same_pod(simulator: Simulator) -> None:
     assert simulator.decide(("default", "web")).node == first
 
 
-def test_it_tells_the_order_of_the_queue_and_the_cluster_as_it_is(simulator: Simulator) -> None:
+def test_simulator_returns_the_queues_order_and_the_cluster(simulator: Simulator) -> None:
     for name, priority in (("first", 0), ("urgent", 5), ("second", 0)):
         simulator.add(pod(name, priority=priority))
     arrivals = {"first": 1.0, "urgent": 2.0, "second": 3.0}

@@ -105,7 +105,7 @@ def test_a_decision_with_a_node_parks_too_and_anything_wakes_it(simulator: Simul
     assert simulator.add(node("tiny", cpu="0")) == [WEB]
 
 
-def test_any_change_of_its_own_wakes_a_pod_that_nobody_refused(simulator: Simulator) -> None:
+def test_any_change_of_its_own_wakes_a_pod_without_rejectors(simulator: Simulator) -> None:
     simulator.add(pod("web"))
     simulator.park(WEB, simulator.decide(WEB))
     assert simulator.update(pod("web", status={"phase": "Pending"})) == [WEB]
@@ -142,7 +142,7 @@ class TestTermsAboutOtherPods:
         assert simulator.add(pod("other", nodeName="n1")) == []
         assert simulator.delete("Pod", "old") == [web]
 
-    def test_who_keeps_it_away_wakes_a_pod_when_it_ends_and_no_new_node_does(self, simulator: Simulator) -> None:
+    def test_end_of_an_anti_affine_pod_wakes_a_pod_but_no_new_node_does(self, simulator: Simulator) -> None:
         simulator.add(pod("lonely", nodeName="n1", affinity=self.about("podAntiAffinity", app="web")))
         web = refused(simulator, pod("web", metadata={"labels": {"app": "web"}}))
         assert simulator.add(node("n2", labels={"zone": "b"})) == []
@@ -165,7 +165,7 @@ class TestTermsAboutOtherPods:
         refused(simulator, pod("far", metadata={"namespace": "default"}, affinity=self.about("podAffinity", app="x")))
         assert simulator.update(self.old(app="other")) == [db]
 
-    def test_the_end_of_a_series_does_not_wake_who_would_begin_another(self, simulator: Simulator) -> None:
+    def test_end_of_a_series_does_not_wake_a_pod_that_would_begin_another(self, simulator: Simulator) -> None:
         affinity = self.about("podAffinity", app="db")
         simulator.update(node("n1", labels={"zone": "a"}, unschedulable=True))
         simulator.add(node("n2", labels={"zone": "b"}))
@@ -209,7 +209,7 @@ class TestPreemption:
         assert simulator.decide(pod("high", cpu="1", priority=6)).node == "n1"
         assert simulator.decide(BIG).node == "n1"
 
-    def test_an_object_can_say_where_it_is_nominated(self, simulator: Simulator) -> None:
+    def test_object_may_have_a_nominated_node(self, simulator: Simulator) -> None:
         simulator.add(node("n2"))
         simulator.add(pod("big", cpu="4", priority=5, status={"nominatedNodeName": "n2"}))
         assert simulator.decide(pod("low", cpu="2")).node is None

@@ -68,7 +68,7 @@ async def test_a_list_signals_every_tenant_with_a_fleet_or_remains_of_one(tempor
         keys.lost_host("here"),
     ],
 )
-async def test_what_concerns_a_fleet_pokes_it(temporal: Temporal, key: str) -> None:
+async def test_change_that_concerns_a_fleet_signals_it(temporal: Temporal, key: str) -> None:
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")
     following = watch(store, temporal)
@@ -96,7 +96,7 @@ async def test_fleet_is_signalled_for_a_deleted_grant_not_for_its_own_writes(tem
         await until(lambda: pokes["common"] == 1)
 
 
-async def test_everybody_is_poked_now_and_then_though_nothing_happens(temporal: Temporal) -> None:
+async def test_every_fleet_is_signalled_now_and_then_without_a_change(temporal: Temporal) -> None:
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")
     await grant(store, FIRST._replace(tenant="left"))
@@ -106,7 +106,7 @@ async def test_everybody_is_poked_now_and_then_though_nothing_happens(temporal: 
         await until(lambda: min(temporal.pokes["common"], temporal.pokes["left"]) >= 4)
 
 
-async def test_many_changes_are_few_pokes_and_the_last_one_is_told(temporal: Temporal) -> None:
+async def test_many_changes_are_few_signals_and_the_last_change_is_signalled(temporal: Temporal) -> None:
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")
     following = watch(store, temporal, apart=0.05)
@@ -122,7 +122,7 @@ async def test_many_changes_are_few_pokes_and_the_last_one_is_told(temporal: Tem
     assert pokes["common"] < 200
 
 
-async def test_a_poke_is_repeated_while_temporal_is_away(temporal: Temporal) -> None:
+async def test_reconcile_signal_is_repeated_while_temporal_is_away(temporal: Temporal) -> None:
     store = MemoryStore()
     temporal.away = 3
     following = watch(store, temporal)
@@ -133,7 +133,7 @@ async def test_a_poke_is_repeated_while_temporal_is_away(temporal: Temporal) -> 
     assert temporal.away == 0
 
 
-async def test_a_compacted_watch_is_a_list_that_pokes_also_who_is_gone(temporal: Temporal) -> None:
+async def test_compacted_watch_is_a_list_that_signals_deleted_fleets_too(temporal: Temporal) -> None:
     following = watch(MemoryStore(), temporal)
     store = MemoryStore()
     await store.put(keys.fleet("common"), b"{}")

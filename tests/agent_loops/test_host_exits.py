@@ -62,7 +62,7 @@ async def test_an_end_is_recorded_while_its_grant_is_there(
     assert await exit_of(store, SECOND) is None
 
 
-async def test_nobody_counts_on_the_registration_of_one_that_has_ended(
+async def test_registration_of_an_ended_instance_does_not_count(
     store: MemoryStore, runtime: FakeRuntime, exits: HostExits
 ) -> None:
     """Its lease would keep it for seconds, and with it the shard of a dead worker."""
@@ -143,7 +143,7 @@ async def test_a_grant_of_another_host_is_not_ours_to_end(store: MemoryStore, ex
     assert await exit_of(store) is None
 
 
-async def test_settling_records_the_end_that_was_just_told(
+async def test_settle_records_an_end_that_was_just_reported(
     store: MemoryStore, runtime: FakeRuntime, exits: HostExits
 ) -> None:
     await grant(store)
@@ -172,7 +172,9 @@ async def test_settling_records_the_end_that_was_just_told(
         (None, {}, "signal", "it ended while no agent looked"),
     ],
 )
-def test_how_an_end_is_told(ending: Ending | None, more: dict[str, Any], how: str, detail: str) -> None:
+def test_exit_record_names_how_the_process_ended(
+    ending: Ending | None, more: dict[str, Any], how: str, detail: str
+) -> None:
     told = {"planned": False, "lived": True, "blamed": "", **more}
 
     record = exit_record(ending, time=NOON, **told)

@@ -91,7 +91,7 @@ async def test_a_process_younger_than_the_watch_is_not_ended(runtime: FakeRuntim
     assert [process.id for process in runtime.running()] == [FIRST]
 
 
-async def test_a_grant_that_cannot_be_read_ends_nobody(runtime: FakeRuntime) -> None:
+async def test_unreadable_grant_ends_no_instance(runtime: FakeRuntime) -> None:
     store = MemoryStore()
     await store.put(keys.grant(*FIRST), b"{")
     await runtime.start(FIRST, COMMAND)

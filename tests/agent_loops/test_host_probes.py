@@ -51,7 +51,7 @@ async def scene(tmp_path: Path) -> Scene:
     return scene
 
 
-async def test_three_failures_in_a_row_kill_it_and_say_so(scene: Scene) -> None:
+async def test_three_failed_probes_in_a_row_kill_the_instance_and_are_logged(scene: Scene) -> None:
     await scene.register()
     scene.endpoint.problem = "no answer"
     async with running(scene.exits.run()):
@@ -78,7 +78,7 @@ async def _exited(scene: Scene) -> bool:
 
 
 @pytest.mark.parametrize("state", ["starting", "ready", "withdrawn"])
-async def test_it_is_asked_where_it_said(scene: Scene, state: str) -> None:
+async def test_instance_is_probed_at_its_registered_address(scene: Scene, state: str) -> None:
     await scene.register(state)
 
     await scene.probes.probe()
@@ -94,7 +94,7 @@ async def test_one_that_drains_is_left_alone(scene: Scene) -> None:
     assert scene.endpoint.asked == []
 
 
-async def test_one_that_has_not_said_where_is_left_alone(scene: Scene) -> None:
+async def test_instance_without_a_registered_address_is_not_probed(scene: Scene) -> None:
     await scene.probes.probe()
 
     assert scene.endpoint.asked == []
@@ -108,7 +108,7 @@ async def test_a_record_of_another_process_counts_for_nothing(scene: Scene) -> N
     assert scene.endpoint.asked == []
 
 
-async def test_one_whose_lease_is_lost_is_still_asked(scene: Scene) -> None:
+async def test_instance_whose_lease_is_lost_is_still_probed(scene: Scene) -> None:
     await scene.register()
     scene.probes.listed([])
 

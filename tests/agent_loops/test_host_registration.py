@@ -130,7 +130,7 @@ async def test_while_another_has_the_name_it_is_not_registered(store: EtcdStore,
         assert await holder(store, register) == 2
 
 
-async def test_who_lost_its_name_to_another_for_good_ends(store: EtcdStore, register: Register) -> None:
+async def test_agent_that_lost_its_name_to_another_for_good_ends(store: EtcdStore, register: Register) -> None:
     now = [100.0]
     registration = register(1, clock=lambda: now[0])
     await registration.claim()

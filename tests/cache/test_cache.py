@@ -69,7 +69,7 @@ class TestCounting:
         cache.set_pod(replace(WEB, create_revision=9))
         assert cpu(cache, "n1") == 0
 
-    def test_room_below_nothing_is_told_and_breaks_nothing(self, cache: Cache) -> None:
+    def test_negative_room_is_logged_and_breaks_nothing(self, cache: Cache) -> None:
         cache.set_pod(pod("huge", cpu=9000).on("n1"))
         cache.set_pod(pod("beyond", cpu=2**70).on("n2"))
         assert cache.over_committed() == ("n1", "n2")
@@ -108,7 +108,7 @@ class TestAssumptions:
         assert cpu(cache, "n1") == 500
         assert cache.assumed() == ()
 
-    def test_etcd_is_right_when_it_says_another_node(self, cache: Cache) -> None:
+    def test_node_in_etcd_overrides_the_assumed_node(self, cache: Cache) -> None:
         cache.assume(WEB, "n1")
         cache.set_pod(WEB.on("n2"))
         assert (cpu(cache, "n1"), cpu(cache, "n2")) == (0, 500)
@@ -207,7 +207,7 @@ class TestSnapshots:
         assert after.node_columns is before.node_columns
         assert after.info("n1").node.mod_revision == 99
 
-    def test_it_says_which_revision_it_holds_at(self, cache: Cache) -> None:
+    def test_cache_reports_its_revision(self, cache: Cache) -> None:
         cache.progress.advance(41)
         assert cache.snapshot().revision == 41
         assert cache.snapshot(only="n1").revision == 41

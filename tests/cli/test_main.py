@@ -145,7 +145,7 @@ def test_an_etcd_that_is_not_there_is_one_line_and_exit_code_1(outside: Shell) -
     assert answer.err.count("\n") == 1
 
 
-def test_a_connection_is_what_the_options_say(tmp_path: Path) -> None:
+def test_connection_follows_the_options(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.touch()
 

@@ -198,7 +198,7 @@ async def test_after_compaction_each_life_still_comes_once(store: MemoryStore) -
     await stream.aclose()
 
 
-async def test_a_start_behind_a_compaction_is_an_error_that_says_what_to_do(store: MemoryStore) -> None:
+async def test_start_behind_a_compaction_is_an_error_with_the_remedy(store: MemoryStore) -> None:
     revision = await bind(store, "web")
     await bind(store, "other")
     store.compact(store.revision)

@@ -84,7 +84,7 @@ async def test_a_pod_that_fits_nowhere_waits_and_can_be_asked_about(cluster: Clu
     assert attempt.refusals == {"NodeResourcesFit": {"Insufficient cpu": 1}}
 
 
-async def test_attempts_of_a_pod_that_waited_and_was_woken_are_told_in_order(cluster: Cluster) -> None:
+async def test_attempts_of_a_woken_pod_are_returned_in_order(cluster: Cluster) -> None:
     await cluster.world.put_pod("web")
     handle = await cluster.wharfinger.start("default", "web")
     while await cluster.world.record_of("web") is None:
@@ -101,7 +101,7 @@ async def test_attempts_of_a_pod_that_waited_and_was_woken_are_told_in_order(clu
     assert attempts[1].node == "node-1"
 
 
-async def test_an_attempt_of_a_pod_bound_already_is_bound_and_says_where(cluster: Cluster) -> None:
+async def test_attempt_of_a_bound_pod_is_bound_and_names_the_node(cluster: Cluster) -> None:
     await cluster.world.put_pod("web", spec={"nodeName": "node-9"})
 
     result = await cluster.wharfinger.schedule("default", "web", timeout=patient(20))
@@ -213,7 +213,7 @@ async def test_a_tenants_pod_goes_to_the_tenants_queue(cluster: Cluster) -> None
     await handle.terminate()
 
 
-async def test_a_tenant_is_named_by_the_label_that_the_workers_were_told(cluster: Cluster) -> None:
+async def test_tenant_is_named_by_the_label_that_workers_use(cluster: Cluster) -> None:
     await cluster.world.store.put(keys.tenant("blue"), b"{}")
     await cluster.world.put_pod("web", labels={"team": "blue"})
     ours = Wharfinger(cluster.client, cluster.world.store, cluster=cluster.name, tenant_label="team")

@@ -33,7 +33,7 @@ def promised(code: str) -> list[str]:
     return re.findall(r"^ *print\(.*\)  # (.*)$", code, flags=re.M)
 
 
-async def test_the_examples_of_the_guide_print_what_it_says(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_examples_of_the_guide_print_its_output(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     await site.worker()
     await site.node("oak-1")
     target = site.client.service_client.config.target_host

@@ -160,7 +160,7 @@ async def test_a_submitted_pod_that_ends_unbound_is_gone_with_the_reason(
     assert await submitted == AttemptResult(outcome="gone", attempt=0, reason=reason, detail=detail)
 
 
-async def test_a_pod_that_was_bound_and_deleted_before_anybody_looked_is_bound(cluster: Cluster) -> None:
+async def test_pod_that_was_bound_and_deleted_before_a_read_is_bound(cluster: Cluster) -> None:
     store = cluster.world.store.client()
     store.pause_watches()
     submitted = asyncio.create_task(
@@ -198,9 +198,7 @@ async def test_a_submission_whose_changes_were_compacted_goes_by_what_is_stored(
     ],
     ids=["scheduler name", "class", "gate", "no worker"],
 )
-async def test_a_submission_that_nothing_is_tried_for_says_why(
-    cluster: Cluster, spec: dict[str, Any], why: str
-) -> None:
+async def test_submission_without_an_attempt_gives_the_reason(cluster: Cluster, spec: dict[str, Any], why: str) -> None:
     with pytest.raises(TimeoutError, match=f"is not bound after 0.1 s: {why}"):
         await cluster.wharfinger.submit({**PLAIN, "spec": {**PLAIN["spec"], **spec}}, timeout=0.1)
 

@@ -107,11 +107,11 @@ class TestValues:
             ("profile", {"profiles": {"a": {"plugins": {}}}}, "profiles.a.plugins: unknown field"),
         ],
     )
-    def test_what_it_may_not_say_is_told(self, kind: str, written: Any, problem: str) -> None:
+    def test_forbidden_fields_are_reported(self, kind: str, written: Any, problem: str) -> None:
         [told] = problems(kind, written)
         assert told.startswith(problem)
 
-    def test_everything_that_is_wrong_is_told_at_once(self) -> None:
+    def test_all_problems_are_reported_at_once(self) -> None:
         assert len(problems("cohort", {"cohortFrom": 1, "parkedChains": -1, "cohort": "auto"})) == 3
 
     def test_one_that_is_too_large_is_refused(self) -> None:
@@ -128,7 +128,7 @@ class TestValues:
         with pytest.raises(InvalidConfiguration, match="must be at least podInitialBackoffSeconds"):
             check_backoff(longest, 100, 200)
 
-    def test_a_digest_is_of_what_is_said_and_not_of_how(self) -> None:
+    def test_digest_depends_on_the_values_not_on_their_spelling(self) -> None:
         assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1})
         assert digest({"a": 1}) != digest({"a": True})
         assert canonical({"b": "ä", "a": 1}) == '{"a":1,"b":"ä"}'.encode()
@@ -201,7 +201,7 @@ class TestProfiles:
         changed = [plugin.name for plugin in made.profiles[DEFAULT].plugins if plugin is not before[plugin.name]]
         assert changed == ["InterPodAffinity"]
 
-    def test_all_that_is_wrong_is_told_with_its_path(self) -> None:
+    def test_all_problems_are_reported_with_their_paths(self) -> None:
         value = read_value(
             ProfileValue,
             {

@@ -50,12 +50,12 @@ def test_yaml_is_read_as_in_manifests(tmp_path: Path) -> None:
     ],
     ids=["list", "syntax", "twice", "two", "depth", "bytes"],
 )
-def test_what_is_no_configuration_is_told_with_the_file(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_invalid_configuration_is_reported_with_its_file(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "a.yaml").write_bytes(content)
     with pytest.raises(InvalidConfiguration, match=rf"a\.yaml: .*{reason}"):
         load_configuration(tmp_path / "a.yaml")
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration, match=r"none\.yaml: No such file"):
         load_configuration(tmp_path / "none.yaml")

@@ -196,7 +196,7 @@ class TestAllAtOnce:
     def test_a_spec_that_is_no_mapping_is_named(self, spec: object) -> None:
         assert paths(problems(fleet(spec))) == ["spec"]
 
-    def test_plugins_that_cannot_be_placed_are_told(self) -> None:
+    def test_profile_without_a_queue_sort_plugin_is_reported(self) -> None:
         profile = {"plugins": {"queueSort": {"disabled": [{"name": "*"}]}}}
         found = of_spec(template={"schedulerConfiguration": {"profiles": [profile]}})
         assert paths(found) == ["spec.template.schedulerConfiguration.profiles[0].plugins.queueSort"]
@@ -225,12 +225,12 @@ class TestWhatAnybodyMayStore:
     @pytest.mark.parametrize(
         "spec", [{"half \ud800": 1}, {"template": {"environment": {"A\ud800": "x"}}}, {"rollout": {"action": "\ud800"}}]
     )
-    def test_what_no_text_can_hold_is_told_as_text(self, spec: dict[str, Any]) -> None:
+    def test_unencodable_text_is_reported_escaped(self, spec: dict[str, Any]) -> None:
         found = problems(fleet(spec))
         assert found
         assert all(problem.encode() for problem in found)
 
-    def test_more_problems_than_anybody_reads(self) -> None:
+    def test_number_of_reported_problems_is_bounded(self) -> None:
         found = of_spec(**{f"oops{number}": 1 for number in range(150)}, **{"x" * 10_000: 1})
         assert len(found) == 101
         assert found[-1] == "and 51 more"

@@ -112,6 +112,6 @@ def test_a_changed_file_is_valid() -> None:
     ],
     ids=str,
 )
-def test_whatever_an_older_file_holds_is_told_as_problems(profiles: Any) -> None:
+def test_any_content_of_an_older_file_is_reported_as_problems(profiles: Any) -> None:
     for version in ("v1beta2", "v1beta3"):
         assert len(problems({"apiVersion": f"{GROUP}/{version}", "profiles": profiles})) > 1

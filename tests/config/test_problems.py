@@ -71,7 +71,7 @@ class TestAllAtOnce:
             ]
         )
 
-    def test_what_is_missing_at_the_points_is_told_with_the_rest(self) -> None:
+    def test_missing_plugins_are_reported_with_the_other_problems(self) -> None:
         plugins = {"bind": {"disabled": [{"name": "*"}]}, "filter": {"enabled": [{"name": "PrioritySort"}]}}
         found = problems({"podInitialBackoffSeconds": 20, **profile(plugins, pluginConfig=[{"name": "Nobody"}])})
         assert paths(found) == [

@@ -58,7 +58,7 @@ class TestDefaults:
         ],
         ids=str,
     )
-    def test_what_is_left_out_or_says_nothing_to_us_changes_no_profile(self, config: dict[str, Any]) -> None:
+    def test_omitted_and_irrelevant_fields_change_no_profile(self, config: dict[str, Any]) -> None:
         assert completed(config).digest() == completed({}).digest()
 
 
@@ -280,7 +280,7 @@ class TestSeveralProfiles:
         alike = [{**each, "plugins": {"multiPoint": {"disabled": named("PrioritySort")}}} for each in profiles]
         assert list(load_profiles({"profiles": alike}, catalog=WITH_FIFO)) == ["a", "b"]
 
-    def test_one_plugin_sorts_the_queue_and_somebody_binds(self) -> None:
+    def test_one_plugin_sorts_the_queue_and_one_plugin_binds(self) -> None:
         config = profile({"bind": {"disabled": named("*")}})
         assert problems(config, WITH_FIFO) == [
             "profiles[0].plugins.queueSort: exactly one plugin must be enabled here, found PrioritySort, Fifo",

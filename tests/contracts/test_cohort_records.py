@@ -28,7 +28,7 @@ def urgent(answer: BoundMany) -> list[str]:
     return [one.name for one in away.turned_away if one.own_attempt]
 
 
-def test_when_all_seats_are_taken_nobody_who_was_turned_away_is_urgent() -> None:
+def test_no_refused_pod_is_urgent_when_all_seats_are_taken() -> None:
     assert urgent(BoundMany(bound=bound(0, 1, 2, 3))) == []
 
 

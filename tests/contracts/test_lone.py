@@ -62,7 +62,7 @@ def overlay(computation: Computation) -> list[tuple[str, str]]:
     return [(one.pod, one.node) for one in computation.assumed]
 
 
-def test_a_seat_is_told_as_a_placement_with_its_runners_up_and_reasons() -> None:
+def test_seat_becomes_a_placement_with_its_runners_up_and_reasons() -> None:
     placed = placed_alone(PLACED, 1)
 
     assert (placed.node, placed.score, placed.uid) == ("node-2", 90, "uid-12")
@@ -98,7 +98,7 @@ def test_a_later_stretch_has_its_own_snapshot_which_holds_the_former_seats() -> 
     assert overlay(computation) == [("default/13", "node-3")]
 
 
-def test_a_pod_that_was_turned_away_is_told_as_a_refusal() -> None:
+def test_pod_that_was_turned_away_becomes_a_refusal() -> None:
     refused = refused_alone(PLACED, PLACED.turned_away[0])
 
     assert refused.message == FULL.message

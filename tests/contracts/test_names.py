@@ -15,7 +15,7 @@ from wharfinger.contracts.names import (
 from wharfinger.errors import UsageError
 
 
-def test_a_pods_workflow_id_says_cluster_namespace_name_and_life() -> None:
+def test_pods_workflow_id_has_cluster_namespace_name_and_identity() -> None:
     assert pod_workflow_id("blue", "default", "web-1", "abc") == "blue/pod/default/web-1/abc"
 
 

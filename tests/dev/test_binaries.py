@@ -54,7 +54,7 @@ def test_the_servers_of_the_set_up_are_found() -> None:
 
 
 @pytest.mark.servers
-def test_programs_are_made_by_name_and_an_unknown_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_are_made_by_name_and_an_unknown_name_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert binaries.main(["etcd", "postgres"]) == 2
     assert "postgres" in capsys.readouterr().err
     assert binaries.main(["etcd"]) == 0

@@ -40,7 +40,7 @@ async def test_a_fleet_that_is_there_stays_as_its_user_made_it() -> None:
     assert await written(store) == changed
 
 
-async def test_one_that_is_being_deleted_is_left_alone_and_told() -> None:
+async def test_fleet_that_is_being_deleted_is_left_alone_and_reported() -> None:
     store = MemoryStore()
     assert await common_fleet.want(store, 2)
     leaving = await written(store)

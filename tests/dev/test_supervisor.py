@@ -48,7 +48,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) -> None:
+async def test_child_that_dies_is_restarted_and_reported(tmp_path: Path) -> None:
     lines: list[str] = []
     keeper = supervisor(lines)
     child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=WITHIN)
@@ -126,7 +126,7 @@ async def test_what_a_dead_child_left_in_its_session_is_ended_too(tmp_path: Path
     await keeper.stop([child])
 
 
-async def test_a_change_is_told_when_a_replacement_is_up(tmp_path: Path) -> None:
+async def test_change_is_reported_when_a_replacement_is_up(tmp_path: Path) -> None:
     states: list[tuple[int, bool]] = []
     keeper = supervisor([])
     child = await keeper.start(spec(tmp_path, "touch UP; exec sleep 60"), within=WITHIN)

@@ -40,7 +40,7 @@ def environment(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/environ").read_text().split("\0")
 
 
-def test_it_serves_says_where_and_stops_clean(dev_tree: NewTree) -> None:
+def test_tree_serves_prints_addresses_and_stops_clean(dev_tree: NewTree) -> None:
     tree = dev_tree(1, usual_ports=True)
     tree.start()
     ready, known = tree.ready, lives(tree)
@@ -156,7 +156,7 @@ def test_named_ports_are_used(dev_tree: NewTree) -> None:
     assert tree.stop() == 0
 
 
-def test_instances_may_have_what_it_was_told(
+def test_host_record_has_the_variables_and_installs_of_dev(
     dev_tree: NewTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = tmp_path / "secrets" / "own" / "1"

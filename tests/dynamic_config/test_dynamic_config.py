@@ -201,7 +201,7 @@ async def test_the_default_gives_way_to_what_the_worker_was_started_with(slot: S
     assert life.runs == 2
 
 
-async def test_values_for_others_concern_nobody_here(slot: Slot) -> None:
+async def test_values_of_other_targets_are_ignored(slot: Slot) -> None:
     life = await slot.life(1)
     for target in ("tenant/b", "instance/a/1", "instance/b/0"):
         await life.set(target, ONE)
@@ -210,7 +210,7 @@ async def test_values_for_others_concern_nobody_here(slot: Slot) -> None:
     assert life.kinds["number"].prepared == [None]
 
 
-async def test_what_is_in_force_is_told_by_its_hash(slot: Slot) -> None:
+async def test_value_in_force_is_reported_by_its_hash(slot: Slot) -> None:
     life = await slot.life(1)
     await life.set(TENANT, ONE)
 
@@ -218,7 +218,7 @@ async def test_what_is_in_force_is_told_by_its_hash(slot: Slot) -> None:
     assert life.count("applied") == 1
 
 
-async def test_one_kind_knows_nothing_of_the_troubles_of_another(slot: Slot) -> None:
+async def test_problems_of_one_kind_do_not_affect_another(slot: Slot) -> None:
     life = await slot.life(1, number=Numbers(), other=Numbers("other"))
     await life.set(TENANT, BAD)
     await life.set(TENANT, TWO, "other")
@@ -241,7 +241,7 @@ async def test_one_kind_knows_nothing_of_the_troubles_of_another(slot: Slot) -> 
         (b'{"n": NaN}', "tenant/a: it is no JSON value"),
     ],
 )
-async def test_a_wrong_value_changes_nothing_and_is_told(slot: Slot, wrong: Any, why: str) -> None:
+async def test_wrong_value_changes_nothing_and_is_reported(slot: Slot, wrong: Any, why: str) -> None:
     life = await slot.life(1)
     await life.set(TENANT, ONE)
     await life.set(TENANT, wrong)
@@ -274,7 +274,7 @@ async def test_wrong_value_of_a_specific_target_does_not_fall_back(slot: Slot) -
     assert life.runs == 1
 
 
-async def test_a_mistake_of_a_kind_is_told_and_ends_nothing(slot: Slot) -> None:
+async def test_exception_of_a_kind_is_reported_and_ends_nothing(slot: Slot) -> None:
     life = await slot.life(1)
     life.kinds["number"].in_the_way = ZeroDivisionError("oh")
     await life.set(TENANT, ONE)
@@ -516,7 +516,7 @@ async def test_the_same_value_written_again_is_a_trial_of_its_own(slot: Slot) ->
     assert (await slot.life(2)).runs == 0
 
 
-async def test_a_process_that_ends_as_it_was_told_accuses_nothing(slot: Slot) -> None:
+async def test_planned_end_of_a_process_fails_no_trial(slot: Slot) -> None:
     life = await slot.life(1)
     await life.set(TENANT, ONE)
     await life.config.close()
@@ -638,7 +638,7 @@ def test_a_kind_is_followed_once(slot: Slot) -> None:
         ([], 7.0),
     ],
 )
-async def test_how_long_is_long_enough_the_fleet_says(written: Any, seconds: float) -> None:
+async def test_fleet_decides_how_long_a_trial_lasts(written: Any, seconds: float) -> None:
     store = MemoryStore()
     assert await min_ready(store, "a", 7.0) == 7.0
 
@@ -713,7 +713,7 @@ async def test_cohorts_are_switched_off_and_on_while_a_worker_runs() -> None:
         await stage.until(lambda: stage.attempts.cohorts)
 
 
-async def test_a_refused_value_is_told_and_leaves_the_registration_alone() -> None:
+async def test_refused_value_is_reported_without_rewriting_the_registration() -> None:
     async with Stage() as stage:
         before = await registration(stage)
         await put(stage.store, "cohort", "tenant/common", {"cohortFrom": 300})
@@ -728,7 +728,7 @@ async def test_a_refused_value_is_told_and_leaves_the_registration_alone() -> No
         assert await registration(stage) == before
 
 
-async def test_what_is_in_force_is_told_once_more_when_etcd_did_not_answer() -> None:
+async def test_value_in_force_is_reported_again_after_etcd_did_not_answer() -> None:
     value = {"cohortFrom": 2, "cohortMost": 3}
     async with Stage() as stage:
         before = await registration(stage)
@@ -811,7 +811,9 @@ HARD = {"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 9}}
         ({"weights": {"NodeResourcesFit": 7}, "pluginConfig": [{"name": "Curfew", "args": {"over": True}}]}, [True]),
     ],
 )
-async def test_who_waits_is_looked_at_again_only_where_that_may_help(overlay: dict[str, Any], told: list[bool]) -> None:
+async def test_waiting_pods_are_decided_again_only_where_that_may_help(
+    overlay: dict[str, Any], told: list[bool]
+) -> None:
     config = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Curfew"}]}}}]}
     started = load_configuration(config, catalog=Catalog([*catalog(), Entry("Curfew", Curfew, CurfewArgs)]))
     profiles, store, heard = InForce(started.profiles), MemoryStore(), list[bool]()

@@ -102,7 +102,7 @@ def test_a_trial_has_failed_when_its_process_is_dead(slot: Slot) -> None:
     assert slot.files(2).failed("queue") == []
 
 
-def test_a_failed_trial_is_told_at_each_start_until_the_value_changes(slot: Slot) -> None:
+def test_failed_trial_is_reported_at_each_start_until_the_value_changes(slot: Slot) -> None:
     slot.files(1).begin("log", TRIAL)
     slot.alive.clear()
     slot.files(2)
@@ -119,7 +119,7 @@ def test_process_restarted_under_its_number_finds_its_own_trial(slot: Slot) -> N
     assert slot.files(1).failed("log") == [TRIAL]
 
 
-def test_a_trial_ends_when_its_value_is_good_or_its_process_is_told_to_end(slot: Slot) -> None:
+def test_trial_ends_with_a_proven_value_or_a_planned_end(slot: Slot) -> None:
     slot.files(1).begin("log", TRIAL)
     slot.files(1).keep("log", ONE)
     assert slot.names == ["log.json"]

@@ -76,7 +76,7 @@ async def test_what_fails_a_fleet_unexpectedly_is_tried_again(caplog: pytest.Log
     assert caplog.records[0].exc_info
 
 
-async def test_what_a_fleet_is_told_in_words_costs_no_traceback_with_every_try(
+async def test_fleet_error_with_a_message_costs_no_traceback_a_try(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(ApplicationError) as raised:

@@ -57,7 +57,7 @@ def test_a_record_of_a_bound_pod_and_of_one_that_is_gone() -> None:
     assert found(end(story, p=3, q=4)) == ["left-over", "left-over"]
 
 
-def test_who_has_no_record_of_this_life() -> None:
+def test_pod_without_a_record_of_this_life_is_reported() -> None:
     story = Story().put(pod("p"), pod("q"), pod("r"), pod("g", schedulingGates=[{"name": "g"}]))
     assert [pod.key for pod in end(story, p=2, q=1).without_record()] == [
         PodKey("default", "q"),

@@ -97,7 +97,7 @@ class TestRoom:
         story = Story().put(node("n")).put(pod("p"), small("q")).bind(p="n").put(node("n", cpu="100m"))
         assert story.bind(q="n").judged() == ["room"]
 
-    def test_those_who_asked_for_nothing_of_it_may_join(self) -> None:
+    def test_pod_without_requests_may_join_an_overfull_node(self) -> None:
         story = Story().put(node("n")).put(pod("p"), pod("q", cpu="0")).bind(p="n").put(node("n", cpu="100m"))
         assert story.bind(q="n").judged() == []
 
@@ -121,7 +121,7 @@ class TestAntiAffinity:
         story = three_zones().put(small("p", app="x", **apart("x")), small("q", app="x", **apart("x")))
         assert set(story.bind(p="a1").bind(q="a2").judged()) == {"anti-affinity"}
 
-    def test_one_that_nobody_may_join(self) -> None:
+    def test_pod_near_one_that_excludes_it_breaks_anti_affinity(self) -> None:
         story = three_zones().put(small("p", **apart("x")), small("q", app="x"))
         assert story.bind(p="a1").bind(q="a2").judged() == ["anti-affinity"]
 
@@ -137,7 +137,7 @@ class TestAntiAffinity:
         story = three_zones().put(small("p", app="x", **apart("x")), small("q", app="x", **apart("x", HOSTNAME)))
         assert story.bind(p="a1").bind(q="b1").judged() == []
 
-    def test_one_that_is_gone_keeps_nobody_off(self) -> None:
+    def test_deleted_pod_excludes_no_pod(self) -> None:
         story = three_zones().put(small("p", app="x", **apart("x")), small("q", app="x", **apart("x")))
         assert story.bind(p="a1").delete("default/p").bind(q="a2").judged() == []
 

@@ -95,7 +95,7 @@ class TestExcuses:
         story = three_zones().put(*web("p", "q", rule=spread("x")), small("other")).bind(other="b1").bind(p="a1")
         assert found(story.delete("default/other").bind(q="a2")) == {"spread"}
 
-    def test_relabelled_node_excuses_who_was_there(self) -> None:
+    def test_relabelled_node_excuses_pods_that_were_there(self) -> None:
         story = three_zones().put(*web("p", "q", rule=apart("x"))).bind(p="b1").put(node("b1", "a"))
         judge = RulesJudge().take_all(much_later(story).bind(q="a1").revisions)
         assert (judge.violations, judge.excused) == ([], 2)

@@ -93,7 +93,7 @@ def test_a_slot_that_is_out_of_reach_keeps_what_it_has_and_counts() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "condition"), [("partition", "PartitionComplete"), ("canary", "CanaryWaiting")])
-def test_a_slot_that_has_it_only_by_chance_is_kept_back_and_told(strategy: str, condition: str) -> None:
+def test_slot_on_the_template_by_chance_is_held_back_and_reported(strategy: str, condition: str) -> None:
     """It ran when its rollout was aborted, and nothing else did; the slot would return on what it had before."""
     picture = again(2, **{strategy: 1})
     picture.slots[0] = replace(picture.slots[0], revision=1)

@@ -180,7 +180,7 @@ def test_many_whose_ends_were_seen_at_once_are_repaired_together() -> None:
     assert len(brief(keep(picture, later(first, 2.0)))) == 3
 
 
-def test_a_granted_newcomer_that_nobody_waits_for_is_adopted() -> None:
+def test_granted_newcomer_without_a_waiting_step_is_adopted() -> None:
     picture = standing(2).life(1, state=None)
     memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK - 10),))
     decided = keep(picture, memory)
@@ -268,7 +268,7 @@ def test_another_revision_does_not_wait_for_the_former_ones_back_off() -> None:
     assert "CrashLoop" in waiting.writes.status.slots[1].note
 
 
-def test_a_refused_start_is_dropped_and_says_why() -> None:
+def test_refused_start_is_dropped_with_a_reason() -> None:
     picture = standing(2).life(1, state=None)
     memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK, refused="no secret tls/3"),))
     decided = keep(picture, memory)

@@ -192,7 +192,7 @@ def test_empty_slot_without_a_host_blocks_no_repair_after_a_great_loss() -> None
     assert brief(keep(picture, memory)) == ["up 3 r2"]
 
 
-def test_what_a_person_says_is_lost_is_repaired_at_once() -> None:
+def test_host_confirmed_as_lost_is_repaired_at_once() -> None:
     picture = standing(4).without_record(0).without_record(1).without_record(2).without_record(3)
     memory = lost(picture, "a", "b", known="abc")
     picture.lost = ("b",)
@@ -303,7 +303,7 @@ def test_a_fleet_made_again_first_drains_what_the_former_one_had() -> None:
     assert brief(decided) == ["retire 0.1", "retire 1.1"]
 
 
-def test_a_drain_that_nobody_follows_any_more_is_followed_to_its_end() -> None:
+def test_drain_without_a_step_is_followed_to_its_end() -> None:
     picture = standing(2).life(1, want="drain", state="draining")
     assert brief(keep(picture)) == ["retire 1.1"]
     assert brief(keep(picture, None, Busy("retire", 1, 1, host="b"))) == []

@@ -177,7 +177,7 @@ def test_a_canary_waits_for_a_person_once_it_counts() -> None:
     ]
 
 
-def test_that_a_partition_stays_is_said_when_the_slots_above_it_count() -> None:
+def test_preview_shows_a_partition_when_the_slots_above_it_count() -> None:
     picture = standing(2, min_ready=5.0, partition=1).want("t2")
     picture.without(1)
     assert [entry[0] for entry in timed(picture)] == [0.0, 5.0]
@@ -223,7 +223,7 @@ def reasons(picture: Picture) -> list[str]:
     return [text.split("(")[1].removesuffix(")") for text in texts if "bring up" in text]
 
 
-def test_of_a_slot_that_may_be_in_back_off_it_says_so() -> None:
+def test_preview_marks_a_slot_that_may_be_in_back_off() -> None:
     picture = standing(1).without(0)
     picture.slots[0] = replace(picture.slots[0], crashes=9)
     assert reasons(picture) == ["its instance ended; 9 ends in a row: it may be up to 256 s later"]

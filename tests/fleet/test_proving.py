@@ -189,7 +189,7 @@ def test_while_a_slot_is_held_a_former_one_that_ends_returns_as_it_was() -> None
 
 
 @pytest.mark.parametrize("state", ["ready", "starting"])
-def test_a_slot_that_ends_twice_stops_the_rollout_at_once_and_says_why(state: str) -> None:
+def test_slot_that_ends_twice_stops_the_rollout_with_a_reason(state: str) -> None:
     picture, memory = updated()
     if state == "starting":
         picture.life(2, 2, revision=2, state="starting")
@@ -240,7 +240,7 @@ def test_after_a_resume_a_slot_fails_by_two_further_ends() -> None:
     assert roll(picture, later(once, 1.0)).memory.halted
 
 
-def test_a_failed_slot_reverts_the_rollout_where_the_spec_says_so() -> None:
+def test_failed_slot_reverts_the_rollout_where_the_spec_asks_for_it() -> None:
     picture, memory = updated(on_deadline="revert")
     memory = replace(memory, trials=(Trial(2, ends=1, incarnation=1),))
     picture.died(2, 2)

@@ -103,7 +103,7 @@ def test_r04_former_instance_that_stays_is_never_taken_for_its_successor() -> No
     assert {grant.revision for grant in world.etcd.shelf("common").grants.values()} == {2}
 
 
-def test_r05_what_is_said_late_of_one_incarnation_says_nothing_of_the_next() -> None:
+def test_r05_late_report_of_one_incarnation_does_not_concern_the_next() -> None:
     """A late delete of k removed k+1; a late put of k brought a ghost that filled the count."""
     picture = standing(1).life(0, 2)
     picture.grants.pop((0, 1))  # its record is still there
@@ -176,7 +176,7 @@ def test_r10_create_of_an_unwanted_revision_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_r11_while_the_target_changes_nobody_else_ends_an_old_instance(seed: int) -> None:
+def test_r11_event_of_an_old_instance_does_not_end_it_during_a_change(seed: int) -> None:
     """Any event of an old instance, between the new configuration and the bookkeeping, killed it."""
     world = world_of(3, seed=seed)
     world.odds.doubled = 0.5
@@ -453,7 +453,7 @@ def literals_of(tree: ast.Module) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("spec", [{"replica": 3}, {"template": {"image": "x"}}, {"strategy": {"maxSurge": 1}}])
-def test_r35_what_nobody_reads_is_refused(spec: dict[str, object]) -> None:
+def test_r35_field_that_is_never_read_is_refused(spec: dict[str, object]) -> None:
     """Two options under one key, one node selector of several, two sources of one switch."""
     with pytest.raises(ConfigurationError):
         read_fleet(object_of(**spec), catalog(), name="blue")
@@ -472,7 +472,7 @@ def test_r37_a_fleet_without_anything_ends() -> None:
     assert keep(picture, Memory()).ended
 
 
-async def test_r38_a_state_that_nobody_knows_is_no_state() -> None:
+async def test_r38_unknown_state_is_no_state() -> None:
     """States 8, 12 and 13 of the kernel were unknown, and treated as healthy."""
     store, ready = MemoryStore(), InstanceRecord(state="ready", host="a", pid=1, revision="1").to_bytes()
     key = keys.instance("blue", "0", 1)

@@ -23,7 +23,7 @@ def after_a_gap(picture: Picture) -> Memory:
     return broken(picture.memory(), CLOCK)
 
 
-def test_a_gap_in_the_actors_sight_makes_nobody_unavailable() -> None:
+def test_gap_in_the_actors_sight_makes_no_instance_unavailable() -> None:
     picture = rolling(3, min_ready=10.0).life(2, 2, revision=2, state="starting")
 
     decided = roll(picture, after_a_gap(picture))
@@ -54,7 +54,7 @@ def test_what_left_and_is_back_is_ready_when_it_counts() -> None:
     assert status(keep(picture, later(back, 10.0))).ready == 2
 
 
-def test_why_nothing_is_done_yet_is_said() -> None:
+def test_status_gives_the_reason_for_a_wait() -> None:
     picture = rolling(3)
 
     decided = roll(picture, replace(after_a_gap(picture), clock=CLOCK + 15.0))

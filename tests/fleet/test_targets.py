@@ -143,7 +143,7 @@ def test_rollout_cancelled_before_it_acted_is_aborted_for_good() -> None:
     assert (back.writes.target, back.rollout) == (1, 0)  # nothing had it: nothing is to be rolled
 
 
-def test_an_invalid_spec_changes_nothing_and_is_said() -> None:
+def test_invalid_spec_changes_nothing_and_is_reported() -> None:
     picture = standing(2).died(1)
     memory = picture.memory()
     picture.problems = ("spec.replicas: must not be negative",)
@@ -351,7 +351,7 @@ def test_a_lost_memory_keeps_the_canary_where_it_is() -> None:
     assert not decided.memory.promoted
 
 
-def test_a_lost_memory_knows_that_the_canary_was_promoted() -> None:
+def test_promotion_of_a_canary_outlives_a_lost_memory() -> None:
     picture = rolling(3, canary=1)
     recorded(picture, roll(picture, Memory()))
     picture.want(request=RolloutRequest(100, "promote"))

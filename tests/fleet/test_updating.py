@@ -220,7 +220,7 @@ def test_outdated_instance_that_is_ready_but_uncounted_is_not_unhealthy() -> Non
     assert decided.wait <= picture.spec.min_ready
 
 
-def test_the_partition_is_kept_and_said() -> None:
+def test_partition_is_kept_and_reported() -> None:
     picture = rolling(3, partition=2).life(2, 2, revision=2).without(2, 1)
     picture.slots[2] = replace(picture.slots[2], revision=2)
     decided = roll(picture)
@@ -273,7 +273,7 @@ def test_canary_and_partition_conditions_wait_for_the_former_instances() -> None
 
 
 @pytest.mark.parametrize(("replicas", "said"), [(2, "slot 0 waits for promote"), (3, "slots 0, 1 wait for promote")])
-def test_one_slot_that_waits_for_promote_is_said_to_be_one(replicas: int, said: str) -> None:
+def test_condition_counts_one_slot_that_waits_for_promote(replicas: int, said: str) -> None:
     picture = rolling(replicas, canary=1).without(replicas - 1).life(replicas - 1, 2, revision=2)
     decided = roll(picture, picture.memory(canary=(replicas - 1,)))
     status = decided.writes.status

@@ -140,7 +140,7 @@ def test_bound_members_fix_the_domain() -> None:
     assert two.rejectors == (GANG_SCHEDULING, NODE_RESOURCES_FIT)
 
 
-def test_without_any_domain_nobody_is_placed_and_a_label_may_help() -> None:
+def test_without_any_domain_no_pod_is_placed_and_a_label_may_help() -> None:
     placement = place(DEFAULT, Wanted(members(2), 2, topology_key=ZONE), cluster(a=(9000, "", [])))
 
     assert not placement.placed
@@ -148,7 +148,7 @@ def test_without_any_domain_nobody_is_placed_and_a_label_may_help() -> None:
     assert placement.rejectors == (GANG_SCHEDULING,)
 
 
-def test_what_is_said_of_domains_that_are_all_too_small_is_of_the_roomiest() -> None:
+def test_refusal_by_too_small_domains_describes_the_roomiest_one() -> None:
     around = cluster(a=(1000, "x", []), b=(2000, "y", []), c=(1000, "z", []))
 
     placement = place(DEFAULT, Wanted(members(3), 3, topology_key=ZONE), around)
@@ -192,7 +192,7 @@ def test_room_is_made_for_all_members_or_for_none() -> None:
     assert "preemption: 0/3 nodes are available" in too_many.message
 
 
-def test_nobody_is_evicted_by_a_member_less_important_than_another() -> None:
+def test_member_of_lower_priority_than_another_evicts_no_pod() -> None:
     low = [running("low", "a", cpu=2000, priority=5)]
     around = cluster(a=(2000, "", low))
     unequal = in_order((pod("high", cpu=1000, priority=10), pod("less", cpu=1000, priority=5)))
@@ -208,7 +208,7 @@ def test_bound_members_are_no_victims_of_their_own_gang() -> None:
     assert place(DEFAULT, Wanted(members(1, priority=10), 1, (bound,)), around).nominations == ()
 
 
-def test_members_that_are_needed_no_more_evict_nobody() -> None:
+def test_members_beyond_the_minimum_evict_no_pod() -> None:
     low = [running("low", "a", cpu=1000)]
     around = cluster(a=(3000, "", low))
 
@@ -227,7 +227,7 @@ def test_room_is_made_in_one_domain() -> None:
     assert [one.node for one in placement.nominations] == ["b", "b"]
 
 
-def test_without_preemption_nobody_is_nominated() -> None:
+def test_without_preemption_no_pod_is_nominated() -> None:
     low = [running("low", "a", cpu=2000)]
 
     placement = place(DEFAULT, Wanted(members(2, priority=10), 2), cluster(a=(2000, "", low)), preempt=False)

@@ -79,6 +79,6 @@ def test_its_hints_wake_the_pods_it_refused() -> None:
     assert profile.may_help(grown, waiting, ("RackAware",)) is None
 
 
-def test_the_example_is_as_short_as_the_guide_says() -> None:
+def test_example_has_the_length_that_the_guide_names() -> None:
     code = [line for line in blocks("python")[0].splitlines() if line.strip() and not line.startswith("#")]
     assert len(code) <= 20

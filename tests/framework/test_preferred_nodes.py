@@ -68,7 +68,7 @@ def test_only_the_nodes_of_a_worker_that_leaves_move() -> None:
     ],
     ids=["alone", "switched off", "withdrawn", "not among them", "nobody", "never told"],
 )
-def test_who_shares_with_nobody_prefers_nothing(preferred_nodes: PreferredNodes) -> None:
+def test_worker_alone_prefers_no_node(preferred_nodes: PreferredNodes) -> None:
     assert preferred_nodes.preference(snapshot(node("a"), node("b"))) is None
 
 
@@ -88,7 +88,7 @@ def test_the_nodes_are_looked_at_again_when_they_or_the_workers_change() -> None
     assert fewer.preferred.sum() > first.preferred.sum()
 
 
-def test_many_workers_on_many_nodes_are_soon_told_apart() -> None:
+def test_sharing_many_nodes_among_many_workers_is_quick() -> None:
     """Whenever a worker comes or goes, between two decisions."""
     names, members = NodeNames(f"node-{number}" for number in range(5000)), [f"common/{n}" for n in range(64)]
     owned(names, members, "common/0")

@@ -34,7 +34,9 @@ THREE = snapshot(node("a"), node("b"), node("c"))
 
 class TestGate:
     @pytest.mark.parametrize("answer", [Status(Code.ERROR, ("cannot tell",)), SKIP], ids=["error", "skip"])
-    def test_a_plugin_that_cannot_tell_gates_nobody_for_ever(self, profile_of: MakeProfile, answer: Status) -> None:
+    def test_plugin_that_fails_in_pre_enqueue_raises_instead_of_gating(
+        self, profile_of: MakeProfile, answer: Status
+    ) -> None:
         profile = profile_of(Doorkeeper("D", answer))
         with pytest.raises(PluginError, match=r"plugin D failed in PreEnqueue: (cannot tell|answered SKIP)"):
             profile.gate(pod())
@@ -114,7 +116,7 @@ class TestFilter:
         profile_of(Refuser("First", {"a": unschedulable("x")}), second).evaluate(pod(), THREE)
         assert second.asked == ["b", "c"]
 
-    def test_every_refusal_is_told_when_asked_for(self, profile_of: MakeProfile) -> None:
+    def test_every_refusal_is_returned_on_request(self, profile_of: MakeProfile) -> None:
         first = Refuser("First", {"a": unschedulable("x")})
         second = Refuser("Second", {"a": unschedulable("y")})
         verdicts = profile_of(first, second).evaluate(pod(), THREE).verdicts()
@@ -272,7 +274,7 @@ class TestBrokenPlugins:
 
 
 class TestVerify:
-    def test_says_who_refuses_the_one_node(self, profile_of: MakeProfile) -> None:
+    def test_verify_names_the_plugin_that_refuses_the_node(self, profile_of: MakeProfile) -> None:
         profile = profile_of(Refuser("R", {"a": unschedulable("x")}))
         assert profile.verify(pod(), THREE, "a") == Status(Code.UNSCHEDULABLE, ("x",), "R")
         assert profile.verify(pod(), THREE, "b").ok

@@ -89,7 +89,7 @@ def test_questions_are_asked_once_per_distinct_value() -> None:
     assert asked == ["", "x", "y"]
 
 
-def test_a_table_of_values_that_nobody_has_any_more_is_made_anew() -> None:
+def test_table_with_values_of_no_node_is_built_again() -> None:
     column = Interned.of(["", ""], "")
     for number in range(5000):
         column = column.replaced({0: f"value-{number}"})

@@ -273,7 +273,7 @@ async def test_records_and_bindings_without_an_object_are_removed_when_listed() 
         assert "gone" in stage.attempts.woken_names
 
 
-async def test_versions_of_a_namespace_are_removed_when_nobody_is_left_in_it() -> None:
+async def test_versions_of_a_namespace_are_removed_with_its_last_pod() -> None:
     stage = Stage()
     await stage.put_pod("p")
     for name in ("default", "gone"):

@@ -158,7 +158,7 @@ async def test_a_changed_class_changes_the_order_of_the_queue() -> None:
         assert stage.attempts.names == ["first", "a"]
 
 
-async def test_a_changed_class_changes_who_is_woken_first() -> None:
+async def test_changed_class_changes_which_pod_is_woken_first() -> None:
     async with Stage() as stage:
         await put_class(stage, "high", 10)
         await put_class(stage, "low", 1)

@@ -100,7 +100,7 @@ async def test_what_is_deleted_or_turns_unreadable_is_absent(prefix: str) -> Non
         assert stage.metrics.invalid_objects.labels(kind)._value.get() == 0
 
 
-async def test_changes_are_told_with_what_surrounds_them() -> None:
+async def test_changes_are_passed_on_with_their_surroundings() -> None:
     seen: list[Changes] = []
 
     class Witness:

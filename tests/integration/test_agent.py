@@ -67,7 +67,7 @@ async def site(etcd_of_agents: EtcdServer, temporal_of_agents: TemporalServer, t
         await store.close()
 
 
-async def test_an_instance_lives_drains_and_is_told_of(site: Site, tmp_path: Path) -> None:
+async def test_instance_lives_drains_and_has_an_exit_record(site: Site, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets" / "own"
     secrets.mkdir(parents=True)
     (secrets / "1").write_text(SECRET)
@@ -146,7 +146,7 @@ async def _ended(site: Site, instance: tuple[str, int, int] = FIRST) -> bool:
     return (await site.store.get(keys.exited(*instance))).kv is not None
 
 
-async def test_deleting_the_grant_ends_the_process_whoever_runs(site: Site) -> None:
+async def test_grant_deleted_without_an_agent_ends_the_process_later(site: Site) -> None:
     agent = site.start()
     await site.until(agent.ready)
     await site.grant()
@@ -181,7 +181,7 @@ async def test_agent_killed_during_create_leaves_at_most_one_process_for_retry(s
     assert born in ([], [created["pid"]])
 
 
-async def test_a_crash_is_told_with_the_last_words_and_not_begun_again(site: Site, tmp_path: Path) -> None:
+async def test_crash_is_recorded_with_its_last_words_and_not_restarted(site: Site, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho 'the disk is on fire'\nexit 7\n")
     broken.chmod(0o755)
@@ -255,7 +255,7 @@ async def test_an_agent_may_take_its_instances_along(site: Site) -> None:
     assert exited.planned
 
 
-async def test_an_instance_that_is_stuck_is_killed_and_told_as_such(
+async def test_stuck_instance_is_killed_and_recorded_as_such(
     site: Site, etcd_of_agents: EtcdServer, temporal_of_agents: TemporalServer
 ) -> None:
     """In this process, for the agent's command line has no option for the pace of probes."""
@@ -297,7 +297,7 @@ async def test_an_instance_that_is_stuck_is_killed_and_told_as_such(
     await runtime.close()
 
 
-async def test_a_fleet_is_poked_by_whoever_looks_after_fleets(site: Site) -> None:
+async def test_agent_with_control_signals_a_fleet(site: Site) -> None:
     tenant = f"t-{uuid.uuid4().hex[:8]}"
     agent = site.start("--control")
     await site.until(agent.ready)

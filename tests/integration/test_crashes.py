@@ -23,7 +23,7 @@ def _bound(tree: DevTree) -> int:
     return sum(1 for value in values.values() if (value.get("spec") or {}).get("nodeName"))
 
 
-def test_workers_hold_their_leases_as_long_as_the_option_says(cluster: DevTree) -> None:
+def test_workers_hold_their_leases_as_long_as_configured(cluster: DevTree) -> None:
     """Of those that hold: one of a worker that a test before killed may end while they are looked at."""
     etcd = cluster.etcd
     granted: list[str] = []

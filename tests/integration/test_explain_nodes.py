@@ -19,7 +19,7 @@ def told(tree: DevTree, name: str, *more: str) -> Any:
     return json.loads(answer.stdout)
 
 
-def test_old_decisions_are_told_in_full_after_the_cluster_has_changed(cluster: DevTree) -> None:
+def test_old_decisions_are_explained_in_full_after_the_cluster_changed(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}large", node("large", cpu="8"))
     etcd.put(f"{NODES}small", node("small", cpu="4"))
@@ -58,7 +58,7 @@ def test_old_decisions_are_told_in_full_after_the_cluster_has_changed(cluster: D
     assert "NodeUnschedulable: node(s) were unschedulable" in text
 
 
-def test_a_decision_whose_state_is_compacted_is_said_to_be_out_of_reach(cluster: DevTree) -> None:
+def test_decision_whose_state_is_compacted_is_reported_as_unreachable(cluster: DevTree) -> None:
     etcd = cluster.etcd
     etcd.put(f"{NODES}n", node("n"))
     etcd.put(f"{PODS}default/web", pod("web"))
@@ -74,7 +74,7 @@ def test_a_decision_whose_state_is_compacted_is_said_to_be_out_of_reach(cluster:
     assert "default/web is bound to n" in cluster.cli("explain", "pod", "default/web").stdout
 
 
-def test_what_cannot_be_told_is_said_in_one_line(cluster: DevTree) -> None:
+def test_missing_explanation_is_reported_in_one_line(cluster: DevTree) -> None:
     missing = cluster.cli("explain", "pod", "default/nobody", "--nodes", check=False)
     misused = cluster.cli("explain", "pod", "default/nobody", "--attempt", "1", check=False)
 

@@ -76,7 +76,7 @@ def fleet(tree: DevTree) -> Iterator[FleetHandle]:
     assert fleet.verdict().wrong == []
 
 
-def test_a_version_that_nobody_has_is_waited_for_and_nothing_is_touched(fleet: FleetHandle) -> None:
+def test_version_that_no_host_has_is_waited_for_and_changes_nothing(fleet: FleetHandle) -> None:
     before, first = fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
 
     fleet.apply(template={"version": "v9"}, **QUICK)

@@ -65,7 +65,7 @@ def fleet(tree: DevTree, far: Proxy) -> Iterator[FleetHandle]:
     wait_until(lambda: instances_of(tree.folder) == {}, 20, "no process is left")
 
 
-def test_who_only_went_unseen_is_not_replaced(fleet: FleetHandle, far: Proxy) -> None:
+def test_instance_that_only_went_unseen_is_not_replaced(fleet: FleetHandle, far: Proxy) -> None:
     before = fleet.serving(1, SECONDS)
 
     far.set(Mode.CUT)

@@ -323,7 +323,7 @@ async def test_signals_that_mean_nothing_keep_no_pod_from_its_node(tree: DevTree
             run = await client.get_workflow_handle(handle.id, run_id=before).describe() if before else None
 
 
-def test_a_worker_tells_of_an_installation_that_cannot_be_read(tree: DevTree) -> None:
+def test_worker_reports_an_unreadable_installation_record(tree: DevTree) -> None:
     etcd = tree.etcd
     before = etcd.values(keys.INSTALLATION)[keys.INSTALLATION]
     etcd.put(keys.INSTALLATION, b"\xff\0")

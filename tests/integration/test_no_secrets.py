@@ -156,7 +156,7 @@ async def host(etcd: SecuredEtcd, temporal: TemporalServer, tmp_path: Path) -> A
         host.end()
 
 
-async def test_a_fleet_tells_its_secrets_nowhere(host: Host, temporal: TemporalServer) -> None:
+async def test_secrets_of_a_fleet_appear_nowhere(host: Host, temporal: TemporalServer) -> None:
     kept = [{"name": "etcd-password", "version": "1"}, {"name": "own", "version": "1"}]
     host.etcd.put("/registry/nodes/n0", node("n0"))
     host.apply(secrets=kept, environment={"HARMLESS": "also"})
@@ -215,7 +215,7 @@ async def test_a_fleet_tells_its_secrets_nowhere(host: Host, temporal: TemporalS
     assert having_it == [f"process {host.agent.pid} environ"]
 
 
-async def test_whoever_tells_is_found(etcd: SecuredEtcd, temporal: TemporalServer, tmp_path: Path) -> None:
+async def test_search_finds_a_planted_secret(etcd: SecuredEtcd, temporal: TemporalServer, tmp_path: Path) -> None:
     """The test above can fail: each of these has told the secret in its own way."""
     client = await Client.connect(
         **temporal_configuration(TemporalSettings(address=temporal.address)), data_converter=data_converter

@@ -163,7 +163,7 @@ def test_what_cannot_be_done_is_one_line_and_an_exit_code(cluster: DevTree, line
     assert done.stderr.count("\n") == 1, done.stderr
 
 
-def test_what_cannot_be_applied_is_told_for_each_object(cluster: DevTree) -> None:
+def test_each_object_that_cannot_be_applied_is_reported(cluster: DevTree) -> None:
     bad = "apiVersion: v1\nkind: Pod\nmetadata: {name: Bad_Name}\nspec: {containers: []}\n---\n" + NODE
     done = cluster.cli("apply", "-f", "-", stdin=bad, check=False)
 

@@ -76,7 +76,7 @@ def test_every_preemptor_is_bound_and_each_victim_left_once(
     assert etcd.values(f"{ATTEMPTS}high/") == {}
 
 
-def test_a_preemption_is_told_while_it_goes_on_and_afterwards(cluster: DevTree) -> None:
+def test_preemption_is_explained_during_and_after_it(cluster: DevTree) -> None:
     fill(cluster)
     before = total(cluster.ready["health"], "scheduler_preemption_attempts_total")
     cluster.etcd.put(f"{PODS}high/p00", pod("p00", cpu="2", namespace="high", priority=1000))

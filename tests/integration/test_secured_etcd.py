@@ -126,7 +126,7 @@ async def histories(address: str, prefix: str) -> str:
     return "\n".join(texts)
 
 
-async def test_worker_and_commands_work_and_no_secret_is_told(
+async def test_worker_and_commands_work_and_print_no_secret(
     etcd: SecuredEtcd, servers: DevTree, start_worker: StartWorker
 ) -> None:
     etcd.put("/registry/nodes/n0", node("n0"))
@@ -162,7 +162,7 @@ async def test_worker_and_commands_work_and_no_secret_is_told(
     assert [where for where, text in told.items() if PASSWORD in text or private in text] == []
 
 
-def test_who_sets_values_needs_a_permission_of_its_own(etcd: SecuredEtcd) -> None:
+def test_setting_values_needs_a_permission_of_its_own(etcd: SecuredEtcd) -> None:
     """For the history of values, which lies where workers neither list nor write."""
     words = ("config", "set", "log", "--target", "tenant/guarded", "--value", '{"level": "debug"}')
     refused = wharfinger(*words, env=etcd.variables())

@@ -122,7 +122,7 @@ async def test_pod_that_fits_is_bound_at_the_first_attempt_and_found_by_name(ser
     ],
     ids=["another id", "no namespace", "a list", "a number for a name", "null"],
 )
-def test_a_wrong_start_fails_for_good_with_one_line_that_says_why(
+def test_wrong_start_fails_for_good_with_a_one_line_reason(
     servers: DevTree, workflow_id: str, request_text: str, said: str
 ) -> None:
     servers.etcd.put(f"{PODS}default/web-3", pod("web-3"))

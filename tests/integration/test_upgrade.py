@@ -115,7 +115,7 @@ def test_an_upgrade_continues_what_waits(servers: DevTree, start_worker: StartWo
     assert "ondeterminism" not in new.said
 
 
-def test_a_rollback_as_the_page_says_places_what_waited(
+def test_documented_rollback_places_waiting_pods(
     servers: DevTree, start_worker: StartWorker, start_old: StartOld
 ) -> None:
     first = servers.etcd.revision()

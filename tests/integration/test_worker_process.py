@@ -150,7 +150,7 @@ def lost(tmp_path: Path) -> Iterator[WorkerProcess]:
         worker.end()
 
 
-def test_without_etcd_it_lives_is_not_ready_and_says_why(lost: WorkerProcess) -> None:
+def test_worker_without_etcd_is_alive_but_not_ready_with_a_reason(lost: WorkerProcess) -> None:
     wait_until(lambda: lost.get("/livez")[0] == 200, 60, "it lives")
 
     status, text = lost.get("/readyz")

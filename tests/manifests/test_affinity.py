@@ -64,7 +64,7 @@ def test_terms_are_read_by_direction_and_strength() -> None:
         ({"namespaces": ["a"], "namespaceSelector": {"matchLabels": {"app": "web"}}}, {"a"}, WEB),
     ],
 )
-def test_a_term_that_says_nothing_of_namespaces_means_its_own(
+def test_term_without_namespaces_means_its_own_namespace(
     said: dict[str, Any], namespaces: set[str], selector: LabelSelector | None
 ) -> None:
     (read,) = requiring(term(**said)).required_affinity

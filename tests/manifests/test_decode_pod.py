@@ -29,7 +29,7 @@ def test_a_pod_is_read_with_its_revisions() -> None:
     assert (pod.scheduler_name, pod.priority, pod.condition) == ("default-scheduler", 0, None)
 
 
-def test_yaml_and_json_say_the_same() -> None:
+def test_yaml_and_json_decode_equally() -> None:
     text = b"metadata: {name: web, uid: u-1, namespace: default}\nspec:\n  containers:\n"
     text += b"  - {name: main, resources: {requests: {cpu: 100m, memory: 1Mi}}}\n"
 
@@ -167,7 +167,7 @@ def test_a_group_is_named_by_the_spec_else_by_a_label() -> None:
     )
 
 
-def test_a_pod_says_of_its_gang_how_many_and_where() -> None:
+def test_pod_has_the_size_and_topology_of_its_gang() -> None:
     labels = {GANG + "name": "team", GANG + "min-available": "8"}
     annotations = {"wharfinger.dev/topology-key": "topology.kubernetes.io/zone"}
     metadata = {"labels": labels, "annotations": annotations}
@@ -231,7 +231,7 @@ def test_volumes_and_affinities_without_effect_are_supported() -> None:
         (b"a: 1\n---\nb: 2", "one YAML document"),
     ],
 )
-def test_bytes_that_are_no_object_are_told_apart(value: bytes, reason: str) -> None:
+def test_bytes_that_are_no_object_have_different_errors(value: bytes, reason: str) -> None:
     with pytest.raises(InvalidObject, match=reason):
         decode_pod(value)
 
@@ -295,7 +295,7 @@ def test_images_are_those_of_all_containers_and_of_image_volumes() -> None:
 
 
 @pytest.mark.parametrize(("written", "seconds"), [(None, 30), (0, 0), (45, 45), (-3, 1)])
-def test_grace_is_thirty_seconds_unless_said_otherwise(written: int | None, seconds: int) -> None:
+def test_grace_period_is_thirty_seconds_by_default(written: int | None, seconds: int) -> None:
     assert pod_from_mapping(pod_manifest(terminationGracePeriodSeconds=written)).termination_grace_seconds == seconds
 
 
@@ -307,13 +307,13 @@ def test_grace_is_thirty_seconds_unless_said_otherwise(written: int | None, seco
         ({"status": "True", "reason": "EvictionByEvictionAPI"}, False),
     ],
 )
-def test_a_pod_is_being_evicted_when_preemption_says_so(condition: dict[str, str], target: bool) -> None:
+def test_pod_with_a_preemption_condition_is_being_evicted(condition: dict[str, str], target: bool) -> None:
     status = {"conditions": [{"type": "Ready"}, {"type": "DisruptionTarget", **condition}]}
 
     assert pod_from_mapping(pod_manifest(status=status)).disruption_target is target
 
 
-def test_the_owner_is_the_reference_that_says_it_controls() -> None:
+def test_owner_is_the_controller_reference() -> None:
     references = [{"kind": "Thing", "name": "other"}, {"kind": "ReplicaSet", "name": "web-1", "controller": True}]
 
     owned = pod_from_mapping(pod_manifest(metadata={"ownerReferences": references}))

@@ -62,7 +62,7 @@ def test_a_finished_pod_holds_nothing() -> None:
     ],
     ids=["pending", "empty", "no text", "another pod", "no spec"],
 )
-def test_who_names_no_node_holds_nothing(manifest: dict[str, Any]) -> None:
+def test_pod_without_a_node_holds_no_room(manifest: dict[str, Any]) -> None:
     assert occupant(manifest) is None
 
 

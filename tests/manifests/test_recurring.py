@@ -89,7 +89,7 @@ def test_terms_without_namespaces_are_about_each_pods_own() -> None:
     assert [pod.required_anti_affinity[0].namespaces for pod in found] == [{"x"}, {"y"}]
 
 
-def test_what_json_tells_apart_is_not_confused() -> None:
+def test_values_that_differ_in_json_stay_different() -> None:
     one, yes = (pod_manifest(hostNetwork=value) for value in (1, True))
 
     assert isinstance(shared(yes), Pod)

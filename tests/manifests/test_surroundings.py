@@ -60,7 +60,7 @@ def test_what_selects_nothing_means_nothing(kind: str, spec: Any) -> None:
     assert surrounding_from_mapping(thing(spec), kind) is None
 
 
-def test_a_budget_allows_what_its_status_says() -> None:
+def test_budget_allows_the_disruptions_of_its_status() -> None:
     status = {"disruptionsAllowed": 2, "disruptedPods": {"web-1": "2026-01-01T00:00:00Z"}}
 
     read = surrounding_from_mapping(thing({"selector": LABELS, "minAvailable": 1}, status), "PodDisruptionBudget")
@@ -89,7 +89,7 @@ def test_budget_without_status_allows_none_without_selector_protects_none() -> N
         ("", {}, 0, ()),
     ],
 )
-def test_a_pod_group_says_how_many_and_where(
+def test_pod_group_has_its_minimum_and_topology(
     version: str, spec: dict[str, Any], least: int, topology: tuple[str, ...]
 ) -> None:
     read = surrounding_from_mapping({**thing(spec), "apiVersion": version, "kind": "PodGroup"}, "PodGroup")

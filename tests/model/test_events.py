@@ -19,7 +19,7 @@ def told(old: Pod | None, new: Pod | None) -> list[tuple[Resource, Action]]:
     return [(event.resource, event.action) for event in pod_events(old, new, 1)]
 
 
-def test_a_pod_that_is_bound_or_ends_is_told_to_others() -> None:
+def test_pod_that_is_bound_or_ends_is_an_event_for_others() -> None:
     assert told(None, BOUND) == [(Resource.ASSIGNED_POD, Action.ADD)]
     assert told(WAITING, BOUND) == [(Resource.ASSIGNED_POD, Action.ADD)]
     assert told(BOUND, None) == [(Resource.ASSIGNED_POD, Action.DELETE)]
@@ -38,7 +38,7 @@ def test_a_change_of_status_is_no_event() -> None:
     assert told(BOUND, replace(BOUND, phase="Running", start_time="2026-01-01T00:00:00Z")) == []
 
 
-def test_resources_that_shrink_are_told() -> None:
+def test_shrinking_resources_are_an_event() -> None:
     smaller = {"requests": {"cpu": 1}}
     big, bound = replace(WAITING, requests={"cpu": 2}), replace(BOUND, requests={"cpu": 2})
 
@@ -75,7 +75,7 @@ def test_other_terms_are_another_specification() -> None:
     assert told(WAITING, spread) == [(Resource.UNSCHEDULED_POD, Action.UPDATE)]
 
 
-def test_an_event_knows_what_surrounded_it() -> None:
+def test_event_has_its_surroundings() -> None:
     around = Surroundings(namespaces={"team": Namespace("team")})
 
     (event,) = pod_events(None, BOUND, 1, around)

@@ -26,7 +26,7 @@ def test_largest_minimum_of_members_and_pod_group_counts() -> None:
     assert gang_of(KEY, members, PodGroup("default", "team", 2)) == Gang(KEY, 5)
 
 
-def test_a_group_that_nobody_gives_a_number_is_no_gang() -> None:
+def test_group_without_a_minimum_is_no_gang() -> None:
     gang = gang_of(KEY, [member()], None)
 
     assert isinstance(gang, Gang)
@@ -44,7 +44,7 @@ def test_a_group_that_nobody_gives_a_number_is_no_gang() -> None:
         ([member("a"), member("b", scheduler_name="other")], None, "several schedulers: default-scheduler, other"),
     ],
 )
-def test_a_gang_that_cannot_be_told_says_why(members: list[Pod], group: PodGroup | None, why: str) -> None:
+def test_malformed_gang_has_a_reason(members: list[Pod], group: PodGroup | None, why: str) -> None:
     gang = gang_of(KEY, members, group)
 
     assert isinstance(gang, str)

@@ -54,5 +54,5 @@ def test_a_tenth_of_the_nodes_is_admitted_and_at_least_one(known: int, allowed: 
         assert admission(admitted, "later", now=500.0, window=1000.0, known=known).wait == 500.0
 
 
-def test_admissions_end_with_the_window_and_wrong_clocks_block_nobody() -> None:
+def test_admissions_end_with_the_window_and_wrong_clocks_block_no_node() -> None:
     assert recently({"old": 0.0, "new": 900.0, "ahead": 1e9}, now=1000.0, window=500.0) == {"new": 900.0}

@@ -14,7 +14,7 @@ THINGS = (Namespace("team", {"a": "b"}), SERVICE, DisruptionBudget("team", "web"
 
 
 @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
-def test_what_says_the_same_changes_nothing(thing: Surrounding) -> None:
+def test_equal_surroundings_change_nothing(thing: Surrounding) -> None:
     around = Surroundings().with_object(thing)
 
     assert around.with_object(thing) is around
@@ -34,7 +34,7 @@ def test_another_state_takes_the_place_of_the_older_one() -> None:
     assert around.pod_group("team", "other") is None
 
 
-def test_collections_of_one_name_are_told_apart_by_their_kind() -> None:
+def test_collections_of_one_name_differ_by_their_kind() -> None:
     others = PodCollection("ReplicaSet", "team", "web", WEB)
     around = Surroundings().with_object(SERVICE).with_object(others)
 

@@ -9,7 +9,7 @@ def test_a_text_that_fits_stays_as_it_is() -> None:
     assert shortened("no\nroom", 7) == "no\nroom"
 
 
-def test_a_text_that_was_cut_says_so_and_is_no_longer_than_allowed() -> None:
+def test_cut_text_is_marked_and_within_its_limit() -> None:
     assert shortened("no rooms", 7) == "no roo…"
 
 

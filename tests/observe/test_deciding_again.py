@@ -139,7 +139,7 @@ async def test_what_happened_since_changes_nothing() -> None:
     assert (await made.again()).same
 
 
-async def test_another_decision_than_the_recorded_one_is_told() -> None:
+async def test_different_decision_than_the_recorded_one_is_reported() -> None:
     found = await (await case()).again(node="usual", score=1)
 
     assert not found.same
@@ -147,14 +147,14 @@ async def test_another_decision_than_the_recorded_one_is_told() -> None:
     assert "Not the decision that is recorded:\n  recorded: usual, score 1\n  now:      big, score" in told
 
 
-async def test_an_overlay_that_was_too_large_is_said_to_be_missing() -> None:
+async def test_overlay_that_was_too_large_is_reported_as_missing() -> None:
     found = await (await case()).again(computation={"approximate": True})
 
     assert to_plain(attempt(), found)["approximate"] is True
     assert "this is approximate" in tell(attempt(), found)
 
 
-async def test_a_compacted_state_is_said_to_be_gone() -> None:
+async def test_compacted_state_is_reported_as_gone() -> None:
     made = await case()
     await made.world.put_node("later")
     made.world.store.compact(made.world.store.revision)
@@ -168,7 +168,7 @@ async def test_a_revision_that_does_not_exist_is_of_before_a_restore() -> None:
         await (await case()).again(computation={"revision": 999})
 
 
-async def test_a_profile_that_is_gone_is_said_to_be() -> None:
+async def test_missing_profile_is_reported() -> None:
     with pytest.raises(NotFound, match="etcd holds no configuration of profile default-scheduler"):
         await (await case()).again(computation={"profile": "0" * 64})
 

@@ -36,7 +36,7 @@ def explained(
     return explain("default/web-1", pod, bound_by, record, attempts, limit=limit)
 
 
-def test_attempts_are_told_in_order() -> None:
+def test_attempts_are_explained_in_order() -> None:
     found = explained(attempts=[attempt(3), attempt(1), attempt(2)])
 
     assert [one.attempt for one in found.attempts] == [1, 2, 3]
@@ -48,7 +48,7 @@ def test_attempts_that_retention_took_are_named() -> None:
     assert explained(attempts=[attempt(5)]).missing == ("attempts 1 to 4 are no longer kept by Temporal (retention)",)
 
 
-def test_attempts_that_were_not_asked_for_are_not_said_to_be_lost() -> None:
+def test_attempts_outside_the_request_are_not_reported_as_lost() -> None:
     [missing] = explained(attempts=[attempt(4), attempt(5)], limit=2).missing
 
     assert missing == "attempts 1 to 3 are older than the 2 asked for"
@@ -77,7 +77,7 @@ def test_a_record_whose_attempt_retention_took_is_named() -> None:
     assert missing == "attempt 1, which the pod waits with, is no longer kept by Temporal (retention)"
 
 
-def test_a_pod_that_somebody_else_bound_is_told_so() -> None:
+def test_pod_bound_by_another_writer_is_reported() -> None:
     assert explained(POD.on("node-1"), attempts=[]).missing == ("the pod was not bound by wharfinger",)
 
 

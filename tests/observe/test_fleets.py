@@ -90,7 +90,7 @@ async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView
     assert (seen.unreadable, seen.blind, seen.status) == ((), False, "")
 
 
-async def test_a_fleet_that_nobody_wrote_is_empty(view: FleetView) -> None:
+async def test_fleet_that_was_never_written_is_empty(view: FleetView) -> None:
     seen = await view.observe("blue")
 
     assert seen.desired is None
@@ -127,7 +127,7 @@ async def test_all_of_it_is_of_one_revision() -> None:
         keys.actor("blue"),
     ],
 )
-async def test_without_a_record_that_says_what_may_live_the_view_is_blind(
+async def test_view_without_a_readable_record_of_what_may_live_is_blind(
     store: MemoryStore, view: FleetView, key: str
 ) -> None:
     await store.put(key, b"{broken")
@@ -149,7 +149,7 @@ async def test_other_unreadable_records_are_only_left_out(store: MemoryStore, vi
     assert len(seen.unreadable) == 1
 
 
-async def test_a_cordon_that_cannot_be_read_keeps_off_and_drains_nobody(store: MemoryStore, view: FleetView) -> None:
+async def test_unreadable_cordon_keeps_instances_off_and_drains_none(store: MemoryStore, view: FleetView) -> None:
     await store.put(keys.cordon("a"), b"drain!")
 
     assert (await view.observe("blue")).cordons == (Cordon("a", "cordon"),)
@@ -162,7 +162,7 @@ async def test_a_grant_of_no_number_blinds(store: MemoryStore, view: FleetView, 
     assert (await view.observe("blue")).blind
 
 
-async def test_an_object_that_is_wrong_says_why_and_may_still_be_deleted(store: MemoryStore, view: FleetView) -> None:
+async def test_wrong_object_has_a_reason_and_may_still_be_deleted(store: MemoryStore, view: FleetView) -> None:
     await store.put(keys.fleet("blue"), fleet_object(replicas=-1))
     wrong = (await view.observe("blue")).desired
     assert wrong is not None

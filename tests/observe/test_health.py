@@ -32,7 +32,9 @@ async def test_alive_means_that_the_event_loop_turns(health: HealthServer, http:
         assert (answer.status, await answer.text()) == (200, "ok\n")
 
 
-async def test_ready_says_which_check_fails_and_why(health: HealthServer, http: aiohttp.ClientSession) -> None:
+async def test_readyz_names_the_failing_check_with_its_reason(
+    health: HealthServer, http: aiohttp.ClientSession
+) -> None:
     async with http.get(f"{health.url}/readyz") as answer:
         assert answer.status == 503
         assert await answer.text() == "[+] synced: ok\n[-] lease: no lease is held\nnot ready\n"

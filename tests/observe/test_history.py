@@ -43,7 +43,7 @@ def test_the_outcome_is_what_the_run_published(ending: str, outcome: str, node: 
     assert attempt.ended is not None
 
 
-def test_a_bound_attempt_tells_its_ranking_and_steps() -> None:
+def test_bound_attempt_has_its_ranking_and_steps() -> None:
     attempt = read("bound")
 
     assert attempt.attempt == 1
@@ -54,7 +54,7 @@ def test_a_bound_attempt_tells_its_ranking_and_steps() -> None:
     assert attempt.computation["nodes"] == 3
 
 
-def test_a_refused_attempt_tells_who_refused_and_what_woke_it() -> None:
+def test_refused_attempt_has_its_rejectors_and_what_woke_it() -> None:
     attempt = read("parked_and_woken")
 
     assert attempt.message == "0/3 nodes are available: 3 Insufficient cpu."
@@ -63,14 +63,14 @@ def test_a_refused_attempt_tells_who_refused_and_what_woke_it() -> None:
     assert attempt.steps[-1].detail == "NodeAdd node-1 (NodeResourcesFit says it may help)"
 
 
-def test_the_next_attempt_says_what_woke_it() -> None:
+def test_next_attempt_names_what_woke_it() -> None:
     attempt = read("bound_after_waiting")
 
     assert attempt.attempt == 2
     assert attempt.cause == "woken by NodeAdd node-1 (NodeResourcesFit says it may help)"
 
 
-def test_the_safety_timer_and_empty_signals_are_told_apart() -> None:
+def test_safety_timer_and_empty_signals_are_distinguished() -> None:
     assert read("safety_timer").steps[-1].detail == "the safety timer"
     assert read("rejected").steps[-1].detail == "a signal without an event"
 
@@ -84,7 +84,7 @@ def test_the_safety_timer_and_empty_signals_are_told_apart() -> None:
         ("invalid_input", "the input must be a mapping with namespace and name of a pod (name: Field required)"),
     ],
 )
-def test_a_failure_is_told_in_its_own_words(ending: str, message: str) -> None:
+def test_failure_is_shown_with_its_message(ending: str, message: str) -> None:
     assert read(ending).message == message
 
 

@@ -25,7 +25,7 @@ def test_an_exception_is_named_on_the_same_line() -> None:
     assert line.endswith("WARNING wharfinger.test failed error='ValueError: two\\nlines'")
 
 
-def test_a_line_of_the_sdk_says_which_attempt_it_is_about() -> None:
+def test_line_of_the_sdk_names_its_attempt() -> None:
     about = {"workflow_id": "c/pod/ns/p/u", "activity_type": "bind", "attempt": 3, "task_queue": "c/common"}
 
     line = OneLine().format(record("Completing activity as failed", temporal_activity=about))

@@ -86,7 +86,7 @@ def test_what_services_refer_to_is_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_who_is_awaited_can_be_waited_for(name: str) -> None:
+def test_awaited_services_have_a_health_check_or_complete(name: str) -> None:
     services = read(name)["services"]
     for service in services.values():
         for awaited, wait in service.get("depends_on", {}).items():
@@ -164,7 +164,7 @@ def test_temporal_runs_with_the_settings_of_dev(services: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("name", ["docker-compose.yml", "docker-compose.production.yml"])
-def test_workers_are_told_how_much_etcd_takes_at_once(name: str) -> None:
+def test_workers_get_the_transaction_limit_of_etcd(name: str) -> None:
     found = read(name)["services"]
 
     assert f"--max-txn-ops={found['worker']['environment']['WHARFINGER_MAX_TXN_OPS']}" in found["etcd"]["command"]
@@ -194,7 +194,7 @@ def test_the_worker_waits_for_healthy_servers_and_has_time_to_drain(services: di
     assert worker["stop_grace_period"] == "25s"
 
 
-def test_the_image_runs_as_nobody_special_and_says_whether_it_lives() -> None:
+def test_image_runs_unprivileged_and_has_a_health_check() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     commands = [json.loads(line[line.index("[") :]) for line in lines if line.startswith(("ENTRYPOINT", "CMD"))]
 

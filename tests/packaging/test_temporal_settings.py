@@ -43,7 +43,7 @@ def test_the_table_has_every_setting_with_its_values() -> None:
     }
 
 
-def test_every_search_attribute_is_told_and_registered() -> None:
+def test_every_search_attribute_is_documented_and_registered() -> None:
     script = (ROOT / "deploy" / "temporal" / "namespace.sh").read_text()
 
     for name, type_ in SEARCH_ATTRIBUTES.items():

@@ -99,7 +99,7 @@ def test_workflows_and_activities_are_imported_under_the_package(installed: Path
     ]
 
 
-def test_with_no_server_no_go_and_no_network_one_line_says_what_to_install(installed: Path, tmp_path: Path) -> None:
+def test_without_server_go_and_network_one_line_names_what_to_install(installed: Path, tmp_path: Path) -> None:
     answer = run(
         installed, sys.executable, "-m", "wharfinger.dev.binaries", PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path)
     )

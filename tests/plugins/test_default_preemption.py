@@ -96,7 +96,7 @@ def test_a_change_of_the_budget_is_noticed() -> None:
 FULL = snapshot(node("a"), node("small", cpu=1000), a=[bound("x", "a", cpu=4000)])
 
 
-def test_a_pod_that_must_not_preempt_says_so() -> None:
+def test_pod_that_must_not_preempt_has_a_reason() -> None:
     evaluation = DEFAULT.evaluate(preemptor(preemption_policy="Never"), FULL)
     assert evaluation.nominated_node is None
     assert evaluation.message.endswith(". preemption: not eligible due to preemptionPolicy=Never.")
@@ -110,7 +110,7 @@ def test_message_counts_nodes_without_victims_and_nodes_beyond_help() -> None:
     )
 
 
-def test_nobody_else_is_evicted_while_the_last_victims_are_leaving() -> None:
+def test_no_further_pod_is_evicted_while_victims_are_leaving() -> None:
     leaving = bound("x", "a", cpu=4000, deletion_timestamp="2026-01-01T01:00:00Z", disruption_target=True)
     nodes = snapshot(node("a"), node("b"), a=[leaving], b=[bound("y", "b", cpu=4000)])
     evaluation = DEFAULT.evaluate(preemptor(nominated_node_name="a"), nodes)
@@ -129,7 +129,7 @@ def test_room_that_is_kept_for_another_is_not_given_away() -> None:
     assert DEFAULT.evaluate(preemptor(), nodes.at(1, nominated={"a": (other,)})).nominated_node == "b"
 
 
-def test_as_many_nodes_are_tried_as_the_arguments_say() -> None:
+def test_number_of_tried_nodes_follows_the_arguments() -> None:
     """One candidate is enough here, and the pod's uid says where the search begins."""
     names = [f"n{number}" for number in range(6)]
     nodes = snapshot(*(node(name) for name in names), **{name: [bound(f"on-{name}", name, cpu=4000)] for name in names})

@@ -159,7 +159,7 @@ class TestUnsupportedFeatures:
 
 
 class TestAllTogether:
-    def test_an_update_of_another_waiting_pod_helps_nobody(self) -> None:
+    def test_update_of_another_waiting_pod_helps_no_pod(self) -> None:
         event = unscheduled_pod_event(pod("other", cpu=2), pod("other", cpu=1), 1)
         assert not helps(names.NODE_RESOURCES_FIT, BIG, event)
 
@@ -197,7 +197,7 @@ class TestAllTogether:
         assert PROFILE.may_help(event, pod(), ("Retired",)) == "Retired"
 
     @pytest.mark.parametrize("rejectors", [(names.NODE_AFFINITY,), ()])
-    def test_a_wildcard_event_helps_everybody(self, rejectors: tuple[str, ...]) -> None:
+    def test_wildcard_event_helps_every_pod(self, rejectors: tuple[str, ...]) -> None:
         event = ClusterEvent(Resource.ANY, Action.ALL, 1)
         assert PROFILE.may_help(event, pod(), rejectors) is not None
 

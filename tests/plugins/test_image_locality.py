@@ -48,7 +48,7 @@ def test_scores_stay_between_0_and_100() -> None:
     assert scores(pod(images=("tiny:1",)), cluster({"tiny:1": 5})) is None
 
 
-def test_images_that_nobody_holds_cost_nothing() -> None:
+def test_images_on_no_node_cost_nothing() -> None:
     assert scores(pod(images=("other:1",)), cluster({"app:1": 500 * MIB})) is None
     assert scores(pod(), cluster({"app:1": 500 * MIB})) is None
 

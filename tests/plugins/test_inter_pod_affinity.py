@@ -88,7 +88,7 @@ class TestFilter:
         subject = pod(required_affinity=(near("zone"),))
         assert verdicts(subject, cluster(n1=web())) == [PASSES, PASSES, ALONE, ALONE]
 
-    def test_affinity_to_nobody_is_refused_everywhere(self) -> None:
+    def test_affinity_to_no_pod_is_refused_everywhere(self) -> None:
         assert verdicts(pod(required_affinity=(near("zone"),)), cluster()) == [ALONE] * 4
 
     def test_all_terms_must_be_satisfied_by_the_same_pod(self) -> None:
@@ -113,12 +113,12 @@ class TestFilter:
         assert verdicts(web(), snapshot) == [REPELLED, PASSES, PASSES, PASSES]
         assert plugin().pre_filter(CycleState(), pod(), snapshot).status.code is Code.SKIP
 
-    def test_of_several_reasons_the_first_checked_is_told(self) -> None:
+    def test_first_checked_of_several_reasons_is_reported(self) -> None:
         hermit = web("hermit", required_anti_affinity=(near("zone"),))
         subject = web(required_affinity=(near("zone"),), required_anti_affinity=(near("host"),))
         assert verdicts(subject, cluster(n1=hermit)) == [REPELS, REPELLED, ALONE, ALONE]
 
-    def test_a_term_without_a_selector_means_nobody_and_an_empty_one_everybody(self) -> None:
+    def test_term_without_a_selector_matches_no_pod_and_an_empty_one_all(self) -> None:
         snapshot = cluster(n1=web())
         nobody, everybody = near("host", selector=None), near("host", selector=LabelSelector())
         assert verdicts(pod(required_anti_affinity=(nobody,)), snapshot) == [PASSES] * 4

@@ -27,7 +27,7 @@ def selector(value: str) -> LabelSelector:
     st.builds(LabelSelector, st.lists(REQUIREMENTS, max_size=3).map(tuple)),
     st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES),
 )
-def test_the_quick_test_says_what_the_selector_says(chosen: LabelSelector, labels: dict[str, str]) -> None:
+def test_quick_test_equals_the_selector(chosen: LabelSelector, labels: dict[str, str]) -> None:
     assert label_test(chosen)(labels) is chosen.matches(labels)
 
 

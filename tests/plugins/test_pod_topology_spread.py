@@ -137,7 +137,7 @@ class TestRefusing:
         assert refusals(web(spread(), **picky), *infos) == {}
         assert refusals(web(spread(honor_node_affinity=False), **picky), *infos) == {"a": TOO_MANY}
 
-    def test_taints_matter_only_when_the_constraint_says_so(self) -> None:
+    def test_taints_matter_only_when_the_constraint_honors_them(self) -> None:
         tainted = node("b", labels={"zone": "b"}, taints=(Taint("k", "", "NoSchedule"),))
         infos = [on(in_zone("a", "a"), 1), on(tainted)]
         assert refusals(web(spread()), *infos) == {"a": TOO_MANY}

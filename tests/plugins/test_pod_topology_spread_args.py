@@ -17,7 +17,7 @@ def listed(*constraints: dict[str, Any]) -> PodTopologySpreadArgs:
     return PodTopologySpreadArgs.model_validate({"defaultingType": "List", "defaultConstraints": constraints})
 
 
-def test_the_built_in_defaults_hold_unless_something_else_is_said() -> None:
+def test_built_in_defaults_hold_without_arguments() -> None:
     assert PodTopologySpreadArgs().constraints() == SYSTEM_DEFAULTS
     assert PodTopologySpreadArgs.model_validate({"defaultingType": "System"}).system
     assert listed().constraints() == ()

@@ -23,7 +23,7 @@ class SlowWorker:
         self._stop.set()
 
 
-async def test_told_to_stop_twice_both_wait_for_running_activities() -> None:
+async def test_both_of_two_stops_wait_for_running_activities() -> None:
     """Steps: withdrawn, and before the last activity has finished the process is told to drain: it must not go
     (and close the store under that activity) before it has.
     """

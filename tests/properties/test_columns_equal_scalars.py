@@ -67,7 +67,7 @@ def test_column_and_scalar_filters_refuse_nodes_for_the_same_reasons(infos: list
 
 @given(clusters(), pods())
 @settings(max_examples=60)
-def test_every_refusal_of_every_filter_is_told_node_by_node(infos: list[NodeInfo], pod: Pod) -> None:
+def test_every_refusal_of_every_filter_is_returned_node_by_node(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     evaluation = DEFAULT.evaluate(pod, snapshot)
     verdicts = evaluation.verdicts()

@@ -189,7 +189,7 @@ def test_an_actor_that_wakes_late(broken: str) -> None:
 
 
 @pytest.mark.parametrize("relieved", [False, True])
-def test_one_that_acts_though_its_view_was_broken_and_not_somebody_elses(relieved: bool) -> None:
+def test_actor_that_acts_after_its_own_view_was_broken(relieved: bool) -> None:
     world = world_of(2, max_unavailable=Share(1))
     world.timeline.run(200.0)
     shelf, original = world.etcd.shelf("common"), world.control.plan

@@ -105,7 +105,9 @@ def test_as_large_as_etcd_takes_them_and_many() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_loops_go_on_and_everything_unreadable_is_told_once(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_loops_continue_and_report_each_unreadable_object_once(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
     rng = random.Random(seed)
     stored = dict(hostile.stored(rng, 600))
     caplog.set_level(logging.INFO)

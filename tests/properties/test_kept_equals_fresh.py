@@ -119,7 +119,7 @@ def expected_status(evaluation: object, name: str, pod: Pod) -> Status:
 
 @given(clusters(), pods())
 @settings(max_examples=80)
-def test_both_forms_of_a_plugin_say_the_same(infos: list[NodeInfo], pod: Pod) -> None:
+def test_both_forms_of_a_plugin_agree(infos: list[NodeInfo], pod: Pod) -> None:
     snapshot = Snapshot.of(infos)
     for plugin in fresh().plugins:
         if isinstance(plugin, Filter) and isinstance(plugin, NodeFilter):

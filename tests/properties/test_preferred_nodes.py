@@ -83,7 +83,7 @@ def test_nothing_else_of_the_decision_changes(case: Case) -> None:
 
 
 @given(cases())
-def test_who_prefers_nothing_or_everything_decides_as_without(case: Case) -> None:
+def test_worker_that_prefers_no_or_all_nodes_decides_as_without(case: Case) -> None:
     plain = case.evaluate(None).decide()
 
     for preferred in (np.zeros, np.ones):

@@ -44,7 +44,7 @@ def test_pods_are_popped_by_priority_then_arrival(queue: SchedulingQueue, clock:
     assert popped(queue) == ["urgent", "early", "late", "negative"]
 
 
-def test_a_pod_told_twice_is_queued_once(queue: SchedulingQueue) -> None:
+def test_pod_added_twice_is_queued_once(queue: SchedulingQueue) -> None:
     queue.put(pod("a"), None)
     queue.put(pod("a", mod=5), None)
 

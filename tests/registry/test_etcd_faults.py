@@ -148,7 +148,7 @@ async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(steady
     await with_time_enough(steady_etcd, 2, story)
 
 
-async def test_nobody_there_means_that_nothing_was_written(steady_etcd: EtcdProcess) -> None:
+async def test_refused_connection_means_that_nothing_was_written(steady_etcd: EtcdProcess) -> None:
     async with EtcdStore(hasty(f"http://127.0.0.1:{free_port()}", deadline=0.3)) as store:
         with pytest.raises(
             Unavailable, match=r"does not answer at http://127\.0\.0\.1:\d+: Connection refused"
@@ -208,7 +208,7 @@ async def test_reads_leave_a_senseless_server_and_writes_to_it_are_in_doubt(
     assert refused.value.maybe_applied
 
 
-async def test_a_watch_behind_everything_is_told_that_nothing_happens(steady_etcd: EtcdProcess) -> None:
+async def test_watch_that_is_up_to_date_gets_progress(steady_etcd: EtcdProcess) -> None:
     async with EtcdStore(steady_etcd.settings) as store:
         revision = await store.put("/quiet/a", b"1")
         async with store.watch("/quiet/", revision + 1) as batches, asyncio.timeout(patient(20)):

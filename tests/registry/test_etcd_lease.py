@@ -50,7 +50,7 @@ async def test_a_lease_outlives_an_outage_shorter_than_its_time(start_etcd: Star
     await with_time_enough(etcd, 3, story)
 
 
-async def test_a_lease_that_somebody_else_revoked_is_noticed_at_the_next_renewal(steady_etcd: EtcdProcess) -> None:
+async def test_lease_revoked_by_another_client_is_lost_at_the_next_renewal(steady_etcd: EtcdProcess) -> None:
     # By a clock that stands still only etcd can tell that the lease is lost.
     async with EtcdStore(steady_etcd.settings, clock=lambda: 0.0) as store:
         lease = await store.grant_lease(3)
@@ -74,7 +74,7 @@ async def test_a_lease_is_kept_while_the_event_loop_is_busy(steady_etcd: EtcdPro
     await with_time_enough(steady_etcd, 2, story)
 
 
-async def test_a_question_that_breaks_loses_the_lease_and_says_why(steady_etcd: EtcdProcess) -> None:
+async def test_exception_of_the_alive_check_loses_the_lease_with_a_reason(steady_etcd: EtcdProcess) -> None:
     def broken() -> bool:
         raise ZeroDivisionError("broken question")
 

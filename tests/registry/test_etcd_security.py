@@ -143,7 +143,7 @@ async def test_a_token_is_never_shown_when_an_answer_makes_no_sense(tmp_path: Pa
     assert "the-token" not in "".join(traceback.format_exception(refused.value))
 
 
-async def test_a_user_where_etcd_has_none_is_told_so(steady_etcd: EtcdProcess, tmp_path: Path) -> None:
+async def test_user_for_an_etcd_without_authentication_is_reported(steady_etcd: EtcdProcess, tmp_path: Path) -> None:
     settings = EtcdSettings(endpoints=(steady_etcd.url,), user="clerk", password_file=_password_file(tmp_path))
 
     with pytest.raises(AccessDenied, match="authentication is not enabled"):

@@ -155,7 +155,7 @@ async def test_a_cancellation_is_read_before_anything_else_of_the_message() -> N
         await seen(script, 5, 1)
 
 
-async def test_compaction_is_told_with_its_revision() -> None:
+async def test_compaction_is_raised_with_its_revision() -> None:
     script = Script([[created(90), {"result": {"header": {}, "canceled": True, "compact_revision": "77"}}, None]])
 
     with pytest.raises(Compacted) as refused:
@@ -164,7 +164,7 @@ async def test_compaction_is_told_with_its_revision() -> None:
     assert refused.value.compact_revision == 77
 
 
-async def test_what_is_known_is_not_told_again() -> None:
+async def test_known_events_are_not_repeated() -> None:
     known = changes(9, ("a", 4), ("b", 4), fragment=True)
     script = Script([[created(9), known, changes(9, ("c", 4)), changes(9, ("d", 5)), None]])
 
@@ -181,7 +181,7 @@ async def test_member_that_repeats_known_events_is_watched_with_growing_pauses()
     assert len(script.starts) < 20  # without a growing pause it would be hundreds
 
 
-async def test_what_nobody_needs_may_be_compacted() -> None:
+async def test_revisions_that_no_watch_needs_may_be_compacted() -> None:
     forgotten = {"result": {"header": {}, "canceled": True, "compact_revision": "5"}}
     script = Script([[created(9), forgotten], [created(9), changes(9, ("a", 5))], [created(9), progress(9), None]])
 

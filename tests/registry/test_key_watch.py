@@ -21,7 +21,7 @@ async def woken(watch: KeyWatch) -> bool:
     return await watch.changed(SHORT)
 
 
-async def test_a_change_ends_the_wait_and_is_told_once() -> None:
+async def test_change_ends_the_wait_and_is_reported_once() -> None:
     store = MemoryStore()
     async with watching(store, ["/a"]) as watch:
         waiting = asyncio.ensure_future(watch.changed(LONG))
@@ -55,7 +55,7 @@ async def test_without_a_change_the_wait_ends_with_its_time() -> None:
         assert not await watch.changed(SHORT)
 
 
-async def test_a_key_that_only_begins_like_it_wakes_nobody() -> None:
+async def test_key_with_the_same_beginning_ends_no_wait() -> None:
     store = MemoryStore()
     async with watching(store, ["/a/1"]) as watch:
         await store.put("/a/10", b"1")
@@ -75,7 +75,7 @@ async def test_a_prefix_stands_for_all_keys_below_it() -> None:
         assert await watch.changed(LONG)
 
 
-async def test_what_happened_between_the_reading_and_the_watch_is_told() -> None:
+async def test_change_between_the_read_and_the_watch_is_reported() -> None:
     store = MemoryStore()
     read_at = await store.put("/a", b"1")
     await store.put("/a", b"2")
@@ -83,7 +83,7 @@ async def test_what_happened_between_the_reading_and_the_watch_is_told() -> None
         assert await watch.changed(LONG)
 
 
-async def test_from_now_on_tells_nothing_that_was_before() -> None:
+async def test_watch_from_now_on_reports_no_earlier_change() -> None:
     store = MemoryStore()
     await store.put("/a", b"1")
     async with watching(store, ["/a"]) as watch:
@@ -114,7 +114,7 @@ async def test_a_watch_that_cannot_go_on_has_the_reader_look_again() -> None:
         assert await watch.changed(LONG)
 
 
-async def test_a_store_that_cannot_be_read_is_told_on_entering() -> None:
+async def test_unreadable_store_raises_on_entering() -> None:
     store = MemoryStore()
     store.fail_reads()
     with pytest.raises(Unavailable):

@@ -53,7 +53,7 @@ def test_a_file_is_locked_as_long_as_its_process_lives(tmp_path: Path) -> None:
     assert not signed.alive
 
 
-def test_nobody_holds_what_another_process_holds(tmp_path: Path) -> None:
+def test_lock_held_by_another_process_cannot_be_taken(tmp_path: Path) -> None:
     path = tmp_path / "1.lock"
     with start(path) as process:
         assert said(process) == "held"
@@ -79,7 +79,7 @@ def test_a_child_is_born_with_the_lock_and_its_parent_may_go(tmp_path: Path) -> 
     assert not locks.locked(path)
 
 
-def test_who_only_reads_an_unsigned_file_is_not_its_holder(tmp_path: Path) -> None:
+def test_reader_of_an_unsigned_file_is_not_its_holder(tmp_path: Path) -> None:
     """A backup, or whoever looks: it must never be ended in an instance's place."""
     path = tmp_path / "1.lock"
     lock = locks.take(path)
@@ -117,7 +117,7 @@ def test_what_is_locked_is_the_file_that_has_the_name(tmp_path: Path) -> None:
     assert strangers == []
 
 
-def test_the_name_of_another_boot_is_nobody_now(tmp_path: Path) -> None:
+def test_signature_of_another_boot_names_no_process(tmp_path: Path) -> None:
     path = tmp_path / "1.lock"
     lock = locks.take(path)
     own = life(os.getpid())
@@ -134,7 +134,7 @@ def test_the_name_of_another_boot_is_nobody_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pid": "x", "started": "y"}'])
-def test_a_damaged_file_names_nobody(tmp_path: Path, content: bytes) -> None:
+def test_damaged_file_names_no_process(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "1.lock"
     path.write_bytes(content)
 

@@ -64,7 +64,7 @@ async def test_a_second_start_answers_the_first_process(data: Path) -> None:
 @pytest.mark.parametrize(
     ("what", "how", "number", "words"), [("exit0", "code", 0, "leaving with exit0"), ("exit3", "code", 3, "exit3")]
 )
-async def test_an_end_is_told_with_its_code_and_last_words(
+async def test_end_is_reported_with_its_code_and_last_words(
     data: Path, what: str, how: str, number: int, words: str
 ) -> None:
     async with runtime_on(data) as runtime:
@@ -128,7 +128,7 @@ async def test_waiting_for_one_that_stays_ends_in_time(data: Path) -> None:
         assert not await runtime.wait(FIRST, 0.1)
 
 
-async def test_the_next_runtime_adopts_what_lives_and_tells_what_ended(data: Path) -> None:
+async def test_next_runtime_adopts_live_processes_and_reports_ended_ones(data: Path) -> None:
     second = InstanceId("common", 1, 7)
     async with runtime_on(data) as earlier:
         process = await earlier.start(FIRST, instance_command(earlier.lock(FIRST), "polite"))
@@ -205,7 +205,7 @@ async def test_one_that_dies_while_it_is_looked_for_has_ended(data: Path) -> Non
         assert runtime.running() == []
 
 
-async def test_a_lock_that_nobody_was_born_with_is_no_life(data: Path) -> None:
+async def test_lock_without_a_process_is_no_incarnation(data: Path) -> None:
     async with runtime_on(data) as runtime:
         lock = locks.take(runtime.lock(FIRST))
         assert lock is not None

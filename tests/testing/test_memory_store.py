@@ -13,7 +13,7 @@ from wharfinger.testing.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize("applied", [True, False], ids=["it happened", "it did not happen"])
-async def test_a_write_whose_answer_got_lost_can_be_told_only_by_reading(applied: bool) -> None:
+async def test_write_with_a_lost_answer_is_resolved_only_by_a_read(applied: bool) -> None:
     store = MemoryStore()
     store.fail_next(applied=applied)
 
@@ -25,7 +25,7 @@ async def test_a_write_whose_answer_got_lost_can_be_told_only_by_reading(applied
     assert await store.put("/a", b"2")
 
 
-async def test_only_writes_of_the_one_client_fail_and_as_often_as_told() -> None:
+async def test_only_writes_of_one_client_fail_and_as_often_as_requested() -> None:
     store = MemoryStore()
     other = store.client()
     store.fail_next(applied=False, error=AccessDenied("not you"), times=2)
@@ -39,7 +39,7 @@ async def test_only_writes_of_the_one_client_fail_and_as_often_as_told() -> None
     assert await store.put("/a", b"3")
 
 
-async def test_reads_fail_as_often_as_told() -> None:
+async def test_reads_fail_as_often_as_requested() -> None:
     store = MemoryStore()
     store.fail_reads(2)
 
@@ -67,7 +67,7 @@ async def test_a_hook_before_a_transaction_can_be_faster() -> None:
     assert not result.succeeded
 
 
-async def test_a_hook_after_a_transaction_runs_before_its_caller_knows() -> None:
+async def test_hook_after_a_transaction_runs_before_its_caller_continues() -> None:
     store = MemoryStore()
     seen: list[int] = []
     store.after_txn = lambda compares, success: seen.append(store.revision)
@@ -77,7 +77,7 @@ async def test_a_hook_after_a_transaction_runs_before_its_caller_knows() -> None
     assert seen == [revision]
 
 
-async def test_a_paused_watch_says_nothing_and_then_everything() -> None:
+async def test_paused_watch_delivers_all_events_after_it_resumes() -> None:
     store = MemoryStore()
     writer = store.client()
     async with store.watch("/", 2) as batches, writer.watch("/", 2) as others:
@@ -114,7 +114,7 @@ async def test_going_back_is_noticed_by_clients_and_watches_that_saw_more() -> N
     assert read.kv.value == b"1"
 
 
-async def test_time_passes_only_when_told_and_expires_leases_in_order() -> None:
+async def test_time_passes_only_by_advance_and_expires_leases_in_order() -> None:
     store = MemoryStore()
     short = await store.grant_lease(5, alive=lambda: False)
     long = await store.grant_lease(10, alive=lambda: False)

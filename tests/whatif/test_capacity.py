@@ -43,14 +43,14 @@ def test_a_pod_that_keeps_its_likes_away_fits_once_a_node() -> None:
     assert found.nodes == {"a": 1, "b": 1}
 
 
-def test_nobody_is_evicted() -> None:
+def test_no_pod_is_evicted() -> None:
     found = count(node("a", cpu="1"), pod("there", nodeName="a"), pod("urgent", priority=9))
 
     assert found.fits == 0
     assert "preemption" not in found.message
 
 
-def test_counting_stops_where_it_is_told_to() -> None:
+def test_counting_stops_at_its_limit() -> None:
     found = count(node("a"), pod("web", cpu="1m"), most=3)
 
     assert (found.fits, found.limited, found.message) == (3, True, "")

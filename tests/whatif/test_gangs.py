@@ -65,7 +65,7 @@ def test_the_example_is_a_gang_in_one_rack() -> None:
     assert set(nodes_of(answer).values()) == {"n2", "n3"}
 
 
-def test_the_simulator_tells_of_a_gang_and_of_pods_without_one() -> None:
+def test_simulator_reports_a_gang_and_pods_without_one() -> None:
     simulator = Simulator()
     for obj in (node("n", cpu="2", labels={"zone": "x"}), pod("lone"), *team(2)):
         simulator.add(obj)

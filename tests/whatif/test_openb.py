@@ -15,7 +15,7 @@ NODES = 1523
 
 
 @pytest.mark.timeout(120)
-def test_every_pod_of_the_trace_is_placed_or_told_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_pod_of_the_trace_is_placed_or_has_a_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "openb.json"
     manifests.write(path, openb.TOTAL)
 

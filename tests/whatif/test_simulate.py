@@ -20,7 +20,7 @@ def test_pods_go_by_priority_then_in_the_order_of_the_file() -> None:
     assert [outcome.pod.name for outcome in answer.pods] == ["first", "second", "third", "urgent"]
 
 
-def test_a_pod_that_does_not_fit_says_why_and_reasons_are_gathered() -> None:
+def test_pod_that_does_not_fit_has_reasons_and_they_are_grouped() -> None:
     answer = ask(node("n", cpu="1"), pod("a", cpu="2"), pod("b", cpu="3"), pod("c"))
 
     refused = answer.pods[0]
@@ -72,7 +72,7 @@ def test_a_pod_that_a_later_one_helps_is_tried_again() -> None:
     assert nodes_of(answer) == {"follower": "n", "leader": "n"}
 
 
-def test_gated_pods_and_pods_of_other_schedulers_are_told_apart() -> None:
+def test_gated_pods_and_pods_of_other_schedulers_are_distinguished() -> None:
     answer = ask(
         node("n"), pod("gated", schedulingGates=[{"name": "later"}]), pod("other", schedulerName="somebody-else")
     )
@@ -127,7 +127,7 @@ def test_a_drained_nodes_pods_go_elsewhere_but_for_its_daemons() -> None:
     assert answer.after.resources["pods"].requested == 3
 
 
-def test_a_drain_says_which_budgets_it_has_to_wait_for() -> None:
+def test_drain_names_the_budgets_it_has_to_wait_for() -> None:
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -188,7 +188,7 @@ def test_a_change_of_a_node_that_is_not_there_is_refused() -> None:
             ask(node("a"), changes=changes)
 
 
-def test_without_a_node_nothing_can_be_told() -> None:
+def test_simulation_without_a_node_is_an_error() -> None:
     with pytest.raises(UsageError, match="--live"):
         ask(pod("a"))
 

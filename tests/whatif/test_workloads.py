@@ -18,7 +18,7 @@ def names(*objects: object, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "ReplicationController"])
-def test_as_many_pods_as_replicas_and_one_when_nothing_is_said(kind: str) -> None:
+def test_workload_has_as_many_pods_as_replicas_and_one_by_default(kind: str) -> None:
     assert names(workload(kind, "web", replicas=3)) == ["web-1", "web-2", "web-3"]
     assert names(workload(kind, "web")) == ["web-1"]
     assert names(workload(kind, "web", replicas=0)) == []
@@ -66,7 +66,7 @@ def test_pods_that_a_workload_has_are_not_counted_twice() -> None:
     assert len(names(workload("Deployment", "web", replicas=3), live=[replica_set, owned])) == 2
 
 
-def test_a_replica_set_that_nobody_gave_is_known_by_the_hash_in_its_name() -> None:
+def test_missing_replica_set_is_recognised_by_the_hash_in_its_name() -> None:
     owned = pod("web-77-x", owner=("ReplicaSet", "web-77"), nodeName="n1", labels={"pod-template-hash": "77"})
 
     assert len(names(workload("Deployment", "web", replicas=2), owned)) == 1
@@ -86,7 +86,7 @@ def test_pods_that_have_ended_or_are_leaving_do_not_count() -> None:
     assert names(workload("ReplicaSet", "web"), over, leaving) == ["web-1"]
 
 
-def test_a_replica_set_adopts_pods_that_it_selects_and_nobody_controls() -> None:
+def test_replica_set_adopts_selected_pods_without_a_controller() -> None:
     orphan = pod("lone", nodeName="n1", labels={"app": "web"})
 
     assert names(workload("ReplicaSet", "web", replicas=2), orphan) == ["web-1"]
@@ -144,7 +144,7 @@ def test_default_spreading_uses_the_replica_set_of_a_deployment() -> None:
         ({**workload("DaemonSet", "d"), "spec": {}}, "DaemonSet default/d: spec.template.spec is missing"),
     ],
 )
-def test_what_is_wrong_with_a_workload_is_said_with_its_name(broken: dict[str, object], said: str) -> None:
+def test_problem_of_a_workload_is_reported_with_its_name(broken: dict[str, object], said: str) -> None:
     with pytest.raises(InvalidObject, match=said):
         ask(BIG, broken)
 

@@ -211,7 +211,7 @@ def level() -> Iterator[str]:
     logs.set_level(before)
 
 
-async def test_how_much_is_said_changes_and_goes_back(site: Site, level: str) -> None:
+async def test_log_level_changes_and_goes_back(site: Site, level: str) -> None:
     case = await two_nodes(site)
     await case.set("log", {"level": "error"})
     assert logs.level() == "error"

@@ -134,7 +134,7 @@ async def hand(
         yield hand
 
 
-async def test_a_grant_that_says_drain_ends_the_process_with_exit_code_0(hand: Hand) -> None:
+async def test_drain_grant_ends_the_process_with_exit_code_0(hand: Hand) -> None:
     worker = await hand.ready(1)
     async with asyncio.timeout(patient(20)):
         while (found := await hand.record(1)) is None:  # it has lost its lease for a moment
@@ -170,7 +170,7 @@ async def test_a_late_create_finds_no_grant_and_leaves_no_trace(hand: Hand, mean
     assert hand.gateway.revision() == revision
 
 
-async def test_a_newcomer_without_temporal_says_that_it_waits_for_it(hand: Hand) -> None:
+async def test_newcomer_without_temporal_reports_that_it_waits_for_it(hand: Hand) -> None:
     await hand.grant(1)
     worker = await hand.start(1, "--temporal", f"127.0.0.1:{free_port()}")
     found = await hand.until_waiting_for(1, "temporal: has not answered yet")

@@ -187,7 +187,7 @@ def test_cohorts_that_do_not_end_hold_up_a_deep_backlog_for_a_moment_only() -> N
     assert policy.size(many, 50.0 + STUCK + 1) == 0  # one more, not as many as there are
 
 
-def test_what_a_cohort_is_told_stays_within_its_bytes() -> None:
+def test_input_of_a_cohort_stays_within_its_bytes() -> None:
     def entry(name: str) -> Entry:
         return Entry(Pod(namespace="ns", name=name, uid="u" * 36), 0.0, 0.0, Part.ACTIVE, "seen")
 
@@ -244,7 +244,7 @@ async def test_backlog_that_single_attempts_clear_in_two_seconds_is_theirs() -> 
         await stage.until(lambda: sum(len(cohort.pods) for cohort in stage.attempts.cohorts) > 100)
 
 
-async def test_a_cohort_is_open_until_etcd_has_told_about_all_its_pods() -> None:
+async def test_cohort_is_open_until_etcd_shows_the_outcome_of_all_its_pods() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, *[f"p{number}" for number in range(14)])
         await stage.until(lambda: len(stage.attempts.cohorts) == 2)
@@ -271,7 +271,7 @@ async def test_with_cohorts_off_every_pod_has_its_own_attempt() -> None:
         assert stage.attempts.cohorts == []
 
 
-async def test_a_cohort_of_which_etcd_tells_nothing_is_formed_anew() -> None:
+async def test_cohort_without_outcomes_in_etcd_is_formed_again() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         await flood(stage, "a", "b", "c", "d")
         await stage.until(lambda: len(stage.attempts.cohorts) == 1)
@@ -365,7 +365,7 @@ async def test_a_pod_that_its_own_attempt_may_help_is_started_at_once() -> None:
         assert cause.startswith("cohort wharfinger/cohort/c@")
 
 
-async def test_pods_of_whom_two_cohorts_told_nothing_are_started_one_by_one() -> None:
+async def test_pods_without_outcomes_of_two_cohorts_start_one_by_one() -> None:
     """One of them may be what the cohorts fail by: together they would fail for ever."""
     async with Stage(dispatching=SETTINGS) as stage:
         names = ["a", "b", "c", "d"]
@@ -526,7 +526,7 @@ async def test_chain_started_beside_a_cohort_is_signalled_when_its_pod_is_bound(
         assert [(name, wake.event) for name, wake in stage.attempts.woken] == [("p", "PodBound")]
 
 
-async def test_chains_of_bound_pods_are_not_told_while_there_is_a_backlog() -> None:
+async def test_chains_of_bound_pods_are_not_signalled_during_a_backlog() -> None:
     async with Stage(dispatching=SETTINGS) as stage:
         for name in ("p", "q"):
             await stage.waiting(name)

@@ -95,7 +95,7 @@ async def test_during_an_outage_starts_are_tried_again_until_accepted() -> None:
         assert stage.metrics.start_failures._value.get() >= 3
 
 
-async def test_a_pod_that_cannot_be_started_stands_in_nobodys_way() -> None:
+async def test_pod_that_cannot_be_started_delays_no_other_pod() -> None:
     async with Stage(dispatching=DispatchSettings(hold=0.0, in_flight=1)) as stage:
         stage.attempts.failing.add("poison")
         await stage.put_pod("poison", priority=10)

@@ -124,7 +124,7 @@ async def test_unconfirmed_members_are_started_again_as_one() -> None:
         assert parts(stage, "a", "b", "c") == [Part.IN_FLIGHT] * 3
 
 
-async def test_too_few_members_are_held_again_and_their_parked_chain_is_told() -> None:
+async def test_too_few_members_are_held_and_their_parked_chain_is_signalled() -> None:
     async with Stage() as stage:
         await put_members(stage, "a", "b", "c")
         await refuse_members(stage, "a", "b", "c")
@@ -141,7 +141,7 @@ async def test_too_few_members_are_held_again_and_their_parked_chain_is_told() -
         assert parts(stage, "a", "b", "d") == [Part.IN_FLIGHT] * 3
 
 
-async def test_a_member_that_comes_later_is_told_to_the_parked_chain() -> None:
+async def test_later_member_is_signalled_to_the_parked_chain() -> None:
     async with Stage() as stage:
         await put_members(stage, "a", "b", "c")
         await refuse_members(stage, "a", "b", "c")

@@ -70,7 +70,7 @@ async def test_a_worker_under_a_grant_is_the_incarnation_that_the_grant_names(st
         assert stage.loops.shards.me == "common/0"
 
 
-async def test_a_grant_that_says_drain_ends_the_worker_in_order(store: MemoryStore) -> None:
+async def test_drain_grant_ends_the_worker_in_order(store: MemoryStore) -> None:
     await grant(store)
     stage = granted(store)
     task = stage.begin()

@@ -15,7 +15,7 @@ from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
 
 
-async def test_a_node_that_fits_wakes_the_pod_and_says_why() -> None:
+async def test_node_that_fits_wakes_the_pod_with_the_reason() -> None:
     async with Stage() as stage:
         await stage.waiting("p", cpu="2")
         revision = await stage.put_node("n", cpu="4")
@@ -26,7 +26,7 @@ async def test_a_node_that_fits_wakes_the_pod_and_says_why() -> None:
         ]
 
 
-async def test_a_node_that_fits_nobody_wakes_nobody() -> None:
+async def test_node_that_fits_no_pod_wakes_no_pod() -> None:
     async with Stage() as stage:
         await stage.waiting("p", cpu="8")
         await stage.put_node("small", cpu="4")
@@ -35,7 +35,7 @@ async def test_a_node_that_fits_nobody_wakes_nobody() -> None:
         assert stage.attempts.woken == []
 
 
-async def test_a_node_whose_hint_says_yes_but_that_is_full_wakes_nobody() -> None:
+async def test_full_node_wakes_no_pod_despite_its_hint() -> None:
     async with Stage() as stage:
         await stage.bind("tenant-of-it", "n", cpu="3")
         await stage.waiting("p", cpu="2")
@@ -220,7 +220,7 @@ async def test_the_pods_own_update_wakes_it_when_it_fits_now() -> None:
         assert stage.attempts.woken[0][1].object == "default/p"
 
 
-async def test_a_status_only_change_of_the_pod_wakes_nobody() -> None:
+async def test_status_only_change_of_the_pod_wakes_no_pod() -> None:
     async with Stage() as stage:
         await stage.put_node("n", cpu="4")
         await stage.caught_up()

@@ -70,7 +70,7 @@ async def test_scaling_is_no_rollout(world: FleetWorld) -> None:
     assert (await world.actor()).workflow_id == world.fleet_id
 
 
-async def test_a_fleet_that_nobody_wrote_ends_at_once_and_writes_nothing(world: FleetWorld) -> None:
+async def test_fleet_that_was_never_written_ends_at_once_without_a_write(world: FleetWorld) -> None:
     handle = await world.client.start_workflow(
         FLEET, {"tenant": TENANT}, id=world.fleet_id, task_queue=control_queue(world.cluster)
     )
@@ -121,7 +121,7 @@ async def test_an_input_without_a_tenant_fails_for_good(world: FleetWorld, reque
         await handle.result()
 
 
-async def test_metrics_tell_the_fleet(world: FleetWorld) -> None:
+async def test_metrics_describe_the_fleet(world: FleetWorld) -> None:
     await scenes.rollout_completed(world)
     await world.until_settled("completed")
 

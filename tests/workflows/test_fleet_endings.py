@@ -29,7 +29,7 @@ def collected() -> Iterator[None]:
     gc.collect()
 
 
-async def test_a_poke_that_comes_while_the_last_keys_are_removed_is_looked_after(
+async def test_reconcile_signal_during_the_last_removal_is_handled(
     temporal_server: TemporalServer,
 ) -> None:
     client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)

@@ -8,7 +8,7 @@ from wharfinger.workflows import fleet_sentences as sentences
 UP, RETIRE = Busy("up", 7, 3, 2, "a"), Busy("retire", 4, 2, host="a")
 
 
-def test_a_wait_says_what_goes_on_and_is_short_for_many_steps() -> None:
+def test_wait_names_its_steps_and_is_short_for_many_of_them() -> None:
     until = "looks again within 5 s, or when something happens"
     assert sentences.waiting(5.0, ()) == f"nothing is open; {until}"
     assert (
@@ -29,6 +29,6 @@ def test_a_look_counts_what_is_open() -> None:
     assert sentences.looking("poked", (UP, RETIRE)) == "look: poked (2 steps are open)"
 
 
-def test_what_is_written_is_told_slot_by_slot() -> None:
+def test_writes_are_described_slot_by_slot() -> None:
     writes = Writes(clears=(Clear(2, 3, 0),))
     assert sentences.recording(writes, take=True) == "take over; slot 2: clear incarnation 3 away"

@@ -112,7 +112,7 @@ async def test_what_no_host_starts_fails(world: FleetWorld) -> None:
     assert await world.outcomes() == {1: "completed", 2: "failed"}
 
 
-async def test_who_is_fenced_off_ends_without_a_word(world: FleetWorld) -> None:
+async def test_fenced_rollout_ends_without_an_outcome_record(world: FleetWorld) -> None:
     await scenes.first(world)
     world.hosts.dead_on_arrival = {2}
     generation = await world.apply(2, "v2")

@@ -192,7 +192,7 @@ async def test_input_that_names_no_pod_fails_the_run_for_good_with_one_line(stag
     assert stage.activities.asked == []
 
 
-async def test_a_wrong_workflow_id_ends_the_chain_and_says_the_right_one(stage: Stage) -> None:
+async def test_wrong_workflow_id_ends_the_chain_and_names_the_right_one(stage: Stage) -> None:
     stage.activities.places = [ApplicationError("the pod's own id is wharfinger/pod/a/b/c", type="WrongWorkflowId")]
     handle = await stage.start()
 
@@ -460,7 +460,7 @@ async def test_a_contended_bind_fails_the_run_and_the_policy_places_again(stage:
 
 
 @pytest.mark.parametrize("kind", ["Behind", "Unavailable"])
-async def test_a_worker_that_cannot_decide_yet_says_nothing_of_the_pod(stage: Stage, kind: str) -> None:
+async def test_worker_that_cannot_decide_yet_writes_nothing_about_the_pod(stage: Stage, kind: str) -> None:
     stage.activities.places = [ApplicationError("not yet", type=kind), placed()]
     handle = await stage.start()
 
@@ -529,7 +529,7 @@ async def test_a_parked_run_that_is_cancelled_ends_cancelled(stage: Stage) -> No
     assert (await stage.attributes(handle.id))["WharfingerOutcome"] == "cancelled"
 
 
-async def test_a_run_cancelled_while_its_bind_is_out_tells_what_the_bind_did(stage: Stage) -> None:
+async def test_run_cancelled_during_its_bind_returns_what_the_bind_did(stage: Stage) -> None:
     handle_of: dict[str, Any] = {}
 
     async def cancel() -> None:

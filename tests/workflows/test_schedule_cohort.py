@@ -97,7 +97,7 @@ async def test_contended_pods_get_an_attempt_of_their_own_at_once(stage: Stage) 
     assert [(one.name, one.own_attempt) for one in record.turned_away] == [("b", True)]
 
 
-async def test_a_cohort_without_anybody_to_place_is_gone(stage: Stage) -> None:
+async def test_cohort_without_a_pod_to_place_is_gone(stage: Stage) -> None:
     stage.cohorts.places = [NOBODY]
     handle = await stage.start_cohort("a")
 
@@ -202,7 +202,7 @@ async def test_a_start_that_joins_wakes_a_run_that_has_not_seen_all_members(stag
     assert len(await stage.runs(handle.id)) == 2
 
 
-async def test_the_second_record_says_that_it_is_of_the_second_attempt(stage: Stage) -> None:
+async def test_second_record_is_of_the_second_attempt(stage: Stage) -> None:
     stage.cohorts.places = [refused_gang(), refused_gang(revision=20), NOBODY]
     handle = await stage.start_gang()
     await stage.parked(handle.id)
@@ -359,7 +359,7 @@ async def test_a_gang_under_another_id_fails_for_good(stage: Stage) -> None:
     assert len(stage.cohorts.requests(PlaceManyInput)) == 1
 
 
-async def test_one_started_by_somebody_without_a_policy_goes_on_with_ours(stage: Stage) -> None:
+async def test_gang_started_without_a_policy_continues_with_ours(stage: Stage) -> None:
     handle = await stage.client.start_workflow(
         "ScheduleCohort",
         {"gang": {"namespace": "default", "name": "team"}, "timings": QUICK.model_dump()},

@@ -18,7 +18,7 @@ profiles:
 """
 
 
-def test_a_valid_file_is_told_with_its_profiles(outside: Shell) -> None:
+def test_valid_file_is_reported_with_its_profiles(outside: Shell) -> None:
     answer = outside("config", "validate", outside.file("profiles: [{schedulerName: a}, {schedulerName: b}]"))
 
     assert (answer.code, answer.out, answer.err) == (0, "valid: a, b\n", "")

@@ -88,7 +88,7 @@ def test_a_value_is_set_shown_changed_and_taken_away(tenant: Tenant) -> None:
     assert tenant.shell("config", "unset", "log", "--target", tenant.target).out.endswith(" unchanged\n")
 
 
-def test_the_history_says_who_when_and_why(tenant: Tenant) -> None:
+def test_history_shows_author_time_and_cause(tenant: Tenant) -> None:
     tenant.set("log", {"level": "debug"}, "--reason", "a look")
     tenant.shell("config", "unset", "log", "--target", tenant.target, "--reason", "enough")
 
@@ -131,7 +131,7 @@ def test_a_value_may_be_yaml_in_a_file(tenant: Tenant) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_line_by_line_and_nothing_is_written(
+def test_problems_are_listed_line_by_line_and_nothing_is_written(
     tenant: Tenant, kind: str, value: Any, problems: list[str]
 ) -> None:
     answer = tenant.set(kind, value)
@@ -197,14 +197,14 @@ def test_what_is_malformed_hides_nothing_else_that_is_wrong(tenant: Tenant) -> N
         ("history", "log", "--target", "tenant/A"),
     ],
 )
-def test_wrong_words_are_told(shell: Shell, words: tuple[str, ...]) -> None:
+def test_wrong_arguments_are_reported(shell: Shell, words: tuple[str, ...]) -> None:
     answer = shell("config", *words)
 
     assert answer.code == 2
     assert len(answer.err.splitlines()) == 1
 
 
-def test_a_target_that_nobody_has_is_noted(tenant: Tenant) -> None:
+def test_target_without_an_instance_is_noted(tenant: Tenant) -> None:
     log, slot = {"level": "debug"}, f"{tenant.name}/1"
 
     def notes() -> list[str]:
@@ -220,7 +220,7 @@ def test_a_target_that_nobody_has_is_noted(tenant: Tenant) -> None:
     assert notes() == ["", "", ""]
 
 
-def test_what_counts_for_an_instance_is_shown_beside_what_it_says_itself(tenant: Tenant) -> None:
+def test_effective_value_is_shown_beside_what_the_instance_reports(tenant: Tenant) -> None:
     value = {"cohortFrom": 30}
     tenant.set("cohort", value)
     tenant.set("log", {"level": "debug"})
@@ -292,7 +292,7 @@ async def test_no_change_is_noted_where_workers_list() -> None:
     assert [kv.key async for page in store.list(keys.ROOT) for kv in page.items] == [LOG.key]
 
 
-async def test_who_may_not_note_a_change_is_told_what_that_takes() -> None:
+async def test_denied_change_record_names_the_missing_permissions() -> None:
     store = MemoryStore()
     store.fail_next(applied=False, error=AccessDenied("etcd refuses: permission denied"))
 
@@ -307,7 +307,7 @@ class Guarded(MemoryStore):
         raise AccessDenied("etcd refuses: permission denied")
 
 
-async def test_who_may_not_read_fleets_gets_no_note() -> None:
+async def test_user_without_permission_to_read_fleets_gets_no_note() -> None:
     assert await nobody_yet(MemoryStore(), "tenant/nobody") == "note: there is no fleet nobody yet"
     assert await nobody_yet(Guarded(), "tenant/nobody") == ""
 

@@ -81,7 +81,7 @@ async def test_a_change_that_was_overtaken_is_made_to_what_is_there_now() -> Non
     assert (await stored(store))["spec"] == {"paused": True, "template": {"version": "v1"}, "replicas": 5}
 
 
-async def test_who_and_why_are_those_of_the_last_write() -> None:
+async def test_author_and_cause_are_those_of_the_last_write() -> None:
     store = await store_with(fleet(annotations={"team": "blue"}))
 
     await change(store, "gold", scaled(5), ANN, catalog=KNOWN)
@@ -131,7 +131,7 @@ class TestRequests:
 
         assert "rollout" not in (await stored(store))["spec"]
 
-    async def test_a_request_that_nobody_saw_outlives_a_write_beside_it(self) -> None:
+    async def test_unseen_request_outlives_a_write_beside_it(self) -> None:
         store = await store_with(fleet())
         await saw(store, generation=7)
         await change(store, "gold", asked("promote"), ANN, catalog=KNOWN)
@@ -176,7 +176,7 @@ class TestManifests:
             "template": {"version": "v2", "restartedAt": "2026-01-01T00:00:00Z"},
         }
 
-    async def test_what_the_manifest_says_holds(self) -> None:
+    async def test_fields_of_the_manifest_hold(self) -> None:
         store = await store_with(fleet({"replicas": 5, "paused": True, "minReadySeconds": 20}))
 
         await apply(store, "gold", fleet({"replicas": 2, "paused": False}), ANN, catalog=KNOWN)

@@ -105,7 +105,7 @@ def test_what_stands_still_is_not_waited_for(condition: Condition, why: str) -> 
     assert answer.why.startswith(why)
 
 
-def test_ready_is_read_off_the_instances_whatever_the_status_says() -> None:
+def test_ready_is_counted_from_instances_not_from_the_status() -> None:
     records = Records().fleet(replicas=2, template=V2).serving(0).serving(1, revision=1)
     assert verdict(records, Goal.READY) == Verdict("reached", "2 of 2 instances are ready")
     records.instance(1, state="starting")

@@ -19,7 +19,7 @@ def told(records: Records) -> list[str]:
     return status_text(estate, estate.fleet(records.tenant), NOW).splitlines()
 
 
-def test_who_went_back_to_a_revision_and_why_is_told_beside_who_wrote_it() -> None:
+def test_author_of_an_undo_is_shown_beside_the_author_of_the_revision() -> None:
     records = Records().fleet(annotations={WHO: "root@vm", WHY: "no secret\x1b[31m"})
     records.actor(target=1).revision(1, "completed").revision(2)
     estate = estate_of(records.stored(), 100)
@@ -47,7 +47,7 @@ def test_who_went_back_to_a_revision_and_why_is_told_beside_who_wrote_it() -> No
         ({WHY: "less"}, ["Changed:          less"]),
     ],
 )
-def test_the_last_change_is_told_where_the_revision_does_not_say_it_itself(
+def test_last_change_is_shown_where_the_revision_does_not_have_it(
     annotations: dict[str, str] | None, expected: list[str]
 ) -> None:
     records = Records().fleet(annotations=annotations).actor(target=2).revision(2)

@@ -44,7 +44,7 @@ def test_the_newest_incarnation_speaks_unless_another_is_named(shell: Shell, fle
     assert shell("fleet", "logs", fleet.tenant, "7", *here, "--incarnation", "2").out == "old\n"
 
 
-def test_elsewhere_it_says_on_which_host_the_log_is(shell: Shell, fleet: Records, tmp_path: Path) -> None:
+def test_logs_on_another_host_name_the_host_of_the_log(shell: Shell, fleet: Records, tmp_path: Path) -> None:
     said(tmp_path, fleet.tenant, 2, "old\n")
 
     answer = shell("fleet", "logs", fleet.tenant, "7", "-f", "--data-dir", str(tmp_path))

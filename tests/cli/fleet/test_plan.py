@@ -75,7 +75,7 @@ def test_an_update_brings_the_new_one_up_before_the_old_one_is_drained(
     assert (nothing.code, nothing.err) == (0, "nothing would happen\n")
 
 
-def test_where_nobody_can_start_it_the_plan_says_why_it_ends(shell: Shell, etcd_server: Any, fleet: Records) -> None:
+def test_plan_without_a_host_to_start_on_ends_with_the_reason(shell: Shell, etcd_server: Any, fleet: Records) -> None:
     fleet.write(etcd_server.url)
 
     out = shell("fleet", "plan", shell.namespace, "-f", manifest(shell, template={"version": "v9"})).out
@@ -84,7 +84,7 @@ def test_where_nobody_can_start_it_the_plan_says_why_it_ends(shell: Shell, etcd_
     assert "v9" in out.splitlines()[-1]
 
 
-def test_what_cannot_be_planned_is_told(shell: Shell, etcd_server: Any, fleet: Records) -> None:
+def test_plan_that_cannot_be_made_gives_the_reason(shell: Shell, etcd_server: Any, fleet: Records) -> None:
     assert shell("fleet", "plan", shell.namespace).err == f"error: there is no fleet {shell.namespace}\n"
     invalid = shell("fleet", "plan", shell.namespace, "-f", manifest(shell, replicas=-1))
     assert (invalid.code, "spec.replicas" in invalid.err) == (2, True)

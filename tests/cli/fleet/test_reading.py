@@ -62,7 +62,7 @@ def test_get_lists_fleets_one_line_each(shell: Shell, url: str, fleet: Records) 
     assert (one["status"]["ready"], one["status"]["updated"], one["status"]["rollout"]) == (2, 1, "Pending")
 
 
-def test_a_fleet_that_is_not_there_is_told_so(shell: Shell, fleet: Records) -> None:
+def test_missing_fleet_is_reported(shell: Shell, fleet: Records) -> None:
     for command in (("get",), ("status",), ("history",), ("status", "-w")):
         answer = shell("fleet", *command, "nobody")
         assert (answer.code, answer.err) == (1, "error: there is no fleet nobody\n")
@@ -87,7 +87,7 @@ def test_the_status_of_one_fleet_has_nothing_of_one_whose_name_goes_on(shell: Sh
     assert (found["replicas"], found["revision"], len(found["slots"])) == (1, 0, 1)
 
 
-def test_status_tells_slots_conditions_and_what_is_waited_for(shell: Shell, url: str, fleet: Records) -> None:
+def test_status_shows_slots_conditions_and_waits(shell: Shell, url: str, fleet: Records) -> None:
     step = Running("up", 1, 2, "slot 1: waits", seen=30.0, limit=300.0)
     fleet.fleet(replicas=2).actor().revision(2).host().serving(0).grant(1, 2)
     fleet.instance(1, 2, "starting", waiting_for="caches not synced")
@@ -191,7 +191,7 @@ def test_history_lists_revisions_and_their_templates(shell: Shell, url: str, fle
     ]
 
 
-def test_host_list_shows_agents_and_who_is_kept_off(shell: Shell, url: str, fleet: Records) -> None:
+def test_host_list_shows_agents_and_cordons(shell: Shell, url: str, fleet: Records) -> None:
     name = f"host-{fleet.tenant}"
     fleet.fleet().host(name, capacity=4).cordon(name).grant(0, host=name).write(url)
 
@@ -225,7 +225,7 @@ def test_wait_ends_when_it_is_so(shell: Shell, url: str, fleet: Records) -> None
     )
 
 
-def test_wait_tells_scripts_by_its_exit_code_why_it_ended(shell: Shell, url: str, fleet: Records) -> None:
+def test_exit_code_of_wait_shows_why_it_ended(shell: Shell, url: str, fleet: Records) -> None:
     fleet.fleet(replicas=2).actor().revision(2, "failed").serving(0)
     observed(fleet, url, rollout="failed")
 
@@ -242,7 +242,7 @@ def test_wait_tells_scripts_by_its_exit_code_why_it_ended(shell: Shell, url: str
 
 
 @pytest.mark.servers
-def test_wait_tries_on_while_etcd_cannot_be_reached_and_says_so_once(tmp_path: Path) -> None:
+def test_wait_retries_while_etcd_cannot_be_reached_and_reports_it_once(tmp_path: Path) -> None:
     port = free_port()
     with waiting_for(Records("nobody"), "--for", "deleted", "--etcd", f"http://127.0.0.1:{port}") as wait:
         assert wait.stderr is not None

@@ -40,7 +40,7 @@ def slots(records: Records) -> list[dict[str, str]]:
     return [dict(zip(SLOT_HEADINGS, cells, strict=True)) for cells in slot_rows(picture(records))]
 
 
-def test_a_fleet_is_counted_by_what_its_instances_say_not_by_its_status() -> None:
+def test_fleet_is_counted_from_its_instances_not_from_its_status() -> None:
     records = Records().fleet().actor().status(status(ready=3, updated=3, rollout="running"))
     records.serving(0).serving(1, revision=1)
     records.slot(2).grant(2).instance(2, state="withdrawn")
@@ -127,7 +127,7 @@ def test_configuration_problems_of_an_instance_are_noted_at_its_slot() -> None:
     assert picture(records).unreadable == []
 
 
-def test_a_note_of_the_status_is_left_out_when_the_instance_knows_better() -> None:
+def test_note_of_the_status_is_left_out_when_the_instance_is_newer() -> None:
     told = tuple(SlotStatus(slot, 2, ready=False, note="caches not synced") for slot in range(3))
     records = Records().fleet().status(status(slots=told)).serving(0)
     records.grant(1).instance(1, state="starting", waiting_for="Temporal does not answer")
@@ -145,7 +145,7 @@ def test_a_missing_record_is_unknown_once_it_was_seen() -> None:
     assert slots(revoked)[0]["PHASE"] == "revoked"
 
 
-def test_a_step_waits_for_what_its_instance_says_and_the_seconds_go_on() -> None:
+def test_step_waits_for_what_its_instance_reports_while_seconds_pass() -> None:
     step = Running("up", 7, 3, "slot 7: waits for incarnation 3 on host-a to be ready", seen=30.0, limit=300.0)
     records = Records().fleet(replicas=8).status(status(running=(step,)), written=10)
     records.slot(7, 3).grant(7, 3)
@@ -162,7 +162,7 @@ def test_a_step_waits_for_what_its_instance_says_and_the_seconds_go_on() -> None
     ]
 
 
-def test_a_step_without_an_incarnation_is_told_as_its_actor_told_it() -> None:
+def test_step_without_an_incarnation_is_shown_as_its_actor_wrote_it() -> None:
     step = Running("up", 4, 0, "no host has version v2", seen=5.0)
     assert waiting(picture(Records().fleet().status(status(running=(step,)))), NOW) == [
         "slot 4: no host has version v2, 5 s of 300"
@@ -181,7 +181,7 @@ def test_begun_step_names_the_incarnation_granted_since() -> None:
     assert waiting(picture(records), NOW) == ["slot 4: /readyz says caches not synced, 8 s of 300"]
 
 
-def test_a_retirement_is_told_until_etcd_shows_that_it_is_over() -> None:
+def test_retirement_is_shown_until_etcd_shows_its_end() -> None:
     step = Running("retire", 1, 1, "drains", seen=3.0, limit=60.0)
     records = Records().fleet().status(status(running=(step,)))
     assert waiting(picture(records), NOW) == []
@@ -194,13 +194,13 @@ def test_a_retirement_is_told_until_etcd_shows_that_it_is_over() -> None:
     ]
 
 
-def test_an_instance_that_is_on_its_way_is_told_without_any_step() -> None:
+def test_starting_instance_is_shown_without_a_step() -> None:
     records = Records().fleet(replicas=2).serving(0).grant(1).instance(1, state="withdrawn", waiting_for="Temporal")
 
     assert waiting(picture(records), NOW) == ["slot 1: incarnation 1 on host-a withdrew itself: Temporal"]
 
 
-def test_hints_name_who_is_missing() -> None:
+def test_hints_name_the_missing_component() -> None:
     records = Records().fleet(replicas=1).serving(0)
     alone = hints(estate(records), picture(records), NOW)
     assert ["no live agent" in hint for hint in alone] == [True, True]
@@ -217,7 +217,7 @@ def test_hints_name_who_is_missing() -> None:
     assert late.startswith("the status is 6m40s old")
 
 
-def test_it_is_told_when_no_instance_reaches_temporal() -> None:
+def test_hint_reports_that_no_instance_reaches_temporal() -> None:
     records = Records().fleet(replicas=2).host().status(status()).serving(0).serving(1)
     records.instance(0, state="withdrawn", waiting_for="temporal: Temporal does not answer")
     assert hints(estate(records), picture(records), NOW) == []
@@ -227,7 +227,7 @@ def test_it_is_told_when_no_instance_reaches_temporal() -> None:
     assert hint.startswith("no instance reaches Temporal")
 
 
-def test_a_fleet_that_is_all_on_one_of_several_hosts_is_told() -> None:
+def test_hint_reports_a_fleet_on_one_of_several_hosts() -> None:
     records = Records().fleet(replicas=2).host().status(status()).serving(0).serving(1)
     assert hints(estate(records), picture(records), NOW) == []  # there is no other host
 
@@ -281,7 +281,7 @@ def test_an_object_that_is_none_is_a_fleet_that_cannot_be_read() -> None:
     assert hints(estate(records), picture(records), NOW) == [f"{keys.fleet('gold')}: is no object"]
 
 
-def test_history_marks_what_is_wanted_and_tells_how_the_others_ended() -> None:
+def test_history_marks_the_wanted_revision_and_the_others_outcomes() -> None:
     records = Records().fleet().actor(target=3).revision(1, "completed").revision(2, "failed").revision(3)
 
     assert history_rows(picture(records), NOW) == [
@@ -291,7 +291,7 @@ def test_history_marks_what_is_wanted_and_tells_how_the_others_ended() -> None:
     ]
 
 
-def test_hosts_are_listed_with_cordons_and_those_that_nobody_answers_for() -> None:
+def test_hosts_are_listed_with_cordons_and_without_an_agent() -> None:
     records = Records().fleet().host("host-a", installs=("v1", "v2"), capacity=8)
     records.host("host-b", control=False).cordon("host-b", "drain")
     records.grant(0).grant(1).grant(2, host="host-c")

@@ -27,13 +27,13 @@ def host(*allow_env: str, **fields: Any) -> HostRecord:
 OLDER = HostRecord.model_validate_json(b'{"boot_id":"b","pid":1,"installs":["v1"],"capacity":3}')
 
 
-def test_what_all_hosts_pass_is_not_told_of() -> None:
+def test_variable_that_all_hosts_pass_has_no_note() -> None:
     assert note(TEMPLATE, {"a": host("TZ"), "b": host("TZ", "PROXY")}) == ""
     assert note({}, {"a": host()}) == ""
     assert note(TEMPLATE, {}) == ""
 
 
-def test_what_the_only_host_keeps_back_is_told_with_the_option() -> None:
+def test_variable_that_the_only_host_withholds_is_noted_with_the_option() -> None:
     assert note(TEMPLATE, {"dev": host("PROXY")}) == ONE.format("dev")
     both = {"environment": {"TZ": "UTC", "REGION": "north"}}
     assert note(both, {"dev": host()}) == (
@@ -41,14 +41,14 @@ def test_what_the_only_host_keeps_back_is_told_with_the_option() -> None:
     )
 
 
-def test_what_some_hosts_pass_is_told_of_the_others() -> None:
+def test_variable_that_some_hosts_pass_is_noted_for_the_others() -> None:
     assert note(TEMPLATE, {"a": host("TZ"), "b": host(), "c": host("TZ")}) == ONE.format("b (1 of 3)")
     assert note(TEMPLATE, {"a": host(), "b": host(), "c": host("TZ")}) == (
         "note: hosts a, b (2 of 3) do not pass TZ to instances: start their agents with --allow-env TZ"
     )
 
 
-def test_hosts_that_keep_different_ones_back_are_told_in_one_line() -> None:
+def test_hosts_that_withhold_different_variables_share_one_line() -> None:
     both = {"environment": {"TZ": "UTC", "REGION": "north"}}
     assert note(both, {"a": host("TZ"), "b": host("REGION")}) == (
         "note: hosts a, b do not pass all of REGION, TZ to instances: "
@@ -60,7 +60,7 @@ def test_many_hosts_are_counted() -> None:
     assert "hosts h0, h1, h2, h3, h4 and 4 more do not" in note(TEMPLATE, {f"h{n}": host() for n in range(9)})
 
 
-def test_a_host_that_would_not_be_taken_or_does_not_say_is_left_out() -> None:
+def test_unsuitable_host_and_one_without_a_report_are_left_out() -> None:
     hosts = {"older": OLDER, "cordoned": host(), "other": host(installs=("v2",)), "good": host("TZ", installs=("v1",))}
 
     assert OLDER.allow_env is None
@@ -70,7 +70,7 @@ def test_a_host_that_would_not_be_taken_or_does_not_say_is_left_out() -> None:
     )
 
 
-def test_a_host_that_passes_nothing_says_so() -> None:
+def test_host_that_passes_no_variable_is_noted() -> None:
     assert HostRecord.model_validate_json(host().to_bytes()).allow_env == ()
 
 
@@ -94,7 +94,7 @@ class Guarded(MemoryStore):
         yield
 
 
-async def test_who_may_not_see_hosts_is_told_nothing_of_them() -> None:
+async def test_user_without_permission_to_read_hosts_gets_no_note() -> None:
     assert await note_on(Guarded(), {"spec": {"template": TEMPLATE}}) == ""
 
 
@@ -116,7 +116,7 @@ def manifest(tenant: str) -> dict[str, Any]:
     }
 
 
-def test_plan_and_apply_tell_it_beside_their_answer(shell: Shell, fleet: Records) -> None:
+def test_plan_and_apply_print_the_note_beside_their_answer(shell: Shell, fleet: Records) -> None:
     said = ONE.format(f"host-{fleet.tenant}") + "\n"
     file = shell.file([manifest(fleet.tenant), manifest(f"{fleet.tenant}-b")])
 
@@ -131,6 +131,6 @@ def test_plan_and_apply_tell_it_beside_their_answer(shell: Shell, fleet: Records
     assert applied.out == f"schedulerfleet/{fleet.tenant} created\nschedulerfleet/{fleet.tenant}-b created\n"
 
 
-def test_the_host_tells_programs_what_it_passes(shell: Shell, fleet: Records) -> None:
+def test_host_json_lists_the_variables_it_passes(shell: Shell, fleet: Records) -> None:
     listed = {found["name"]: found["agent"] for found in shell("host", "list", "-o", "json").json}
     assert listed[f"host-{fleet.tenant}"]["allowEnv"] == []

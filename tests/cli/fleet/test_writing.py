@@ -200,7 +200,7 @@ class TestScale:
         assert found["metadata"]["annotations"]["wharfinger.dev/change-cause"] == "rush hour"
         assert shell("fleet", "scale", fleet.tenant, "5").out == f"schedulerfleet/{fleet.tenant} unchanged\n"
 
-    def test_a_fleet_that_is_not_there_is_told(self, shell: Shell) -> None:
+    def test_missing_fleet_is_reported(self, shell: Shell) -> None:
         answer = shell("fleet", "scale", "nobody", "5")
         assert (answer.code, answer.err) == (1, "error: there is no fleet nobody\n")
 
@@ -340,7 +340,7 @@ class TestUndo:
         )
         assert spec(url, history.tenant)["template"] == {"version": "v4"}
 
-    def test_a_revision_that_is_not_kept_is_told(self, shell: Shell, history: Records) -> None:
+    def test_revision_that_is_not_kept_is_reported(self, shell: Shell, history: Records) -> None:
         answer = shell("fleet", "undo", history.tenant, "--to-revision", "9")
         assert (answer.code, "has no revision 9 (known: 1, 2, 3, 4)" in answer.err) == (1, True)
 
@@ -364,7 +364,7 @@ class TestDelete:
         answer = shell("apply", "-f", shell.file([manifest(fleet.tenant)]))
         assert (answer.code, "is being deleted" in answer.err) == (1, True)
 
-    def test_who_deletes_the_common_pools_fleet_is_told_what_waits_then(self, shell: Shell, url: str) -> None:
+    def test_deleting_the_common_fleet_warns_which_pods_wait_then(self, shell: Shell, url: str) -> None:
         pool = Records("common").fleet()
         pool.write(url)
         answer = shell("fleet", "delete", "common")
@@ -373,7 +373,7 @@ class TestDelete:
         assert answer.out == "schedulerfleet/common deleted\n"
         assert answer.err.startswith("note: pods of no tenant, and of tenants without a fleet, wait")
 
-    def test_a_fleet_that_nobody_acted_on_is_gone_at_once(self, shell: Shell, fleet: Records, url: str) -> None:
+    def test_fleet_without_an_actor_is_gone_at_once(self, shell: Shell, fleet: Records, url: str) -> None:
         fleet.fleet().write(url)
         assert shell("fleet", "delete", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} deleted\n"
         assert stored(url, keys.fleet(fleet.tenant)) is None

@@ -173,7 +173,7 @@ def test_get_watch_goes_on_with_every_change(shell: Shell, url: str) -> None:
     assert watch.returncode == 130
 
 
-def test_describe_tells_what_scheduling_knows(shell: Shell, url: str) -> None:
+def test_describe_shows_the_scheduling_state(shell: Shell, url: str) -> None:
     node = shell.node()["metadata"]["name"]
     shell("apply", "-f", shell.file([shell.node(), shell.pod("here", nodeName=node), shell.pod("waits")]))
     create_revision = int(stored(shell, "waits")["metadata"]["resourceVersion"])
@@ -196,7 +196,7 @@ def test_describe_tells_what_scheduling_knows(shell: Shell, url: str) -> None:
     assert [shell.namespace, "here", "100m", "0"] in [line.split()[:4] for line in about_node.splitlines()]
 
 
-def test_describe_and_get_tell_that_a_victim_leaves(shell: Shell) -> None:
+def test_describe_and_get_show_that_a_victim_leaves(shell: Shell) -> None:
     message = "default-scheduler: preempting to accommodate a higher priority pod prod/high"
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
     victim = {**shell.pod("victim", nodeName="n"), "status": {"conditions": [condition]}}
@@ -224,7 +224,7 @@ def test_pending_groups_pods_by_reason(shell: Shell, url: str) -> None:
     assert shell("pending", "-n", shell.namespace).out.startswith("2 Unschedulable\n  0/1 nodes\n")
 
 
-def test_pending_tells_for_whom_room_is_being_made(shell: Shell, url: str) -> None:
+def test_pending_names_the_pod_for_which_victims_leave(shell: Shell, url: str) -> None:
     put(
         url,
         keys.pod(shell.namespace, "a"),
@@ -282,7 +282,7 @@ def test_delete_takes_names_or_manifests(shell: Shell) -> None:
     )
 
 
-def test_members_of_a_gang_that_are_held_back_say_what_for(shell: Shell) -> None:
+def test_held_gang_members_show_what_they_wait_for(shell: Shell) -> None:
     labels = {
         "pod-group.scheduling.sigs.k8s.io/name": "team",
         "pod-group.scheduling.sigs.k8s.io/min-available": "3",

@@ -114,7 +114,7 @@ def test_of_two_defaults_the_higher_one_is_described_as_not_counting(shell: Shel
     assert "Priority:         1\n" in shell("describe", "pod", f"{shell.namespace}/web").out
 
 
-def test_a_pod_whose_class_does_not_exist_says_so_everywhere(shell: Shell) -> None:
+def test_every_command_shows_a_pod_whose_class_does_not_exist(shell: Shell) -> None:
     shell("apply", "-f", shell.file([shell.pod("web", priorityClassName="high")]))
     reason = "no PriorityClass with name high was found, or it is invalid"
 
@@ -128,7 +128,7 @@ def test_a_pod_whose_class_does_not_exist_says_so_everywhere(shell: Shell) -> No
     assert group["reason"] == "NotTried"
 
 
-async def test_explain_tells_what_a_pod_without_its_class_is_held_back_for() -> None:
+async def test_explain_names_the_missing_class_of_a_held_pod() -> None:
     store, key = MemoryStore(), PodKey("default", "web")
     obj = {"metadata": {"name": "web"}, "spec": {"priorityClassName": "high"}}
     await store.put(keys.pod(*key), json.dumps(obj).encode())

@@ -27,11 +27,11 @@ def test_durations_are_short(seconds: int, shown: str) -> None:
     [("2026-01-02T11:59:30Z", "30s"), ("2027-01-01T00:00:00Z", "0s"), ("", "<unknown>"), ("x", "<unknown>"),
      ("2026-01-02T11:59:30", "<unknown>"), ("2026-01-02T12:59:30+01:00", "30s")],
 )  # fmt: skip
-def test_ages_are_told_from_any_time_with_a_zone(stamp: str, shown: str) -> None:
+def test_ages_are_computed_from_any_time_with_a_zone(stamp: str, shown: str) -> None:
     assert age(stamp, NOW) == shown
 
 
-def test_usage_follows_the_pods_and_tells_which_nodes_changed() -> None:
+def test_usage_follows_the_pods_and_returns_the_changed_nodes() -> None:
     usage = Usage()
     pod = Pod("ns", "a", "u", requests={"cpu": 100}, node_name="n1")
 
@@ -42,7 +42,7 @@ def test_usage_follows_the_pods_and_tells_which_nodes_changed() -> None:
     assert usage.on("n1") == {"pods": 0, "cpu": 0}
 
 
-def test_one_word_says_where_a_pod_stands() -> None:
+def test_one_word_names_the_state_of_a_pod() -> None:
     pods = [
         Pod("ns", "a", "u"),
         Pod("ns", "a", "u", node_name="n"),
@@ -54,7 +54,7 @@ def test_one_word_says_where_a_pod_stands() -> None:
     assert [pod_status(pod) for pod in pods] == ["Pending", "Bound", "Gated", "Running", "Terminating"]
 
 
-def test_a_victim_of_preemption_says_so() -> None:
+def test_victim_of_preemption_is_marked() -> None:
     victim = Pod("ns", "a", "u", node_name="n1", deletion_timestamp="2026-01-02T12:00:00Z", disruption_target=True)
 
     assert (pod_status(victim), pod_reason(victim)) == ("Terminating", "PreemptionByScheduler")

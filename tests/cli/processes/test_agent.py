@@ -44,7 +44,7 @@ def test_a_host_is_called_as_its_machine() -> None:
         (["--config", "/nowhere.yaml"], "/nowhere.yaml"),
     ],
 )
-def test_what_cannot_be_is_told_in_one_line(
+def test_impossible_options_are_reported_in_one_line(
     arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["agent", f"--data-dir={tmp_path}", "--health-port=-1", *arguments]) in (1, 2)

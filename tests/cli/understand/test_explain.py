@@ -73,7 +73,7 @@ async def test_a_waiting_pod_is_explained_to_people_and_to_programs(
     assert attempt["refusals"] == {"NodeResourcesFit": {"Insufficient cpu": 3}}
 
 
-async def test_a_pod_nobody_knows_is_said_to_be_unknown(
+async def test_pod_without_an_object_or_attempt_is_unknown(
     etcd_server: EtcdServer, temporal_server: TemporalServer
 ) -> None:
     answer = await wharfinger(etcd_server, temporal_server, "explain", "pod", "default/nobody")

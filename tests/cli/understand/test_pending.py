@@ -29,7 +29,7 @@ def test_what_is_left_of_a_running_gang_waits_for_reasons_of_its_own() -> None:
     assert told(*pods) == [(NOT_TRIED, 1), ("Unschedulable", 1)]
 
 
-async def test_who_is_taken_by_nobody_is_told_why_nothing_tried_it() -> None:
+async def test_unserved_pod_has_the_reason_why_no_attempt_was_made() -> None:
     store = MemoryStore()
     ready = InstanceRecord(state="ready", host="h", pid=1)
     await store.put(keys.instance("common", "0", 1), ready.to_bytes())

@@ -206,7 +206,7 @@ def test_capacity_of_a_pod_that_fits_nowhere_is_exit_code_1(outside: Shell) -> N
     assert outside("capacity", "-f", outside.file([NODE])).code == 2
 
 
-def test_both_tell_in_their_help_what_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_both_explains_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("simulate", "capacity"):
         assert run([command, "--help"]) == 0
         assert "Exit codes: 0" in capsys.readouterr().out

@@ -30,7 +30,7 @@ def test_the_story_reads_from_the_headline_to_the_steps() -> None:
     assert "  Steps: backed off " in story
 
 
-def test_the_story_says_by_which_configuration_was_decided() -> None:
+def test_explanation_names_the_configuration_that_decided() -> None:
     attempt = read("bound")
     computation = {**attempt.computation, "profile": "0123456789abcdef", "profile_name": "batch"}
     story = tell(explained(attempts=[replace(attempt, placement={**attempt.placement, "computation": computation})]))
@@ -69,7 +69,7 @@ def test_many_victims_are_counted_rather_than_named() -> None:
     assert preemption("n", ()) == "waits for room on n, its nominated node"
 
 
-def test_a_pod_that_is_held_back_says_by_what() -> None:
+def test_held_pod_names_what_holds_it() -> None:
     story = tell(replace(explained(attempts=[]), held="PodGroup: 3 of 5 members exist"))
 
     assert story.splitlines()[1:] == [
@@ -79,7 +79,7 @@ def test_a_pod_that_is_held_back_says_by_what() -> None:
     ]
 
 
-def test_a_pod_without_attempts_says_so() -> None:
+def test_pod_without_attempts_is_reported() -> None:
     assert tell(explained(attempts=[])).endswith("No attempt is recorded.")
 
 

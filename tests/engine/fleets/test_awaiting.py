@@ -60,7 +60,7 @@ async def told_once(beats: Beats, waiting_for: str, after: int) -> int:
             await asyncio.sleep(0.01)
 
 
-async def test_it_is_ready_when_its_record_says_so(stage: FleetStage) -> None:
+async def test_instance_is_ready_when_its_record_is_ready(stage: FleetStage) -> None:
     await stage.grant(0)
     beats = Beats()
     waiting = asyncio.ensure_future(wait(stage, beats))
@@ -223,7 +223,7 @@ def test_a_record_written_again_begins_the_count_anew() -> None:
     assert (count.progress.seconds, count.progress.mod_revision) == (0.0, 6)
 
 
-def test_what_is_not_ready_says_what_it_waits_for() -> None:
+def test_instance_that_is_not_ready_names_what_it_waits_for() -> None:
     count = Count(AwaitProgress(), 10.0)
     count.looked(kv(STARTING), 100.0)
 
@@ -231,7 +231,7 @@ def test_what_is_not_ready_says_what_it_waits_for() -> None:
     assert count.left == float("inf")
 
 
-def test_a_record_that_nobody_can_read_is_not_ready() -> None:
+def test_unreadable_record_is_not_ready() -> None:
     count = Count(AwaitProgress(), 0.0)
     count.looked(kv(b"ready!"), 100.0)
 

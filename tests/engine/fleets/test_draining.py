@@ -52,7 +52,7 @@ async def until_draining(stage: FleetStage) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_the_grant_says_drain_and_the_exit_is_waited_for(stage: FleetStage) -> None:
+async def test_drain_writes_the_grant_and_waits_for_the_exit(stage: FleetStage) -> None:
     grant = await stage.grant(0)
     draining = asyncio.ensure_future(drain(stage, stage.drain_input(0, grant)))
     await until_draining(stage)
@@ -242,7 +242,7 @@ async def test_a_grant_that_was_written_anew_is_another_one(quick: FleetStage) -
     assert isinstance(await drain(quick, quick.drain_input(0, grant)), Moved)
 
 
-async def test_another_epoch_drains_nobody(quick: FleetStage) -> None:
+async def test_another_epoch_drains_no_instance(quick: FleetStage) -> None:
     grant = await quick.grant(0)
     await quick.act(EPOCH + 1)
 
@@ -252,7 +252,7 @@ async def test_another_epoch_drains_nobody(quick: FleetStage) -> None:
 
 
 @pytest.mark.parametrize(("gone", "seconds"), [("", 300.0), ("record", 300.0), ("agent", 300.0), ("both", 60.0)])
-async def test_what_nobody_is_left_to_tell_of_is_waited_for_a_minute(
+async def test_end_that_no_agent_can_report_is_waited_for_a_minute(
     quick: FleetStage, monkeypatch: pytest.MonkeyPatch, gone: str, seconds: float
 ) -> None:
     monkeypatch.setattr("wharfinger.engine.fleets.draining.TICK", 0.01)
@@ -268,7 +268,7 @@ async def test_what_nobody_is_left_to_tell_of_is_waited_for_a_minute(
     assert seconds <= beats.now <= seconds + 5 * 4.0
 
 
-async def test_a_grant_that_vanishes_during_the_wait_says_nothing_of_the_process(quick: FleetStage) -> None:
+async def test_grant_deleted_during_the_wait_does_not_prove_an_end(quick: FleetStage) -> None:
     grant = await quick.grant(0)
     draining = asyncio.ensure_future(drain(quick, quick.drain_input(0, grant)))
     await until_draining(quick)

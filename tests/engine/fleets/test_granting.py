@@ -107,7 +107,7 @@ async def test_an_actor_that_takes_over_in_between_is_not_overtaken(quick: Fleet
     assert await quick.read(keys.grant(quick.tenant, 0, 1)) is None
 
 
-async def test_without_an_actor_nobody_grants(quick: FleetStage) -> None:
+async def test_no_grant_is_written_without_an_actor(quick: FleetStage) -> None:
     await quick.store.delete(keys.actor(quick.tenant))
 
     with pytest.raises(ApplicationError, match="none is recorded"):
@@ -123,7 +123,7 @@ async def test_a_fleet_that_was_deleted_gets_no_grant(quick: FleetStage, again: 
     assert isinstance(await Granting(quick.store).grant(quick.grant_input(), asker()), Moved)
 
 
-async def test_a_counter_that_nobody_can_read_gives_no_number(quick: FleetStage) -> None:
+async def test_unreadable_counter_gives_no_incarnation(quick: FleetStage) -> None:
     await quick.store.put(keys.slot(quick.tenant, 0), b"{}")
 
     with pytest.raises(InvalidObject, match="slots"):

@@ -135,7 +135,7 @@ async def test_without_a_grant_to_run_here_nothing_is_started(host: Host, grant:
     assert host.runtime.started == []
 
 
-async def test_one_that_is_to_drain_before_it_began_is_told_as_ended(host: Host) -> None:
+async def test_instance_drained_before_its_start_is_reported_as_ended(host: Host) -> None:
     await host.grant(want="drain")
 
     assert isinstance(await host.activities.create_instance(CREATE), NotGranted)
@@ -173,7 +173,7 @@ async def test_incarnation_that_ended_is_not_restarted_without_an_exit_in_etcd(h
     assert len(host.runtime.started) == 1
 
 
-async def test_an_end_that_nobody_took_in_yet_is_an_end(host: Host) -> None:
+async def test_end_that_is_not_recorded_yet_is_an_end(host: Host) -> None:
     await host.grant()
     host.runtime = FakeRuntime(host.runtime.root / "other")
     host.exits = HostExits(
@@ -511,7 +511,7 @@ async def test_limits_of_the_template_are_the_processs(host: Host) -> None:
     assert (host.command.memory, host.command.cpu) == (1024**3, 500)
 
 
-async def test_a_slots_own_port_is_told_once(host: Host) -> None:
+async def test_configured_health_port_is_given_to_one_instance(host: Host) -> None:
     host.settings = replace(host.settings, instance_health_port=(port := free_port()))
     other = InstanceId("other", 0, 1)
     await host.grant()

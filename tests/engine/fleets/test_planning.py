@@ -40,7 +40,7 @@ def request(stage: FleetStage, **fields: Any) -> PlanInput:
     return PlanInput(**{"tenant": stage.tenant, "role": "fleet", "epoch": EPOCH, "memory": Memory()} | fields)
 
 
-async def test_a_plan_says_what_its_followers_need(stage: FleetStage) -> None:
+async def test_plan_has_what_its_steps_need(stage: FleetStage) -> None:
     planned = await planning(stage).plan(request(stage), attempt=3)
 
     assert planned.plan.rollout == stage.generation
@@ -57,7 +57,7 @@ async def test_a_queue_may_be_silent_half_as_long_as_a_host(stage: FleetStage, h
     assert planned.host_silent == silent
 
 
-async def test_who_does_not_act_any_more_is_told_so_before_anything_is_decided(stage: FleetStage) -> None:
+async def test_former_actor_is_fenced_before_anything_is_decided(stage: FleetStage) -> None:
     await stage.act(EPOCH + 1)
 
     with pytest.raises(ApplicationError) as caught:
@@ -73,7 +73,7 @@ async def test_a_view_with_a_hole_where_it_matters_decides_nothing(stage: FleetS
         await planning(stage).plan(request(stage))
 
 
-async def test_other_unreadable_records_are_counted_and_stop_nobody(stage: FleetStage) -> None:
+async def test_other_unreadable_records_are_counted_and_stop_no_plan(stage: FleetStage) -> None:
     await stage.store.put(keys.exited(stage.tenant, 0, 1), b"?")
 
     assert (await planning(stage).plan(request(stage))).plan.rollout
@@ -91,7 +91,7 @@ async def test_what_stops_a_fleet_is_counted_too(stage: FleetStage) -> None:
     assert stage.metrics.registry.get_sample_value("wharfinger_fleet_unreadable_records", labels) == 1
 
 
-async def test_nothing_is_told_any_more_of_a_fleet_that_another_agent_saw_ending(stage: FleetStage) -> None:
+async def test_metrics_of_a_fleet_that_ended_elsewhere_are_removed(stage: FleetStage) -> None:
     own = planning(stage)
     await own.plan(request(stage))
 

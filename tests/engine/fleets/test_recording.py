@@ -91,7 +91,7 @@ async def test_the_same_run_takes_over_from_itself_as_well(stage: FleetStage) ->
     assert (await record(stage, stage.record_input(take=True))).epoch == EPOCH + 1
 
 
-async def test_nobody_takes_over_from_an_actor_that_it_did_not_see(stage: FleetStage) -> None:
+async def test_actor_takes_over_only_from_an_actor_that_it_saw(stage: FleetStage) -> None:
     """The last try of a run that was terminated long ago comes too late."""
     await stage.act(EPOCH + 2, run="run-7")
 
@@ -334,7 +334,7 @@ def with_conditions(*conditions: tuple[str, bool]) -> Status:
     return Status(3, 1, 0, 2, 1, 1, conditions=made)
 
 
-async def test_the_status_tells_since_when_conditions_are_what_they_are(quick: FleetStage) -> None:
+async def test_status_has_the_time_since_which_conditions_hold(quick: FleetStage) -> None:
     times = iter(["2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z"])
     recording = quick.recording()
     recording._now = lambda: next(times)  # type: ignore[method-assign]
@@ -365,7 +365,7 @@ async def test_the_same_status_is_not_written_again(quick: FleetStage) -> None:
     assert await quick.read(keys.fleet_status(quick.tenant)) == first
 
 
-async def test_a_status_that_nobody_can_read_is_replaced(quick: FleetStage) -> None:
+async def test_unreadable_status_is_replaced(quick: FleetStage) -> None:
     await quick.store.put(keys.fleet_status(quick.tenant), b"?")
     await record(quick, quick.record_input(Writes(status=STATUS)))
 

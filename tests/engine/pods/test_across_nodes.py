@@ -58,7 +58,7 @@ def test_anti_affinity_compares_its_namespaces_and_writes_their_terms() -> None:
     assert rewritten(pod(), found) == [keys.bound("shop"), keys.terms("other"), keys.terms("shop")]
 
 
-def test_hard_spread_looks_at_its_own_namespace_and_keeps_nobody_away() -> None:
+def test_hard_spread_compares_its_namespace_and_excludes_no_pod() -> None:
     assert rules(spread_constraints=(SpreadConstraint(1, "zone", True, WEB),)) == AcrossNodes(
         frozenset({"shop"}), leans=True
     )
@@ -70,7 +70,7 @@ def test_affinity_is_compared_only_for_a_pod_that_may_be_first_of_its_kind() -> 
     assert rules(required_affinity=(term(DB),)) == AcrossNodes(leans=True)
 
 
-def test_preferences_hold_nobody_up() -> None:
+def test_preferences_delay_no_bind() -> None:
     assert rules(preferred_affinity=(), preferred_anti_affinity=()) == NONE
 
 

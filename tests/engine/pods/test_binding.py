@@ -416,7 +416,7 @@ async def test_a_transaction_that_never_arrived_is_sent_again_by_the_retry(world
     assert await hand.bind("web", placed) == Bound(node="node-1", revision=world.store.revision, tries=1)
 
 
-async def test_a_seat_in_doubt_is_kept_until_the_watch_has_told(world: World) -> None:
+async def test_seat_in_doubt_is_kept_until_the_watch_has_shown_it(world: World) -> None:
     """Steps: the answer got lost, another worker retries and binds; here the watch is behind. Until it has shown the
     commit the seat is taken, then the pod itself takes it: at no time are there two, and at none is it free.
     """
@@ -675,7 +675,7 @@ async def test_a_pod_of_one_and_a_half_megabytes_is_bound(world: World) -> None:
     assert (await hand.bind("web", await hand.placed("web"))).kind == "bound"
 
 
-async def test_a_pod_too_large_to_be_written_bound_is_refused_and_says_so(world: World) -> None:
+async def test_pod_too_large_to_be_written_bound_is_refused_with_a_reason(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     hand = await world.hand()
@@ -690,7 +690,7 @@ async def test_a_pod_too_large_to_be_written_bound_is_refused_and_says_so(world:
     assert hand.cache.assumed() == ()
 
 
-async def test_a_pod_that_cannot_be_written_back_is_refused_and_says_so(world: World) -> None:
+async def test_pod_that_cannot_be_written_back_is_refused_with_a_reason(world: World) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     await world.change_pod("web", lambda pod: pod["metadata"].update(annotations=["none"]))

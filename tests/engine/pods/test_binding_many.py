@@ -218,7 +218,7 @@ async def test_a_bind_that_is_run_again_finds_its_pods_bound(world: World) -> No
     assert world.store.revision == revision
 
 
-async def test_a_server_that_takes_less_than_we_were_told(world: World) -> None:
+async def test_etcd_with_a_lower_limit_than_configured_gets_smaller_txns(world: World) -> None:
     hand, cohort = await placed(world, pods=60, nodes=60)
 
     def refuse(compares: Any, success: Any) -> None:
@@ -334,7 +334,7 @@ async def test_large_pods_are_cut_by_bytes(world: World) -> None:
     assert max(sizes) < 1024 * 1024
 
 
-async def test_versions_name_who_wrote_them(world: World) -> None:
+async def test_versions_name_their_writer(world: World) -> None:
     hand, cohort = await placed(world, pods=2, nodes=1)
     await hand.bind_many(cohort)
     kv = (await world.store.get(keys.binding("node-0"))).kv
@@ -372,7 +372,7 @@ class Hooks:
             raise RuntimeError("too late")
 
 
-async def test_plugins_are_asked_and_told_for_each_pod(world: World) -> None:
+async def test_plugins_are_called_for_each_pod(world: World) -> None:
     usual, hooks = PROFILES["default-scheduler"], Hooks()
     profile = Profile(usual.name, Enabled.everywhere([*usual.plugins, hooks], {}), digest="d")
     names = await many(world, pods=5, nodes=5)
@@ -423,7 +423,7 @@ async def test_another_s_pod_on_the_node_is_looked_at_again(world: World) -> Non
     assert len(bound.unbound) == 1
 
 
-def test_outcomes_stay_small_whatever_plugins_say() -> None:
+def test_outcomes_stay_small_for_any_message_of_a_plugin() -> None:
     seats = tuple(worst_seat(number) for number in range(MOST_PODS))
     request = BindManyInput(seats=seats, computations=(), workflow_id="w", run_id="r")
     outcomes = Outcomes(request)

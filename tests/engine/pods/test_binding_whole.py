@@ -100,7 +100,7 @@ async def test_a_gang_of_too_many_bytes_is_rejected(world: World) -> None:
     assert "4 pods come to 1,6" in bound.unbound[0].message
 
 
-async def test_a_server_that_takes_less_than_we_were_told_says_so(world: World) -> None:
+async def test_etcd_with_a_lower_limit_than_configured_is_reported(world: World) -> None:
     hand, placed = await gang(world, 60, 60, limits=Limits(operations=1000))
 
     bound = await hand.bind_many(placed, whole=True)

@@ -237,7 +237,7 @@ async def test_two_workers_bind_a_gang_once(world: World) -> None:
     assert {await world.node_of(name) for name in names} == {"a"}
 
 
-async def test_only_assumed_pods_in_the_way_are_said_to_be_so(world: World) -> None:
+async def test_refusal_by_assumed_pods_only_is_marked(world: World) -> None:
     await world.put_node("a", cpu="2")
     await world.put_pod("other", cpu="1")
     await team(world, 2)
@@ -301,7 +301,7 @@ async def test_room_is_made_for_all_members(world: World) -> None:
     assert {await world.node_of(name) for name in names} == {"a", "b"}
 
 
-async def test_nobody_is_evicted_for_a_part_of_a_gang(world: World) -> None:
+async def test_no_pod_is_evicted_for_a_part_of_a_gang(world: World) -> None:
     await world.put_node("a", cpu="2")
     await world.put_pod("low", cpu="2", spec={"nodeName": "a"})
     await team(world, 3, spec={"priority": 10})
@@ -367,7 +367,7 @@ async def test_nothing_is_decided_on_an_older_state_than_was_asked_for(world: Wo
     assert failed.value.type == "Behind"
 
 
-async def test_a_gang_whose_bind_nobody_knows_the_end_of_is_not_decided(world: World) -> None:
+async def test_gang_with_a_bind_in_doubt_is_not_decided(world: World) -> None:
     await world.put_node("a", cpu="8")
     await team(world, 2)
     hand = await world.hand()

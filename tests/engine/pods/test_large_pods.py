@@ -101,7 +101,7 @@ async def test_a_large_pod_is_bound(bench: Bench) -> None:
     assert isinstance(await bench.bind("usual"), Bound)
 
 
-async def test_a_pod_with_no_room_for_its_binding_is_refused_and_says_why(bench: Bench) -> None:
+async def test_pod_with_no_room_for_its_binding_is_refused_with_a_reason(bench: Bench) -> None:
     await bench.put("largest", LARGEST)
 
     rejected = await bench.bind("largest")
@@ -109,7 +109,7 @@ async def test_a_pod_with_no_room_for_its_binding_is_refused_and_says_why(bench:
     assert rejected.message.startswith("pod is too large for etcd to hold it bound: it has 1,572,")
 
 
-async def test_a_large_pods_refusal_is_told_in_its_condition(bench: Bench) -> None:
+async def test_large_pods_refusal_is_written_to_its_condition(bench: Bench) -> None:
     await bench.put("usual", USUAL)
     await bench.refuse("usual")
 

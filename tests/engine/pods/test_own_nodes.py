@@ -61,7 +61,7 @@ async def test_two_workers_that_prefer_their_own_nodes_do_not_contend(world: Wor
     assert (placed[0].node == placed[1].node) == (margin == 0)
 
 
-async def test_a_worker_alone_takes_the_best_and_says_nothing_of_own_nodes(world: World) -> None:
+async def test_worker_alone_takes_the_best_node_without_own_nodes(world: World) -> None:
     await nearly_equal_nodes(world)
     hand = await world.hand(preferred_nodes=preferred_nodes("common/0", ("common/0",)))
     [placed] = await decide_blindly(world, [hand])
@@ -87,7 +87,7 @@ async def again(world: World, record: Placed) -> Recomputation:
     return await decide_again(world.store, pod, record, load_profiles)
 
 
-async def test_the_record_tells_by_what_the_same_can_be_decided_again(world: World) -> None:
+async def test_record_has_what_is_needed_to_recompute_the_decision(world: World) -> None:
     record = await swayed(world)
     own = record.computation.own_nodes
     assert own is not None

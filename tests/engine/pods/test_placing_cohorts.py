@@ -44,7 +44,7 @@ async def test_each_decision_sees_those_before_it(world: World) -> None:
     assert {one.identity.name for one in hand.cache.assumed()} == {"web-2", "web-0", "web-3"}
 
 
-async def test_a_seat_says_what_a_placement_says(world: World) -> None:
+async def test_seat_has_the_fields_of_a_placement(world: World) -> None:
     for number in range(8):
         await world.put_node(f"node-{number}", cpu="4", spec={"unschedulable": number > 5})
     await world.put_pod("web-1")
@@ -66,7 +66,7 @@ async def test_a_seat_says_what_a_placement_says(world: World) -> None:
     assert stretch.computation.revision == hand.cache.progress.revision
 
 
-async def test_a_refused_class_is_decided_once_while_nobody_is_placed(
+async def test_refused_class_is_decided_once_while_no_pod_is_placed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.put_node("node", cpu="2")
@@ -112,7 +112,7 @@ async def test_preemption_is_left_to_an_attempt_of_its_own(world: World) -> None
     assert (away.own_attempt, away.nominated_node, away.victims) == (True, "", ())
 
 
-async def test_who_is_not_to_be_placed_is_left_out_without_asking_etcd(world: World) -> None:
+async def test_pod_not_to_be_placed_is_left_out_without_a_read_of_etcd(world: World) -> None:
     await world.put_node("node")
     await world.put_pod("bound", spec={"nodeName": "node"})
     await world.put_pod("done", status={"phase": "Succeeded"})
@@ -199,7 +199,7 @@ async def test_a_long_cohort_lets_others_have_their_turn(world: World, monkeypat
     assert [len(stretch.computation.assumed) for stretch in placed.stretches] == [0, 1, 2, 3]
 
 
-async def test_a_sampling_profile_says_where_each_search_began(world: World) -> None:
+async def test_sampling_profile_records_where_each_search_began(world: World) -> None:
     sampling = Profile("default-scheduler", sampled(), digest="d", percentage=50)
     for number in range(300):
         await world.put_node(f"node-{number}")
@@ -213,7 +213,7 @@ async def test_a_sampling_profile_says_where_each_search_began(world: World) -> 
     assert [seat.stretch for seat in placed.seats] == [0, 1, 2]
 
 
-async def test_own_nodes_are_told(world: World) -> None:
+async def test_own_nodes_are_recorded(world: World) -> None:
     preferred_nodes = PreferredNodes(50)
     preferred_nodes.share(["common/a", "common/b"], "common/a")
     for number in range(6):
@@ -387,7 +387,7 @@ def test_the_largest_cohort_stays_small() -> None:
     assert len(placed.model_dump_json().encode()) < 1.5 * MIB
 
 
-def test_what_every_stretch_says_again_is_bounded_for_all_of_them() -> None:
+def test_repeated_facts_of_stretches_are_bounded_together() -> None:
     """A sampling profile makes a stretch of each decision."""
     told = CohortPayload(MOST_PODS)
     pods = tuple(Pod("default", f"{number}".ljust(100, "x"), "u", create_revision=2**60) for number in range(30))
@@ -406,7 +406,7 @@ def test_what_every_stretch_says_again_is_bounded_for_all_of_them() -> None:
     assert len(placed.model_dump_json().encode()) < 0.4 * MIB
 
 
-def test_usual_names_are_told_in_full() -> None:
+def test_usual_names_are_recorded_in_full() -> None:
     told = CohortPayload(MOST_PODS)
     for number in range(MOST_PODS):
         seat = replace_names(worst_seat(number), f"pod-{number}")
@@ -425,7 +425,7 @@ def replace_names(seat: Seat, name: str) -> Seat:
     )
 
 
-def test_same_reasons_are_told_once() -> None:
+def test_equal_reasons_are_recorded_once() -> None:
     told = CohortPayload(MOST_PODS)
     one = told.because({"Fit": {"Insufficient cpu": 3}}, "0/3", ("Fit",))
     same = told.because({"Fit": {"Insufficient cpu": 3}}, "0/3", ("Fit",))

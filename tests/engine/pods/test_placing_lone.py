@@ -110,7 +110,7 @@ async def test_placing_again_replaces_the_assumption(world: World) -> None:
     assert len(hand.cache.assumed()) == 1
 
 
-async def test_a_decision_tells_which_pods_it_saw_that_etcd_does_not_know_of(world: World) -> None:
+async def test_decision_records_the_assumed_pods_it_included(world: World) -> None:
     await world.put_node("node-1")
     first = await world.put_pod("web-1")
     await world.put_pod("web-2")
@@ -207,7 +207,7 @@ async def test_unresponsive_etcd_is_unavailable_before_the_activity_times_out() 
     await world.close()
 
 
-async def test_a_revision_of_the_time_before_etcd_was_restored_holds_nobody_up(world: World) -> None:
+async def test_revision_from_before_a_restore_of_etcd_delays_no_attempt(world: World) -> None:
     """Steps: a chain was started at revision 10^6; etcd was restored from a backup and counts from 10^3 again."""
     await world.put_node("node-1")
     await world.put_pod("web")
@@ -281,7 +281,7 @@ async def test_a_pod_being_deleted_is_gone(world: World) -> None:
     assert (gone.why, gone.detail) == ("not-pending", "it is being deleted")
 
 
-async def test_an_object_that_cannot_be_read_is_not_ours_and_says_why(world: World) -> None:
+async def test_unreadable_object_is_not_ours_with_a_reason(world: World) -> None:
     await world.store.put(keys.pod("default", "web"), b"[1, 2")
     hand = await world.hand()
 
@@ -302,7 +302,7 @@ async def test_the_attempt_of_an_earlier_pod_of_the_name_is_gone(world: World) -
 
 
 @pytest.mark.parametrize("revision", [0, 3], ids=["by hand", "by a dispatcher"])
-async def test_a_run_under_another_id_than_the_pods_own_is_told_the_right_one(world: World, revision: int) -> None:
+async def test_run_under_another_id_than_the_pods_gets_the_right_one(world: World, revision: int) -> None:
     await world.put_node("node-1")
     await world.put_pod("web")
     hand = await world.hand()
@@ -349,7 +349,7 @@ async def test_a_pod_that_fits_nowhere_is_refused_in_kube_schedulers_words(world
     assert not refused.only_assumed
 
 
-async def test_a_refusal_that_only_assumed_pods_cause_says_so(world: World) -> None:
+async def test_refusal_caused_by_assumed_pods_only_is_marked(world: World) -> None:
     await world.put_node("node-1", cpu="1")
     await world.put_pod("web-1")
     await world.put_pod("web-2")

@@ -275,7 +275,7 @@ async def bound_elsewhere(world: World, hand: Hand, refused: Refused) -> None:
 
 @pytest.mark.parametrize("vanish", [deleted, recreated, terminating, bound_elsewhere])
 @pytest.mark.parametrize("late", [False, True], ids=["before evict", "just before its transaction"])
-async def test_nobody_is_evicted_for_a_pod_that_needs_the_room_no_more(
+async def test_no_pod_is_evicted_for_a_pod_that_needs_the_room_no_more(
     world: World, vanish: Callable[[World, Hand, Refused], Awaitable[None]], late: bool
 ) -> None:
     await full_node(world, "low-1")
@@ -299,7 +299,7 @@ async def test_nobody_is_evicted_for_a_pod_that_needs_the_room_no_more(
     assert await changes_of(world, "low-1") == []
 
 
-async def test_nobody_is_evicted_for_a_record_that_was_replaced(world: World) -> None:
+async def test_no_pod_is_evicted_for_a_record_that_was_replaced(world: World) -> None:
     """Steps: the run was thought dead, a new attempt decided otherwise and recorded that; the old run's eviction
     comes late.
     """
@@ -355,7 +355,7 @@ async def test_an_eviction_stops_where_it_is_when_the_nomination_is_taken_away(w
     assert await changes_of(world, request.victims[1].pod.removeprefix("default/")) == []
 
 
-async def test_nobody_is_evicted_from_a_node_that_is_gone(world: World) -> None:
+async def test_no_pod_is_evicted_from_a_node_that_is_gone(world: World) -> None:
     await full_node(world, "low-1")
     hand = await world.hand(eviction="immediate")
     refused = await preemptor(world, hand)
@@ -385,7 +385,7 @@ async def test_plugin_failure_while_victims_leave_keeps_the_nomination(world: Wo
     assert (await hand.refused("high")).victims == ()
 
 
-async def test_nobody_is_evicted_for_a_pod_too_large_for_its_nomination(world: World) -> None:
+async def test_no_pod_is_evicted_for_a_pod_too_large_for_its_nomination(world: World) -> None:
     """It could not be written bound either."""
     await full_node(world, "low-1")
     hand = await world.hand(eviction="immediate")
@@ -502,7 +502,7 @@ async def test_payload_of_very_many_victims_is_small_and_all_are_evicted(world: 
     assert (await hand.bind("high", await hand.placed("high"))).kind == "bound"
 
 
-async def test_nobody_is_nominated_when_the_many_victims_are_others_by_now(world: World) -> None:
+async def test_no_pod_is_nominated_when_its_many_victims_have_changed(world: World) -> None:
     await crowd(world, 20)
     hand = await world.hand(eviction="immediate")
     refused = await preemptor(world, hand, cpu="20")
@@ -633,7 +633,7 @@ async def test_less_important_pods_lose_their_nomination_to_the_node(world: Worl
     assert await world.pod("low-1") is None
 
 
-async def test_a_decision_tells_the_nominations_that_it_reckoned_with(world: World) -> None:
+async def test_decision_records_the_nominations_it_included(world: World) -> None:
     await world.put_node("node-1")
     created = await world.put_pod("other", spec={"priority": 9}, status={"nominatedNodeName": "node-1"})
     await world.put_pod("web")
@@ -795,7 +795,7 @@ async def test_a_class_that_never_preempts_keeps_its_pods_from_it(world: World) 
     assert "preemption: not eligible due to preemptionPolicy=Never" in refused.message
 
 
-async def test_a_pod_without_its_class_is_refused_by_whoever_places_it(world: World) -> None:
+async def test_pod_whose_priority_class_is_missing_is_refused(world: World) -> None:
     await world.put_node("node-1")
     hand = await world.hand()
     await world.put_pod("high", spec={"priorityClassName": "high"})

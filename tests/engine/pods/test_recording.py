@@ -53,7 +53,7 @@ async def test_condition_and_record_are_one_revision(world: World) -> None:
     assert pod.mod_revision == record.mod_revision
 
 
-async def test_a_condition_that_says_the_same_is_not_written_again(world: World) -> None:
+async def test_unchanged_condition_is_not_written_again(world: World) -> None:
     """Otherwise every attempt of a pod that waits would be an event for every watcher of pods."""
     await world.put_pod("web")
     hand = await world.hand()
@@ -66,7 +66,7 @@ async def test_a_condition_that_says_the_same_is_not_written_again(world: World)
     assert (await world.record_of("web"))["attempt"] == 2
 
 
-async def test_a_pod_that_changed_meanwhile_is_read_and_told_again(world: World) -> None:
+async def test_pod_that_changed_meanwhile_is_read_and_written_again(world: World) -> None:
     await world.put_pod("web")
     hand = await world.hand()
     hand.store.pause_watches()
@@ -134,7 +134,7 @@ async def test_a_pod_with_no_room_for_a_condition_keeps_its_reason_in_the_record
     assert (await world.record_of("web"))["message"] == "0/1 nodes are available: 1 Insufficient cpu."
 
 
-async def test_the_schedulers_own_error_is_told_with_its_reason(world: World) -> None:
+async def test_schedulers_own_error_is_recorded_with_its_reason(world: World) -> None:
     await world.put_node("node-1", cpu="1")
     await world.put_pod("web")
     hand = await world.hand()

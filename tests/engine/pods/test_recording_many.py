@@ -44,7 +44,7 @@ async def test_many_are_written_in_few_transactions(world: World) -> None:
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
 
 
-async def test_run_again_it_says_the_same(world: World) -> None:
+async def test_second_try_gives_the_same_answer(world: World) -> None:
     hand, placed = await refused(world, 3)
     await hand.record_many(placed)
     await hand.seen()
@@ -82,7 +82,7 @@ async def test_a_pod_with_a_parked_chain_keeps_naming_it(world: World) -> None:
     assert (record["parked"], record["decided_by"]) == (True, "test/cohort/1@run-1")
 
 
-async def test_who_may_be_helped_at_once_is_urgent(world: World) -> None:
+async def test_pod_that_may_be_helped_at_once_is_urgent(world: World) -> None:
     hand, placed = await refused(world, 2)
     first, second = placed.turned_away
     urgent = placed.model_copy(update={"turned_away": (first.model_copy(update={"own_attempt": True}), second)})
@@ -112,7 +112,7 @@ async def test_pods_that_changed_are_written_as_they_are(world: World) -> None:
     assert [name for name in ("big-4", "big-5", "big-6") if await world.record_of(name)] == []
 
 
-async def test_a_server_that_takes_less_than_we_were_told(world: World) -> None:
+async def test_etcd_with_a_lower_limit_than_configured_gets_smaller_txns(world: World) -> None:
     hand, placed = await refused(world, 60)
 
     def refuse(compares: Any, success: Any) -> None:

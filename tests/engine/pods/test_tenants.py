@@ -92,7 +92,7 @@ async def test_a_nomination_is_not_recorded_for_a_pod_that_became_another_pool_s
 
 
 @either
-async def test_a_cohort_tells_no_pod_that_became_another_pool_s(world: World, pool: str) -> None:
+async def test_cohort_writes_no_condition_to_a_pod_that_left_its_pool(world: World, pool: str) -> None:
     names = await pods(world, 5, cpu="64")
     await world.put_pod("plain", cpu="64")
     await world.put_node("node", cpu="1")

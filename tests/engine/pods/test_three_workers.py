@@ -176,9 +176,7 @@ async def test_only_one_pod_is_the_first_of_its_kind(either: World) -> None:
 
 
 @pytest.mark.parametrize("loner_first", [True, False])
-async def test_a_namespace_selector_reaches_namespaces_that_nobody_has_bound_in(
-    either: World, loner_first: bool
-) -> None:
+async def test_namespace_selector_covers_namespaces_without_bound_pods(either: World, loner_first: bool) -> None:
     await either.put_pod("loner", labels={"app": "loner"}, spec=apart("web", namespaceSelector={}))
     await either.put_pod("web", labels={"app": "web"})
     names = ("loner", "web") if loner_first else ("web", "loner")

@@ -27,7 +27,7 @@ async def test_revoking_a_lease_deletes_its_keys_as_one_revision(world: World) -
     assert [kv.key for kv in await world.list_all()] == [world.key("free")]
 
 
-async def test_a_key_tells_its_lease_until_it_is_written_without(world: World) -> None:
+async def test_key_has_its_lease_until_it_is_written_without(world: World) -> None:
     lease = await world.store.grant_lease(60)
     await world.store.put(world.key("a"), b"", lease=lease.id)
     bound = (await world.store.get(world.key("a"))).kv

@@ -7,7 +7,7 @@ from wharfinger.errors import Compacted, RevisionFuture, UsageError
 from wharfinger.registry.store import Put
 
 
-async def test_a_missing_key_reads_as_none_and_tells_the_revision(world: World) -> None:
+async def test_missing_key_reads_as_none_with_the_revision(world: World) -> None:
     revision = await world.store.put(world.key("other"), b"")
 
     read = await world.store.get(world.key("missing"))
@@ -31,7 +31,7 @@ async def test_a_key_keeps_its_create_revision_until_it_is_deleted(world: World)
     assert (after.create_revision, after.mod_revision) == (again, again)
 
 
-async def test_delete_tells_whether_there_was_anything(world: World) -> None:
+async def test_delete_returns_whether_the_key_existed(world: World) -> None:
     await world.store.put(world.key("a"), b"1")
 
     assert await world.store.delete(world.key("a"))

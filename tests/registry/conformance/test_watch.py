@@ -130,7 +130,7 @@ async def test_a_large_revision_arrives_in_one_batch(world: World) -> None:
     assert all(event.previous is not None and len(event.previous.value) == 350_000 for event in batch.events)
 
 
-async def test_a_watch_from_before_the_compaction_says_compacted(world: World) -> None:
+async def test_watch_from_before_the_compaction_raises_compacted(world: World) -> None:
     first = await world.store.put(world.key("a"), b"1")
     last = await world.store.put(world.key("a"), b"2")
     world.compact(last)
