@@ -36,7 +36,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=UN
 settings.load_profile("any machine")
 
 _PORTS = range(12_000, 32_000)
-"""Below those that the system gives to outgoing connections: one of these would be taken before somebody listens."""
+"""Below those that the system gives to outgoing connections: one of these would be taken before a server listens."""
 _share = len(_PORTS) // PROCESSES
 _at = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES * _share
 _own = _PORTS[_at : _at + _share]
@@ -45,7 +45,7 @@ _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that nobody was given lately: who was may not listen yet."""
+    """A port without a listener that was not handed out lately: its new owner may not listen yet."""
     return next(port for port in _candidates if ports.is_free(port))
 
 

@@ -1,4 +1,4 @@
-"""Fewer calls when a server is slow or away, more again when it answers quickly; nobody is left waiting."""
+"""Fewer calls when a server is slow or away, more again when it answers quickly; no caller is left waiting."""
 
 from __future__ import annotations
 

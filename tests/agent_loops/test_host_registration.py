@@ -23,7 +23,7 @@ from wharfinger.settings import EtcdSettings, LeaseSettings
 
 Register = Callable[..., HostRegistration]
 TTL = 20.0
-"""Seconds: nobody loses a lease because this process stands still for a while."""
+"""Seconds: no agent loses a lease because this process stands still for a while."""
 SECONDS = patient(30)
 
 

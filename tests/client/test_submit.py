@@ -264,7 +264,7 @@ async def test_a_signal_to_a_pod_that_does_not_exist_names_it(cluster: Cluster) 
 
 
 async def test_wake_leaves_a_workflow_of_another_cluster_alone(cluster: Cluster) -> None:
-    """The record is an object in etcd that anybody may have written."""
+    """The record is an object in etcd that any client may have written."""
     await cluster.world.put_pod("web")
     other = Wharfinger(cluster.client, cluster.world.store, cluster=f"{cluster.name}-other")
     theirs = await cluster.wharfinger.start("default", "web")

@@ -207,7 +207,7 @@ class TestAllAtOnce:
 
 
 class TestWhatAnybodyMayStore:
-    """The actor reads what lies in etcd, whoever wrote it: it must be told what is wrong, whatever it is."""
+    """Any client may write the object in etcd, so the actor must get a reason for whatever is wrong with it."""
 
     @pytest.mark.parametrize("written", [None, 7, "x", [], [[1]], [{}]])
     def test_what_is_no_mapping(self, written: Any) -> None:

@@ -347,7 +347,7 @@ async def test_a_value_that_the_process_died_of_is_not_taken_in_again(slot: Slot
 
 
 async def test_value_whose_preparation_killed_a_process_is_not_prepared_again(slot: Slot) -> None:
-    """Plugins are made then, and theirs is anybody's code."""
+    """Plugins are constructed then, and their code may be a user's."""
     life = await slot.life(1)
     await life.set(TENANT, ONE)
     await life.proven()

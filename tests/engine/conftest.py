@@ -165,7 +165,7 @@ class Hand:
         return await self.activities.cohorts.place_many(request)
 
     async def place_gang(self, name: str = "team", **more: Any) -> PlacedMany:
-        """Decide for a gang of the namespace default, whoever its members are."""
+        """Decide for a gang of the namespace default, with any members."""
         request = {"workflow_id": f"test/cohort/default/{name}", "run_id": "run-1"} | more
         gang = GangName(namespace="default", name=name)
         return await self.activities.cohorts.place_many(PlaceManyInput(gang=gang, **request))
@@ -253,7 +253,7 @@ class World:
         return await self.store.put(keys.node(name), json.dumps(node_object(name, **more)).encode())
 
     async def change_pod(self, name: str, change: Any) -> int:
-        """Let somebody else rewrite a pod."""
+        """Rewrite a pod as another client does."""
         obj = await self.pod(name)
         change(obj)
         return await self.store.put(keys.pod("default", name), json.dumps(obj).encode())

@@ -37,7 +37,7 @@ async def raising(error: Exception) -> NoReturn:
 
 
 async def test_whatever_a_plugin_raises_its_failure_fits_a_history(caplog: pytest.LogCaptureFixture) -> None:
-    """A message beyond 4 MiB gets the run terminated by Temporal, and so its chain: nobody would be told why."""
+    """A message beyond 4 MiB gets the run terminated by Temporal, and so its chain, without a reason that users see."""
     caplog.set_level(logging.WARNING)
     with pytest.raises(ApplicationError) as raised:
         await execute(chatty_plugin)

@@ -137,7 +137,7 @@ class Driver(Background):
                 self._writer.create(self._population.again(_object(change)))
 
     def _touch(self) -> None:
-        """A label that nobody reads."""
+        """A label that no rule reads."""
         for change in self._some(self._recorder.latest(PODS), 1):
             pod = _object(change)
             pod["metadata"].setdefault("labels", {})["touched"] = str(self._rng.randrange(1000))
@@ -187,7 +187,7 @@ class Driver(Background):
         self._resize((1, 2, 4))
 
     def _shrink(self) -> None:
-        """Also below what is there: nobody is to add to it then."""
+        """Also below what is there: no pod may be added then."""
         self._resize((-1, -2, -4))
 
     def _resize(self, by: tuple[int, ...]) -> None:

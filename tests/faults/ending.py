@@ -1,4 +1,4 @@
-"""What must be true once the faults are over: nobody fell out, whoever fits is bound, nothing is left over.
+"""What must be true once the faults are over: no pod is lost, each pod that fits is bound, nothing is left over.
 
 lost        a pending, ungated pod of ours has neither a record nor an open chain
 waits       ... though a node fits it (decided by the shipped simulator)
@@ -78,7 +78,7 @@ class End:
         ]
 
     def waiting_though_they_fit(self) -> list[Violation]:
-        """Decides every pending pod anew, as if nobody else came first; of a gang, as many as must be bound at once."""
+        """Decides every pending pod anew, as if it came first; of a gang, as many as must be bound at once."""
         simulator = self._simulator()
         whole: dict[tuple[str, str], bool] = {}
         found = []

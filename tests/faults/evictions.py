@@ -1,4 +1,4 @@
-"""Nobody is made to leave but for a more important pod that is promised the room.
+"""A pod is evicted only for a pod of higher priority that is promised the room.
 
 evicted    a victim without a pending pod of higher priority that is nominated to its node
 """
@@ -26,7 +26,7 @@ class Evictions:
                 self._promised.setdefault(pod.nominated_node_name, {})[pod.identity] = pod.priority, until
 
     def unfounded(self, change: PodChange, since: float) -> Pod | None:
-        """The victim, if it is one without anybody to leave for; a promise that ended since then still counts."""
+        """The victim, if no pod needs its room; a promise that ended since then still counts."""
         victim = change.after
         if victim is None or not change.is_eviction:
             return None

@@ -59,7 +59,7 @@ class PodChange:
 
     @property
     def matters_to_rules(self) -> bool:
-        """Rules across nodes may read something else of a pod with a node, though nobody bound any."""
+        """Rules across nodes may read something else of a pod with a node, though none was bound."""
         if self.is_bind:
             return False
         return any(pod.bound for pod in self.states) and (_read_by_rules(self.before) != _read_by_rules(self.after))

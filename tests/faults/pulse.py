@@ -1,4 +1,4 @@
-"""Who stood still though nobody struck: a machine that is shared stops a process now and then, as a fault does."""
+"""Which process stood still without a fault: a shared machine stops a process now and then, as a fault does."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Result:
     seconds: float = 0.0
     end: dict[str, int] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
-    """Chains that nobody needs and nobody has ended yet."""
+    """Chains that no pod needs and that no worker has ended yet."""
     breakdowns: list[str] = field(default_factory=list)
     """Servers that ended by themselves, and were started again."""
     violations: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Required rules across nodes, read plainly: pod by pod, as Kubernetes describes them.
 
-A bind is told of other binds, whoever makes them (`docs/decisions/0009`); of what users change it learns by the watch.
+A bind notices all other binds (`docs/decisions/0009`); it learns of changes that users make by the watch.
 So a rule that was broken is excused when users changed what it reads so shortly before that a worker need not have
 known: each breach says whether that is so.
 """

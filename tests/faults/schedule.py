@@ -25,7 +25,7 @@ class Kind(StrEnum):
     STALL_ETCD = "stall-etcd"
     """... nothing passes, and all of it arrives at the end."""
     DEAF_ETCD = "deaf-etcd"
-    """... requests pass, answers never come: nobody knows what was committed."""
+    """... requests pass, answers never come: what was committed is in doubt."""
     WATCH_ETCD = "watch-etcd"
     """... only what is watched comes late."""
     CUT_TEMPORAL = "cut-temporal"

@@ -1,7 +1,7 @@
 """After the last fault: wait until all that can be done is done, within a bounded time for each pod.
 
 Pods that leave and pods that come to rest make room for others, which is progress; a single pod that could be bound,
-or a record that nobody needs, may not stay so.
+or a record that no pod needs, may not stay so.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def soak(seconds: float, seed: int, folder: Path, *, rounds: int | None = None, 
             say(f"  {breakdown}", style="yellow", markup=False)
         if result.strays:
             some = ", ".join(result.strays[:3])
-            say(f"  {len(result.strays)} open chains of nobody: {some}", style="yellow", markup=False)
+            say(f"  {len(result.strays)} open chains that no pod needs: {some}", style="yellow", markup=False)
         for violation in result.violations[:TOLD]:
             say(f"  {violation}", style="red", markup=False)
         if result.settled > SLOW:

@@ -109,7 +109,7 @@ def _story(site: Site, *, seconds: float, answer: bool, company: Company) -> Non
     time.sleep(max(0.0, stopped + seconds - time.monotonic()))
     _go_on(caught, traps[caught])
     after = [pod(f"after-{number:02}", cpu="100m") for number in range(AFTER)]
-    # Room for those that wait too: who goes first is nobody's promise.
+    # Room for those that wait too: their order is not promised.
     writer.create(*(node(f"n{number}", cpu="16", pods="40") for number in range(3)))
     writer.create(*after)
     wait_until(lambda: all(_bound(gateway, after)), 40, "life goes on")

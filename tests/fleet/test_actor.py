@@ -222,7 +222,7 @@ def test_unwritten_plan_is_forgotten_but_not_what_happened_meanwhile() -> None:
 
 
 def test_rollout_whose_start_was_not_followed_is_started_later() -> None:
-    """What a plan wanted written took too long to be followed: nobody started what it wanted started."""
+    """The writes of a plan took too long, so its steps were not started."""
     picture = rolling(2)
     actor = Actor("fleet", picture.memory())
     memory, _ = actor.look()

@@ -200,14 +200,14 @@ def test_unseen_instance_is_kept_while_its_host_reports_it_running() -> None:
         decided = keep(picture, later(decided, decided.wait))
     assert brief(decided) == ["up 1 r1 .1"]  # a host that lost its disk would never tell of its end
 
-    asked = Busy("up", 1, 1, 1, "b")  # it runs: nobody waits for it
+    asked = Busy("up", 1, 1, 1, "b")  # it runs: no step waits for it
     seen = 0.0
     decided = keep(picture, later(decided, 0.0), asked)
     while seen < UNKNOWN:
         assert (brief(decided), decided.give_up) == ([], ())
         seen += decided.wait
         decided = keep(picture, later(decided, decided.wait), asked)
-    assert (brief(decided), decided.give_up) == ([], (1,))  # whoever lost it may have lost it once more
+    assert (brief(decided), decided.give_up) == ([], (1,))  # the host that lost it may have lost it once more
     assert brief(keep(picture, later(decided, 1.0))) == ["up 1 r1 .1"]
 
 

@@ -1,4 +1,4 @@
-"""An instance that takes long to leave keeps nothing else waiting, and is waited for once, whoever waits."""
+"""An instance that takes long to leave delays no other step, and one actor waits for it."""
 
 from __future__ import annotations
 

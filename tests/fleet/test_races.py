@@ -13,7 +13,7 @@ R31   the ring's key outlives its process: the member is the slot, owned by its 
 R33   events lost behind a compaction: `tests/agent_loops/test_fleet_watch.py`, `tests/informer/test_informer.py`;
       and no event is needed to converge (R16)
 R34   contexts and timers that are never cancelled: there are none; what an actor keeps is in `Memory`, bounded
-R37   an absent manager hangs its caller: nobody waits for a fleet; one with nothing to look after ends (below)
+R37   an absent manager hangs its caller: no caller waits for a fleet; one with nothing to look after ends (below)
 ====  ===========================================================================================================
 """
 
@@ -297,7 +297,7 @@ def test_r23_a_kill_that_failed_keeps_its_slot() -> None:
     """The id was in no map any more when the kill failed: an orphan kept running."""
     picture = rolling(2).life(1, 2, revision=2, assign=False)
     picture.life(1, 1, want="drain", state="draining")
-    assert brief(roll(picture)) == ["retire 1.1"]  # nobody follows its drain: it is followed again
+    assert brief(roll(picture)) == ["retire 1.1"]  # no step follows its drain: it is followed again
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -139,7 +139,7 @@ def test_unseen_outdated_instance_is_kept_until_its_lease_expires() -> None:
     picture = rolling(3, max_surge=Share(0), max_unavailable=Share(1))
     memory = picture.memory()
     decided = roll(picture.without_record(0), memory)
-    assert brief(decided) == []  # one less is all that the floor allows, and nobody knows that slot 0 serves
+    assert brief(decided) == []  # one less is all that the floor allows, and it is unknown whether slot 0 serves
     assert decided.wait <= LEASE + LOOK_AGAIN
 
     later_on = roll(picture, later(decided, LEASE + LOOK_AGAIN - 1.0))

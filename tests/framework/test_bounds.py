@@ -122,7 +122,7 @@ def test_the_first_of_a_ranking_are_the_same_however_many_are_asked_for(equal: i
 
 
 def test_resources_that_no_node_offers_get_no_columns() -> None:
-    """Anybody may bind a pod by hand that asks for thousands of them."""
+    """Any client may bind a pod that asks for thousands of them."""
     offered = "example.com/gpu"
     odd = pod("odd", cpu=100, extended={f"example.com/{number}": 1 for number in range(1000)} | {offered: 3})
     some = snapshot(node("a"), node("b"), a=[odd])

@@ -1,4 +1,4 @@
-"""A gang is placed whole or not at all; in one domain, if it asks for that; room is made for all of it or nobody."""
+"""A gang is placed whole or not at all; in one domain, if it asks for that; room is made for all of it or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that nobody of ours writes: one of them must never stop a loop, let alone all workers."""
+"""Keys that no component of wharfinger writes: one of them must never stop a loop, let alone all workers."""
 
 from __future__ import annotations
 

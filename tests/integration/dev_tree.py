@@ -38,7 +38,7 @@ HOSTS = "/registry/wharfinger.dev/hosts/"
 LEASE_TTL = 4
 """Seconds, for trees and workers of tests: the dead are missed sooner than the usual 10 s."""
 USUAL_TTL = 10
-"""Seconds, for trees of which nobody is to be missed: a process that stands still for a while keeps its lease. Longer
+"""Seconds, for trees that must keep all their processes: one that stands still for a while keeps its lease. Longer
 ones have their price, too: after every gap in its sight an actor waits so long, and ten seconds, until it acts."""
 
 
@@ -203,7 +203,7 @@ def processes_of(folder: Path) -> dict[int, str]:
             continue
         try:
             arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:  # it has just ended, or is somebody else's
+        except OSError:  # it has just ended, or belongs to another user
             continue
         if f"{folder}/" in arguments:
             found[int(entry.name)] = arguments

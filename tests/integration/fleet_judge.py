@@ -51,7 +51,7 @@ class FleetVerdict:
     ready: list[tuple[int, int]] = field(default_factory=list)
     """(revision, slots with a ready incarnation), whenever that changed.
 
-    One that went out of sight, its lease lost or by its own withdrawal, though nobody had asked it to and it had not
+    One that went out of sight, its lease lost or by its own withdrawal, though no grant had asked it to and it had not
     ended, counts until its slot is ready again: that is the machine's doing.
     """
     living: list[tuple[int, int]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class FleetVerdict:
     drains: list[Drain] = field(default_factory=list)
     """In the order in which they were asked for."""
     dropped: list[Life] = field(default_factory=list)
-    """Incarnations whose grants were deleted though nobody had told their end."""
+    """Incarnations whose grants were deleted without a record of their end."""
     ended: list[tuple[Life, str]] = field(default_factory=list)
     """Incarnations and how they ended, in the order of their exit records."""
     wrong: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class FleetVerdict:
         return [one.life for one in self.drains if one.revision > since]
 
     def taken(self, since: int) -> list[Life]:
-        """Who was asked to leave though it was ready, and nobody else was in its slot.
+        """Ready instances that were drained though no other instance was in their slot.
 
         How many slots were ready just then says less: some may have been out of sight, by a lease that was lost.
         """

@@ -18,7 +18,7 @@ def kinds(events: Iterable[HistoryEvent]) -> list[str]:
 
 
 def late_tasks(events: Iterable[HistoryEvent]) -> int:
-    """Workflow tasks that timed out because nobody came to them in time."""
+    """Workflow tasks that timed out because no worker came to them in time."""
     return kinds(events).count("WORKFLOW_TASK_TIMED_OUT")
 
 
@@ -30,7 +30,7 @@ def deadlocked(event: HistoryEvent) -> bool:
 def length(events: Iterable[HistoryEvent]) -> int:
     """Events of a run as it is on a server and workers that keep up.
 
-    A task that nobody came to in time costs two more; one that was begun and came to nothing three, and so does one
+    A task that no worker came to in time costs two more; one that was begun and came to nothing three, and so does one
     that only prolongs the time of a local activity.
     """
     found = list(events)

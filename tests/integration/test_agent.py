@@ -200,7 +200,7 @@ async def test_crash_is_recorded_with_its_last_words_and_not_restarted(site: Sit
 
 
 async def test_a_second_agent_of_the_name_does_not_start(site: Site) -> None:
-    agent = site.start("--lease-ttl=15")  # though it stands still for a while, nobody takes its name
+    agent = site.start("--lease-ttl=15")  # though it stands still for a while, it keeps its name
     await site.until(agent.ready)
 
     same_folder = site.start()

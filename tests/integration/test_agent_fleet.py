@@ -94,7 +94,7 @@ async def test_a_fleet_survives_its_agents_and_follows_a_change(site: Site) -> N
     first = set(site.alive())
 
     os.kill(min(first), signal.SIGKILL)
-    agent.kill()  # nobody sees the end
+    agent.kill()  # no agent sees the end
     agent = site.start()
     await site.until(agent.ready)
     await site.until(lambda: serves(site, 1), 90)
@@ -143,7 +143,7 @@ async def test_instances_without_an_agent_serve_on_when_their_host_is_given_up(s
 
 
 async def test_a_rollout_ends_though_the_agent_of_what_it_replaces_is_away(site: Site) -> None:
-    """Workers watch their grants themselves; nobody tells of their ends, so each takes its deadline, and no longer."""
+    """Workers watch their grants themselves; no agent reports their ends, so each takes its deadline, and no longer."""
     for agent in (site.start(), site.start("--host=other", "--no-control", data="other")):
         await site.until(agent.ready)
     quick = {"drainTimeoutSeconds": 3, "killTimeoutSeconds": 1}

@@ -34,7 +34,7 @@ def test_workers_hold_their_leases_as_long_as_configured(cluster: DevTree) -> No
         granted[:] = [one["grantedTTL"] for one in found if int(one["TTL"]) >= 0]
         return granted
 
-    wait_until(some, 20, "somebody holds a lease")
+    wait_until(some, 20, "a worker holds a lease")
     assert set(granted) == {str(LEASE_TTL)}
 
 

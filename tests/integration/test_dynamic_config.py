@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(400)
 
 TENANT = "trials"
 GOOD, DEADLY = {"level": "info"}, {"level": "debug"}
-"""The second one is deadly because the test kills whoever takes it in."""
+"""The second one is deadly because the test kills the process that applies it."""
 SOON, NEVER = 1.0, 3600.0
 """Seconds of readiness after which a value is proven."""
 
@@ -91,7 +91,7 @@ def proofs(process: WorkerProcess) -> float:
 @pytest.fixture
 async def slot(etcd_server: EtcdServer, temporal_server: TemporalServer, tmp_path: Path) -> AsyncIterator[Slot]:
     store = await EtcdStore.connect(EtcdSettings(endpoints=(etcd_server.url,)))
-    # A long lease: whoever stood still for a while would register anew, and that is looked at.
+    # A long lease: an instance that stood still for a while would register anew, which the test would notice.
     options = (f"--etcd={etcd_server.url}", f"--temporal={temporal_server.address}", "--lease-ttl=15")
     slot = Slot(store, tmp_path, options)
     await slot.fleet(SOON)
@@ -134,13 +134,13 @@ async def test_deadly_value_is_tried_once_and_the_last_good_one_stays_in_force(s
     await slot.says(4, state="ready", in_force={"log": digest(GOOD)})
     await slot.set(DEADLY, "--again")
     await slot.says(4, in_force={"log": digest(DEADLY)}, problems={})
-    assert last.stop(patient(60)) == 0  # as it was told: that accuses nobody
+    assert last.stop(patient(60)) == 0  # a planned end, which fails no trial
     await slot.start(5)
     await slot.says(5, state="ready", in_force={"log": digest(DEADLY)}, problems={})
 
 
 async def test_both_lives_of_a_slot_may_try_the_same_value(slot: Slot) -> None:
-    """A newcomer beside a former one that is still trying: nobody has died of it."""
+    """A newcomer beside a former one that is still trying: no process has died of it."""
     await slot.fleet(NEVER)
     await slot.set(GOOD)
     await slot.start(1)

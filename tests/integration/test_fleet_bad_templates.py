@@ -185,7 +185,7 @@ def test_version_that_never_gets_ready_is_rolled_back_without_retry(fleet: Fleet
 
 
 def test_configuration_that_cannot_be_followed_changes_nothing(fleet: FleetHandle) -> None:
-    """Refused by the console; somebody wrote it all the same."""
+    """The command refuses it; another client wrote it all the same."""
     etcd, before, first = fleet.tree.etcd, fleet.serving(2, SECONDS), fleet.tree.etcd.revision()
     plugins = {"filter": {"enabled": [{"name": "NoSuchPlugin"}]}}
     configuration = {

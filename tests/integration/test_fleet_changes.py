@@ -78,7 +78,7 @@ def test_a_fleet_is_scaled_to_nothing_and_back_and_pods_wait_meanwhile(fleet: Fl
     etcd, before = fleet.tree.etcd, fleet.revisions
 
     fleet.cli("scale", "common", "0")
-    wait_until(lambda: not fleet.grants and not fleet.instances, SECONDS, "nobody is left")
+    wait_until(lambda: not fleet.grants and not fleet.instances, SECONDS, "no instance is left")
     etcd.put(f"{NODES}n0", node("n0"))
     for number in range(5):
         etcd.put(f"{PODS}default/p{number}", pod(f"p{number}"))

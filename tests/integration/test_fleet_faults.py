@@ -1,4 +1,4 @@
-"""A rollout in which everything dies goes on at its step, ends nothing twice, and replaces nobody who went unseen only.
+"""A rollout in which everything dies resumes at its step, ends nothing twice, and keeps what only went unseen.
 
 When which process is struck is drawn from a seed. Judged from etcd's own revision history.
 """
@@ -109,7 +109,7 @@ def judge(fleet: FleetHandle, first: int, revision: int, struck: list[Life], pod
 
 
 def judge_unharmed(fleet: FleetHandle, first: int, revision: int, pods: Pods) -> None:
-    """Where only servers were away: every slot was replaced once, and everybody left as it was asked to."""
+    """Where only servers were away: every slot was replaced once, and every instance left when it was drained."""
     verdict = judge(fleet, first, revision, [], pods)
     assert verdict.made(first) == {slot: [revision] for slot in range(REPLICAS)}
     asked = verdict.asked(first)
@@ -140,7 +140,7 @@ def test_instances_and_the_agent_are_killed_and_temporal_does_not_answer(fleet: 
 
 @pytest.mark.parametrize("seed", [2])
 def test_etcd_does_not_answer_and_then_dies(fleet: FleetHandle, seed: int) -> None:
-    """Its leases are over when it answers again: everybody is unseen at once, and nobody is replaced for that."""
+    """Its leases are over when it answers again: all are unseen at once, and none is replaced for that."""
     rng, tree, pods = random.Random(seed), fleet.tree, Pods(fleet.tree.etcd)
     first, revision = tree.etcd.revision(), fleet.revisions + 1
 

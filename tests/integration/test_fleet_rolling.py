@@ -1,4 +1,4 @@
-"""Twelve instances are replaced while a thousand pods come: nobody notices.
+"""Twelve instances are replaced while a thousand pods come, and no pod waits for that.
 
 Judged from etcd's own revision history, through a client that is none of ours.
 """

@@ -94,7 +94,7 @@ def test_tenants_pods_move_to_its_ready_fleet_and_back_on_deletion(tree: DevTree
 
 
 def test_a_tenant_in_trouble_delays_neither_pods_nor_a_rollout_of_another(tree: DevTree) -> None:
-    """One that cannot start, whose instances are brought up again and again, and that has pods nobody can place."""
+    """It cannot start, its instances are brought up again and again, and it has pods that no worker can place."""
     etcd, bad, good = tree.etcd, FleetHandle(tree, "bad"), FleetHandle(tree, "good")
     bad.apply(replicas=1)
     good.apply(replicas=2)

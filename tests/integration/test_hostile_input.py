@@ -1,4 +1,4 @@
-"""Thousands of objects, inputs and signals that nobody sane sends, to one worker at work: it serves the others.
+"""Thousands of objects, inputs and signals that no sane client sends, to one worker at work: it serves the others.
 
 Real etcd, real Temporal, one worker in a tree of its own. What the objects do to the core alone is in
 `tests/properties/test_hostile_objects`.
@@ -42,7 +42,7 @@ GOOD = 300
 HIGHEST = 1_000_000_000
 """Priority of the good pods: a hostile pod that can be read is a pod like others, and may even preempt."""
 STALL = 2.0
-"""Seconds for which a worker may work at something and answer nobody."""
+"""Seconds for which a worker may work at something without an answer."""
 TICK = 0.05
 MEMORY = 400
 """MiB of the worker at the most, at its worst moment."""

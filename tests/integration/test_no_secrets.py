@@ -1,4 +1,4 @@
-"""A whole fleet behind an etcd with TLS and passwords, and secrets of its own: nobody tells them anywhere."""
+"""A whole fleet behind an etcd with TLS and passwords, and secrets of its own, which appear nowhere."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def temporal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServe
 
 
 class Host:
-    """One agent with both parts, the commands of whoever looks after it, and all that was said."""
+    """One agent with both parts, an operator's commands, and all output."""
 
     def __init__(self, etcd: SecuredEtcd, temporal: TemporalServer, folder: Path) -> None:
         self.etcd = etcd
@@ -179,7 +179,7 @@ async def test_secrets_of_a_fleet_appear_nowhere(host: Host, temporal: TemporalS
     host.apply(secrets=[*kept[:1], {"name": "own", "version": "missing"}])
     await host.until(lambda: b"own of version missing" in host.etcd.everything().encode())
     host.apply(secrets=kept)
-    host.cli("fleet", "wait", "common", "--timeout", COMPLETE)  # nobody is begun any more while all is looked through
+    host.cli("fleet", "wait", "common", "--timeout", COMPLETE)  # no instance starts any more while all is searched
     assert b"fleet common is complete" in host.said[f"command fleet wait common --timeout {COMPLETE}"]
     await host.until(lambda: {copies.parent.name for copies in host.folder.glob(COPIES)} == host.living())
     looks = (
@@ -210,7 +210,7 @@ async def test_secrets_of_a_fleet_appear_nowhere(host: Host, temporal: TemporalS
     assert any("fleet/common" in where for where in all_told)
     assert any(where.endswith(".log") and b"guarded" in content for where, content in all_told.items())
     assert told.tellers(all_told, (host.password, OWN, MISTAKEN, private)) == []
-    # The agent's own environment is its own: nobody else has it.
+    # The agent's own environment is its own: no other process has it.
     having_it = told.tellers(all_told, [AGENTS])
     assert having_it == [f"process {host.agent.pid} environ"]
 

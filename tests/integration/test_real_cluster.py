@@ -1,6 +1,6 @@
 """The worker against a full Temporal on PostgreSQL, as docker-compose.production.yml lays it out.
 
-Skipped, with the reason, where there is no PostgreSQL or nobody built the server.
+Skipped, with the reason, where there is no PostgreSQL or the server was not built.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Back-up and restore of both stores, with the commands of `docs/operations.md`, while workers run.
 
-What is judged is in etcd: who is bound where, once, and that nobody is left waiting for a wake that never comes.
+What is judged is in etcd: each pod is bound once, and no pod waits for a wake that never comes.
 """
 
 from __future__ import annotations
@@ -156,13 +156,13 @@ def test_workers_end_when_etcd_is_restored_and_new_ones_continue(servers: Server
     servers.etcd.put(f"{NODES}large", node("large", cpu="200"))
     servers.until_bound("waiting", 5)
 
-    # Without the options: an older revision is noticed by whoever was there.
+    # Without the options: an older revision is noticed by each worker that saw a newer one.
     servers.restore(saved)
     for line in servers.ended_workers():
         assert line.startswith("error: etcd is at revision ")
         assert "restored from a backup" in line
 
-    # As documented; nobody runs. What came after the back-up is lost: the node, the binds, the wakes.
+    # As documented; no worker runs. What came after the back-up is lost: the node, the binds, the wakes.
     servers.restore(saved, *BUMPED)
     revision = servers.etcd.revision()
     assert revision > 10**9

@@ -1,4 +1,4 @@
-"""Required rules across nodes hold whoever binds: three worker processes, none of which knows what the others decide.
+"""Required rules across nodes hold whichever worker binds: three worker processes that do not share their decisions.
 
 The workers start nothing by themselves; every attempt is started here, at once, and Temporal gives it to whichever
 worker asks first. Judged at every revision from etcd's own history.
@@ -117,7 +117,7 @@ async def test_three_workers_break_no_rule_at_any_revision(servers: DevTree, sta
 
 
 async def work_through(servers: DevTree) -> None:
-    """All pods are started at once; the rules hold, and whoever fits is bound."""
+    """All pods are started at once; the rules hold, and each pod that fits is bound."""
     etcd = servers.etcd
     first = etcd.revision() + 1
     work = put_work(etcd)

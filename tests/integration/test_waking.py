@@ -87,7 +87,7 @@ async def test_200_pods_wait_without_cost_and_are_bound_when_nodes_come(cluster:
     idle = at_rest(pids, [], etcd)
     assert max(idle) < REST, idle
 
-    # A node that fits nobody, and nodes that only report that they live, wake nobody.
+    # A node that fits no pod, and heartbeats of nodes, wake no pod.
     revision = etcd.put(f"{NODES}tiny", node("tiny", cpu="2"))
     wait_until(lambda: applied(cluster, revision), 10, "the new node seen")
     for value in nodes.values():

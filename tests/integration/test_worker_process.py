@@ -58,7 +58,7 @@ def test_sigterm_in_the_middle_of_work_drains_and_the_next_worker_finishes(
 def drained(servers: DevTree, start_worker: StartWorker) -> int:
     """How many pods were bound when the first of two workers had drained; the other one binds the rest."""
     instances = "/registry/wharfinger.dev/instances/"
-    wait_until(lambda: not servers.etcd.values(instances), 30, "nobody of a test before is there")
+    wait_until(lambda: not servers.etcd.values(instances), 30, "no worker of a test before is there")
     worker = start_worker()
     first = put_work(servers, "drained", MUCH)
     wait_until(lambda: len(bound_pods(servers.etcd, "drained")) > 10, 60, "in the middle", every=0.02)

@@ -51,7 +51,7 @@ def files(folder: Path, but: Iterable[Path] = ()) -> dict[str, bytes]:
 
 
 def processes() -> dict[str, bytes]:
-    """Arguments and environment of every process of this user but our own, as anybody may read them."""
+    """Arguments and environment of every process of this user but our own, as any program may read them."""
     return dict(_processes())
 
 
@@ -62,6 +62,6 @@ def _processes() -> Iterator[tuple[str, bytes]]:
         for part in ("cmdline", "environ"):
             try:
                 content = (folder / part).read_bytes()
-            except OSError:  # it has ended, or is somebody else's
+            except OSError:  # it has ended, or belongs to another user
                 continue
             yield f"process {folder.name} {part}", content

@@ -53,7 +53,7 @@ class WorkerProcess:
         return self.log.read_text(errors="replace")
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text of an endpoint; status 0 while nobody answers."""
+        """Status and text of an endpoint; status 0 while no server answers."""
         try:
             with urllib.request.urlopen(self.health + path, timeout=ANSWER) as answer:
                 return answer.status, answer.read().decode()

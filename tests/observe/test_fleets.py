@@ -1,4 +1,4 @@
-"""One fleet at one revision: what its records say, and what is not made of records that nobody can read."""
+"""One fleet at one revision: the contents of its records, and what unreadable records leave out."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_fleet_that_was_never_written_is_empty(view: FleetView) -> None:
 
 
 class Racing(MemoryStore):
-    """Somebody grants right behind the first read."""
+    """Another client writes a grant right after the first read."""
 
     raced = False
 

@@ -170,7 +170,7 @@ class TestAllTogether:
         assert PROFILE.may_help(event, BIG, (names.NODE_NAME, names.NODE_RESOURCES_FIT)) == names.NODE_NAME
 
     def test_to_cordon_a_node_is_no_event(self) -> None:
-        """As in kube-scheduler: else whoever waits for new nodes would be tried again for a node that takes nobody."""
+        """As in kube-scheduler: else pods that wait for new nodes would be tried again for a node that fits none."""
         assert changes(node(), node(unschedulable=True)) is None
         assert changes(node(unschedulable=True), node()) is not None
 

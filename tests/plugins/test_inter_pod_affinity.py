@@ -120,10 +120,10 @@ class TestFilter:
 
     def test_term_without_a_selector_matches_no_pod_and_an_empty_one_all(self) -> None:
         snapshot = cluster(n1=web())
-        nobody, everybody = near("host", selector=None), near("host", selector=LabelSelector())
-        assert verdicts(pod(required_anti_affinity=(nobody,)), snapshot) == [PASSES] * 4
-        assert verdicts(pod(required_anti_affinity=(everybody,)), snapshot) == [REPELS, PASSES, PASSES, PASSES]
-        assert verdicts(web(required_affinity=(nobody,)), snapshot) == [ALONE] * 4
+        to_none, to_all = near("host", selector=None), near("host", selector=LabelSelector())
+        assert verdicts(pod(required_anti_affinity=(to_none,)), snapshot) == [PASSES] * 4
+        assert verdicts(pod(required_anti_affinity=(to_all,)), snapshot) == [REPELS, PASSES, PASSES, PASSES]
+        assert verdicts(web(required_affinity=(to_none,)), snapshot) == [ALONE] * 4
 
 
 class TestNamespaces:

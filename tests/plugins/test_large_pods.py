@@ -1,4 +1,4 @@
-"""A pod as large as etcd takes it keeps nobody waiting for long. What these generous limits prevent took minutes."""
+"""A pod as large as etcd takes it delays no other pod for long. What these generous limits prevent took minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody sane stores, in every key space: seeded, so that a find can be seen again.
+"""What no sane client stores, in every key space: seeded, so that a find can be seen again.
 
 Structured but wrong objects (any field of a complete one replaced by something nasty, several at once),
 valid ones of an absurd size, and raw bytes; under the right keys, under keys of too few, too many or empty

@@ -70,4 +70,4 @@ def test_a_planner_without_a_rule_is_caught(
     for seed in (*NOTICED, *range(ENOUGH)):
         if rules & {violation.split(":")[0] for violation in play(seed).violations}:
             return
-    pytest.fail(f"{ENOUGH} cases, and nobody noticed that {what} is broken")
+    pytest.fail(f"{ENOUGH} cases, and the judge did not notice that {what} is broken")

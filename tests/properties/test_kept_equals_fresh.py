@@ -106,7 +106,7 @@ def everything(percentage: int | None) -> Profile:
 
 
 def check_the_verdicts(evaluation: Evaluation) -> None:
-    """A node is feasible exactly if nobody refuses it; who refuses first is among those who refuse."""
+    """A node is feasible exactly if no plugin refuses it; the first refusing plugin is among the refusing ones."""
     for name, refused in evaluation.verdicts().items():
         if name in evaluation.feasible:
             assert not refused

@@ -2,8 +2,8 @@
 
 Random nodes, pods and PriorityClasses lie in one store: valid and invalid classes, several global defaults, policies,
 pods with fields of their own and pods whose class does not exist. A worker follows the store, the simulation reads it;
-then classes change, and both decide again. Nobody shares the nodes, so no node is preferred (margin 0), and equal nodes
-are told apart by the pod's uid on both sides.
+then classes change, and both decide again. No worker shares the nodes, so no node is preferred (margin 0). Among
+equal nodes the pod's uid decides on both sides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stories about leases: their time runs in etcd too, and waits for nobody who stands still."""
+"""Stories about leases: their time runs in etcd too, and does not wait for a process that stands still."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Watchman:
 
 
 async def with_time_enough(etcd: EtcdProcess, shortest: int, story: Callable[[int], Awaitable[None]]) -> None:
-    """Tell the story of a lease of `shortest` seconds; again with twice as many when somebody stood still for long.
+    """Tell the story of a lease of `shortest` seconds; again with twice as many when a process stood still for long.
 
     A lease is renewed every third of its time, so it outlives a standstill of as much: without one a failure counts.
     """

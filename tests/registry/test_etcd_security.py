@@ -42,7 +42,7 @@ def _with_users(etcd: EtcdProcess) -> EtcdProcess:
 
 @pytest.fixture(scope="module")
 def guarded_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    """Has users; nobody maltreats it."""
+    """Has users; no test stops or cuts it."""
     etcd = EtcdProcess(tmp_path_factory.mktemp("guarded-etcd"), options=["--bcrypt-cost", "4"]).start()
     try:
         yield _with_users(etcd)

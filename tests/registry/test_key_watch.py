@@ -17,7 +17,7 @@ SHORT = 0.02
 
 
 async def woken(watch: KeyWatch) -> bool:
-    """Whether something happened, by the time everybody else had a turn."""
+    """Whether something happened, by the time every other task had a turn."""
     return await watch.changed(SHORT)
 
 

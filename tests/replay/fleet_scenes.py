@@ -61,7 +61,7 @@ async def rollout_failed_and_reverted(world: FleetWorld) -> tuple[str, int]:
 
 
 async def rollout_with_a_newer_target(world: FleetWorld) -> tuple[str, int]:
-    """The newcomer that nobody wants any more is given up in the middle of its start."""
+    """The newcomer that is no longer wanted is given up in the middle of its start."""
     await first(world)
     world.hosts.dead_on_arrival = {2}
     generation = await world.apply(2, "v2")

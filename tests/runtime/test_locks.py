@@ -80,7 +80,7 @@ def test_a_child_is_born_with_the_lock_and_its_parent_may_go(tmp_path: Path) -> 
 
 
 def test_reader_of_an_unsigned_file_is_not_its_holder(tmp_path: Path) -> None:
-    """A backup, or whoever looks: it must never be ended in an instance's place."""
+    """A backup, or any reader: it must never be ended in an instance's place."""
     path = tmp_path / "1.lock"
     lock = locks.take(path)
     assert lock is not None
@@ -93,7 +93,7 @@ def test_reader_of_an_unsigned_file_is_not_its_holder(tmp_path: Path) -> None:
 
 
 def test_what_is_locked_is_the_file_that_has_the_name(tmp_path: Path) -> None:
-    """Two take and remove it in turn: whoever opened it before it was removed must not believe that it is theirs."""
+    """Two take and remove it in turn: a process that opened it before it was removed must not take it for its own."""
     path = tmp_path / "1.lock"
     strangers: list[int] = []
 

@@ -184,7 +184,7 @@ async def test_process_of_an_agent_killed_right_after_the_fork_is_adopted(data: 
 
 
 async def test_one_that_dies_while_it_is_looked_for_has_ended(data: Path) -> None:
-    """Its lock was held at the first look, and nobody is found who has it."""
+    """Its lock was held at the first look, and no process is found that has it."""
     async with runtime_on(data) as runtime:
         lock = locks.take(runtime.lock(FIRST))
         assert lock is not None

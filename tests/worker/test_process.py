@@ -33,7 +33,7 @@ async def process(log: Path, *arguments: str) -> AsyncIterator[asyncio.subproces
 
 
 async def checks(port: int) -> dict[str, str]:
-    """What `/readyz` says; empty while nobody listens."""
+    """The answer of `/readyz`; empty while no server listens."""
     with contextlib.suppress(aiohttp.ClientError):
         async with (
             aiohttp.ClientSession() as session,

@@ -141,7 +141,7 @@ async def test_start_names_the_build_as_temporal_records_it(site: Site) -> None:
 
 
 async def test_chain_on_an_unpolled_task_queue_is_terminated_at_takeover(site: Site) -> None:
-    """[Its chain may sit on a queue nobody polls]: joining it would wait for ever."""
+    """[Its chain may sit on an unpolled task queue]: joining it would wait for ever."""
     await site.node("node")
     await site.pod("p", labels={"wharfinger.dev/tenant": "gone"})
     put = (await site.store.get(keys.pod(site.namespace, "p"))).kv

@@ -317,7 +317,7 @@ class Stage:
                 await asyncio.sleep(0.002)
 
     async def caught_up(self) -> None:
-        """Everything written so far was taken in, and nobody has a decision left to make."""
+        """Everything written so far was taken in, and no decision is left to make."""
         await self.caught_up_without_signals()
         await self.loops.signals.settle()
         await turns()

@@ -67,7 +67,7 @@ async def test_a_start_that_joined_a_dying_run_is_repeated() -> None:
 
 
 async def test_start_that_joined_a_parked_run_without_a_record_wakes_it_once() -> None:
-    """[Etcd restored to before the record, Temporal not; or somebody deleted it]: it would tell nothing for an hour."""
+    """[Etcd restored to before the record, Temporal not; or an operator deleted it]: it would be parked for an hour."""
     async with Stage() as stage:
         await stage.waiting("p")
         await stage.store.delete(keys.attempt("default", "p"))
@@ -123,14 +123,14 @@ async def test_pods_found_at_the_start_are_taken_over_after_the_hold() -> None:
         stage.later(2.0)
         await stage.until(lambda: len(stage.attempts.started) == 3)
 
-        # A chain may sit on a queue nobody polls only where there was a tenant or an attempt before.
+        # A chain may sit on an unpolled task queue only where there was a tenant or an attempt before.
         assert sorted(stage.attempts.started) == [
             ("fresh", "take-over", False), ("refused", "level", True), ("tenant", "take-over", True),
         ]  # fmt: skip
 
 
 async def test_a_waiting_pod_is_started_again_slowly_for_ever() -> None:
-    """A chain that somebody terminated comes back, though no event tells of it."""
+    """A chain that an operator terminated comes back, though no event shows it."""
     async with Stage() as stage:
         await stage.waiting("p")
         for times in (1, 2, 3):

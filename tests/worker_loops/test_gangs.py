@@ -44,7 +44,7 @@ async def test_members_are_held_until_enough_exist_and_started_as_one() -> None:
         ((name, cause, wake),) = stage.attempts.gangs
         assert (name, cause) == ("team", "gang complete, seen")
         assert wake is not None
-        assert wake.revision == stage.cache.progress.revision  # whoever has not seen the last member goes on
+        assert wake.revision == stage.cache.progress.revision  # a worker that has not seen the last member waits for it
         assert stage.attempts.started == []
 
 
@@ -80,7 +80,7 @@ async def test_a_gang_without_its_pod_group_waits_for_it() -> None:
 
         await stage.store.put(key, json.dumps({**group, "spec": {"schedulingPolicy": {"basic": {}}}}).encode())
         await put_members(stage, "other", gang=("other", 1))
-        await stage.until(lambda: "other" in stage.attempts.names)  # nobody of a basic group waits for another
+        await stage.until(lambda: "other" in stage.attempts.names)  # no pod of a basic group waits for another
 
 
 async def test_a_member_that_changes_its_mind_changes_how_the_others_stand() -> None:

@@ -85,7 +85,7 @@ async def test_a_registration_that_outlived_its_lost_lease_is_removed() -> None:
 
 
 async def test_registration_that_vanishes_under_a_held_lease_is_written_again() -> None:
-    """Steps: somebody deletes it by hand; or a worker of the same slot name, on its way out, had written it over and
+    """Steps: an operator deletes it; or a worker of the same slot name, on its way out, had written it over and
     takes it along with its own lease. Without a registration this worker would serve nothing, and know of no trouble.
     """
     async with Stage(slot="0") as stage:
@@ -149,7 +149,7 @@ async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one(
 
 
 async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None:
-    """[Its chain may sit on a queue nobody polls]: a pod that changes its pool has its queue checked."""
+    """[Its chain may sit on an unpolled task queue]: a pod that changes its pool has its queue checked."""
     store, clock = MemoryStore(), Clock()
     async with Stage(store, clock=clock) as common, Stage(store, clock=clock, tenant="blue") as blue:
         await common.put_pod("b", labels={"wharfinger.dev/tenant": "blue"})
@@ -185,7 +185,7 @@ async def test_the_label_that_names_a_tenant_is_a_setting() -> None:
 
 
 async def test_waiting_pods_that_come_to_an_idle_worker_are_started_there() -> None:
-    """[Its chain may sit on a queue nobody polls]: the tenant's worker is gone, and this one had nothing to do."""
+    """[Its chain may sit on an unpolled task queue]: the tenant's worker is gone, and this one had nothing to do."""
     store, clock = MemoryStore(), Clock()
     await store.put(keys.tenant("blue"), b"{}")
     async with Stage(store, clock=clock) as common:

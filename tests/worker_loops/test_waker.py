@@ -321,7 +321,7 @@ async def test_with_cohorts_off_each_pod_that_fits_is_signalled() -> None:
 
 
 async def test_the_room_of_pods_on_their_way_together_is_kept_in_mind() -> None:
-    """Steps: seven wait, the room is for six; another event, while they are on their way, wakes nobody again."""
+    """Steps: seven wait, the room is for six; another event, while they are on their way, wakes no pod again."""
     async with Stage(dispatching=MANY) as stage:
         for number in range(7):
             await stage.waiting(f"p{number}", cpu="2")

@@ -1,7 +1,7 @@
 """A small world for fleets: the real workflows and control activities, a store in memory, hosts that only pretend.
 
 Instances are ready as soon as they are created, unless the test says otherwise; they leave as soon as their grant says
-so. Whoever changes something is seen by the real watch, which pokes.
+so. The real watch sees each change, and sends the reconcile signal.
 """
 
 from __future__ import annotations

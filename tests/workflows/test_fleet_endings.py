@@ -1,4 +1,4 @@
-"""Pokes at the edge of a run, its end or the next one's beginning: whoever poked was told that it was taken."""
+"""Reconcile signals at the end of a run or the beginning of the next one: Temporal has accepted each of them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_reconcile_signal_during_the_last_removal_is_handled(
     ):
         await client.execute_workflow(FLEET, FleetInput(tenant="blue"), id=fleet_id, task_queue=control_queue(cluster))
 
-    # How often it looked is nobody's promise: an answer that came late is not followed.
+    # How often it looks is not promised: an answer that came late is not followed.
     last = done[-1]
     assert isinstance(last, PlanInput)
     assert last.epoch == 0

@@ -56,7 +56,7 @@ async def test_the_ui_names_the_victims(stage: Stage) -> None:
 
 
 async def test_no_pod_is_evicted_where_the_nomination_came_too_late(stage: Stage) -> None:
-    """Steps: somebody was bound to the nominated node meanwhile; the record says so, and the pod is placed again."""
+    """Steps: another pod was bound to the nominated node meanwhile; the record says so, and the pod is placed again."""
     stage.activities.places = [preempting(), placed()]
     stage.activities.records = [Recorded(revision=12, nominated=False)]
     handle = await stage.start()

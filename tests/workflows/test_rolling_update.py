@@ -43,7 +43,7 @@ async def test_a_rollout_replaces_slot_by_slot_and_continues_as_new_between_them
 
 
 async def test_only_one_actor_writes_at_a_time(world: FleetWorld) -> None:
-    """Each takes the epoch over from the one before, and nobody else's."""
+    """Each takes the epoch over from the one before, and from no other."""
     await scenes.rollout_completed(world)
     actor = await world.actor()
 

@@ -101,7 +101,7 @@ async def test_a_repeated_start_joins_the_open_run_without_an_event(stage: Stage
 
 
 async def test_terminate_existing_begins_a_new_chain(stage: Stage) -> None:
-    """Steps: a chain lies open (perhaps on a queue nobody polls); the pod's new owner takes it over."""
+    """Steps: a chain lies open (perhaps on an unpolled task queue); the pod's new owner takes it over."""
     stage.activities.places = [refused(), placed()]
     first = await stage.start(name="web-7")
     await stage.parked(first.id)
@@ -112,7 +112,7 @@ async def test_terminate_existing_begins_a_new_chain(stage: Stage) -> None:
     assert second.first_execution_run_id != first.first_execution_run_id
 
 
-# --- started by somebody else ---------------------------------------------------------------------
+# --- started by another client --------------------------------------------------------------------
 
 
 HASTY = {"namespace": "default", "name": "web-1", "timings": {"bind_timeout": 1e-9}}
@@ -427,7 +427,7 @@ async def test_a_held_pod_is_bound_when_the_signal_permits_it(stage: Stage) -> N
     assert await handle.result() == AttemptResult(outcome="bound", node="node-1", attempt=1)
 
 
-@pytest.mark.parametrize("seconds", [60.0, 0.1], ids=["refused by the signal", "nobody answers"])
+@pytest.mark.parametrize("seconds", [60.0, 0.1], ids=["refused by the signal", "no answer"])
 async def test_a_held_pod_that_is_not_permitted_waits_refused_by_that_plugin(stage: Stage, seconds: float) -> None:
     stage.activities.places = [held(seconds)]
     handle = await stage.start()
@@ -441,7 +441,7 @@ async def test_a_held_pod_that_is_not_permitted_waits_refused_by_that_plugin(sta
     assert (record.rejectors, record.reserved_node) == (("Quota",), "node-1")
     said, _, _ = record.message.partition("!")
     assert said == ("over quota" if seconds > 1 else "no permission came within 0.1 s")
-    assert len(record.message) <= 1024  # it becomes the pod's condition, whatever somebody signals
+    assert len(record.message) <= 1024  # it becomes the pod's condition, whatever a client signals
     assert stage.activities.requests(BindInput) == []
 
 
@@ -560,8 +560,8 @@ async def test_run_cancelled_during_a_contended_bind_is_not_retried(stage: Stage
 
 @pytest.mark.parametrize("kind", ["Unavailable", "SchedulerError"])
 async def test_run_cancelled_during_a_failing_bind_is_not_retried(stage: Stage, kind: str) -> None:
-    """Steps: etcd is away, so somebody cancels the attempts; Temporal repeats a cancelled activity no more, and its
-    failure is what the workflow sees. Were it the run's, the chain would go on as if nobody had asked.
+    """Steps: etcd is away, so an operator cancels the attempts; Temporal repeats a cancelled activity no more, and its
+    failure is what the workflow sees. Were it the run's, the chain would go on as if it had not been cancelled.
     """
     stage.activities.binds = [ApplicationError("no answer", type=kind, non_retryable=kind == "SchedulerError")]
 

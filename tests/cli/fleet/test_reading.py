@@ -159,7 +159,7 @@ def on_a_terminal(fleet: Records, lines: int) -> Iterator[tuple[subprocess.Popen
 def _interrupted(watch: subprocess.Popen[bytes], terminal: int) -> bytes:
     """What it writes from Ctrl-C to its end."""
     watch.send_signal(signal.SIGINT)
-    shown = _until(terminal, b"\x1b[?25h")  # before its end: what nobody reads would hold that up
+    shown = _until(terminal, b"\x1b[?25h")  # before its end: output that is not read would delay that
     watch.wait(patient(30))
     return shown
 

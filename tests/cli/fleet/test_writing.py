@@ -244,7 +244,7 @@ class TestRollout:
     def test_a_request_that_was_followed_can_be_made_again(self, shell: Shell, fleet: Records, url: str) -> None:
         with_rollout(fleet, url)
 
-        for _ in range(2):  # a rollout stands still at its deadline as often as nobody mends the cause
+        for _ in range(2):  # a rollout stands still at its deadline as long as the cause remains
             assert shell("fleet", "resume", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} resumed\n"
             assert shell("fleet", "resume", fleet.tenant).out == f"schedulerfleet/{fleet.tenant} is resumed already\n"
             kv = stored(url, keys.fleet(fleet.tenant))

@@ -39,11 +39,11 @@ async def test_unserved_pod_has_the_reason_why_no_attempt_was_made() -> None:
     gold = Pod(namespace="default", name="gold", uid="2", labels={"wharfinger.dev/tenant": "gold"})
     silver = Pod(namespace="default", name="silver", uid="3", labels={"wharfinger.dev/tenant": "silver"})
 
-    nobody = await unserved(store, [plain, gold, silver])
+    reasons = await unserved(store, [plain, gold, silver])
 
     sentence = "no worker takes pods of tenant gold now (`wharfinger fleet status gold`)"
-    assert nobody == {gold.key: Unserved(sentence)}
-    assert [entry.message for entry in group([gold], {}, unserved=nobody)] == [sentence]
+    assert reasons == {gold.key: Unserved(sentence)}
+    assert [entry.message for entry in group([gold], {}, unserved=reasons)] == [sentence]
     await store.delete(keys.instance("common", "0", 1))
     assert set(await unserved(store, [plain, gold, silver])) == {plain.key, gold.key, silver.key}
 
@@ -67,10 +67,10 @@ async def test_pod_whose_scheduler_name_no_instance_serves_is_shown() -> None:
     )
     sentence = "no live wharfinger instance serves volcano; another scheduler may"
 
-    nobody = await unserved(store, [ours, foreign, refused])
-    groups = {(entry.reason, entry.message) for entry in group([ours, foreign, refused], {}, unserved=nobody)}
+    reasons = await unserved(store, [ours, foreign, refused])
+    groups = {(entry.reason, entry.message) for entry in group([ours, foreign, refused], {}, unserved=reasons)}
 
-    assert nobody == {key: Unserved(sentence, by_name=True) for key in (foreign.key, refused.key)}
+    assert reasons == {key: Unserved(sentence, by_name=True) for key in (foreign.key, refused.key)}
     assert (NOT_SERVED, sentence) in groups
     assert (NOT_SERVED, f"{sentence} (PodScheduled=False, Unschedulable: no queue)") in groups
     assert {reason for reason, _ in groups} == {NOT_SERVED, NOT_TRIED}
@@ -81,8 +81,8 @@ async def test_pool_without_instances_serves_the_usual_scheduler_name_only() -> 
     ours = Pod(namespace="default", name="ours", uid="1")
     foreign = Pod(namespace="default", name="foreign", uid="2", scheduler_name="volcano", condition=refused)
 
-    nobody = await unserved(MemoryStore(), [ours, foreign])
-    groups = {(entry.reason, entry.message) for entry in group([ours, foreign], {}, unserved=nobody)}
+    reasons = await unserved(MemoryStore(), [ours, foreign])
+    groups = {(entry.reason, entry.message) for entry in group([ours, foreign], {}, unserved=reasons)}
 
     sentence = "no live wharfinger instance serves volcano; another scheduler may"
     assert groups == {

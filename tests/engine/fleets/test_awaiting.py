@@ -1,4 +1,4 @@
-"""Waiting for an instance: what counts is its record, unchanged for long enough while somebody looked."""
+"""Waiting for an instance: what counts is its record, unchanged for long enough while the activity looked."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def stage(quick: FleetStage) -> FleetStage:
 
 
 def planning(stage: FleetStage, **more: Any) -> Planning:
-    """No rollout is asked about, so nobody needs Temporal."""
+    """No rollout is asked about, so Temporal is not needed."""
     return Planning(
         FleetView(stage.store, CATALOG),
         cast("Any", None),

@@ -1,4 +1,4 @@
-"""What binds compare and rewrite so that rules across nodes hold whoever binds."""
+"""What binds compare and rewrite so that rules across nodes hold whichever worker binds."""
 
 from __future__ import annotations
 

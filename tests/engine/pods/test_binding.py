@@ -99,7 +99,7 @@ async def test_a_worker_that_did_not_decide_can_bind(world: World) -> None:
     assert decider.cache.assumed() == binder.cache.assumed() == ()
 
 
-# --- somebody else was faster ---------------------------------------------------------------------
+# --- another writer was faster ----------------------------------------------------------------------
 
 
 async def test_two_workers_with_one_place_left_never_share_it(world: World) -> None:
@@ -312,7 +312,7 @@ async def test_a_pod_that_grew_beyond_the_node_is_not_bound_there(world: World) 
         (lambda pod: pod["spec"].update(schedulerName="somebody-else"), "not-ours"),
         (lambda pod: pod["metadata"].update(deletionTimestamp="2026-03-01T12:00:00Z"), "terminating"),
     ],
-    ids=["bound by somebody else", "given to another scheduler", "being deleted"],
+    ids=["bound by another client", "given to another scheduler", "being deleted"],
 )
 @pytest.mark.parametrize("seen", [True, False], ids=["the watch has shown it", "the watch is behind"])
 async def test_a_pod_that_is_not_to_be_bound_any_more_is_gone(

@@ -417,7 +417,7 @@ async def test_another_s_pod_on_the_node_is_looked_at_again(world: World) -> Non
 
     bound = await hand.bind_many(cohort)
 
-    # By somebody who writes no binding version: this worker's watch has told, so its filters see it.
+    # By a client that writes no binding version. This worker's watch has shown it, so its filters see it.
     on_crowded = [one for one in bound.bound if one.node == crowded]
     assert len(on_crowded) == 1
     assert len(bound.unbound) == 1

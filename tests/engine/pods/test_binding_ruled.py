@@ -241,7 +241,7 @@ async def test_a_pod_deleted_meanwhile_costs_only_itself(world: World) -> None:
 
 
 async def test_a_heart_beat_is_adopted_while_the_watch_is_behind(world: World) -> None:
-    """The answer of the failed transaction shows that the node only lives: nobody waits for the watch."""
+    """The answer of the failed transaction shows only a heartbeat of the node, so the watch is not waited for."""
     hand, placed = await cohort(world, apart_by_host("web"), 6)
 
     async def unseen() -> None:
@@ -257,7 +257,7 @@ async def test_a_heart_beat_is_adopted_while_the_watch_is_behind(world: World) -
 
 
 async def test_rules_over_all_namespaces_share_a_transaction(world: World) -> None:
-    """A namespace selector compares all that is bound anywhere; a bind in a namespace nobody named halves it."""
+    """A namespace selector compares all that is bound anywhere; a bind in a namespace that is not named halves it."""
     hand, placed = await cohort(world, apart_by_host("web", namespaceSelector={}), 8, nodes=9)
     free = next(name for name in hand.cache.nodes if name not in {seat.node for seat in placed.seats})
 

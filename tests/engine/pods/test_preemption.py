@@ -1,6 +1,6 @@
 """Making room for a more important pod: nomination, eviction, and what may happen in between.
 
-Interleavings that would lose the preemptor, or evict somebody for nothing, are named by the test.
+Interleavings that would lose the preemptor, or evict a pod for nothing, are named by the test.
 """
 
 from __future__ import annotations
@@ -555,7 +555,7 @@ async def test_a_bind_on_the_nominated_node_has_seen_the_nomination(world: World
 
 
 async def test_placement_in_the_room_of_a_later_nomination_is_not_bound(world: World) -> None:
-    """Steps: a less important pod is placed in the last room; before its bind, somebody is nominated there whose
+    """Steps: a less important pod is placed in the last room; before its bind, a pod is nominated there whose
     victims free more than that room. Nothing was counted on the node since, so only the nomination tells.
     """
     await world.put_node("node-1", cpu="3")

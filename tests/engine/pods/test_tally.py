@@ -1,4 +1,4 @@
-"""Attempts are counted for the fleet's revision that decided, whoever binds: so a canary can be judged."""
+"""Attempts are counted for the fleet's revision that decided, whichever worker binds, so a canary can be judged."""
 
 from __future__ import annotations
 

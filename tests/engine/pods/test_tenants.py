@@ -55,7 +55,7 @@ async def pods(world: World, count: int, *, cpu: str = "1", **more: Any) -> list
 
 
 async def untold(world: World, names: list[str]) -> bool:
-    """Whether nobody was bound, and nothing recorded."""
+    """Whether no pod was bound, and nothing recorded."""
     bound = [await world.node_of(name) for name in names]
     return not any(bound) and not any([await world.record_of(name) for name in names])
 

@@ -1,4 +1,4 @@
-"""Rules across nodes hold whoever binds: several workers on one store, each with a cache that may be behind.
+"""Rules across nodes hold whichever worker binds: several workers on one store, each with a cache that may be behind.
 
 Each interleaving is played twice: as it is, where the rule holds, and on a store that forgets to compare the keys
 of rules across nodes, where it breaks. So every one of these keys is needed.
@@ -259,7 +259,7 @@ async def test_untouched_placement_sees_a_namespace_relabelled_into_a_rule(
 
 
 class AtMostTwo:
-    """Somebody's own rule across nodes: two pods in the whole cluster."""
+    """A user's rule across nodes: two pods in the whole cluster."""
 
     name = "AtMostTwo"
 

@@ -62,7 +62,7 @@ class Shelf:
     status: Status | None = None
 
     def alike(self, one: int, other: int) -> bool:
-        """Whether two revisions have the same template: nobody needs to go for the other's sake."""
+        """Whether two revisions have the same template: no instance of one has to leave for the other."""
         return one == other or None is not self.revisions.get(one) == self.revisions.get(other)
 
     @property

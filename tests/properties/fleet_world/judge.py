@@ -1,6 +1,6 @@
 """The judge: reads along at every commit, knows what is really so, and holds each act against the rules.
 
-What faults do to a fleet is nobody's guilt. A drain or a fence that takes an available slot away is judged where it is
+What faults do to a fleet is no violation. A drain or a fence that takes an available slot away is judged where it is
 committed: as many must be left as either the spec that it was decided by or the present one asks for. So harm done by
 faults needs no book-keeping: an act that makes it worse is a violation, an act that does not is none.
 """
@@ -106,7 +106,7 @@ class Judge:
         return found
 
     def violated(self, tenant: str, rule: str, why: str) -> None:
-        """Somebody did what must not be."""
+        """A component broke a rule."""
         text = f"{rule}: {tenant}: {why}"
         self.violations.append(text)
         self._world.tell(f"!!! {text}")
@@ -149,7 +149,7 @@ class Judge:
         return basis.deleting or basis.identity == 0 or fleet is None or fleet.deleting
 
     def lost_sight(self, tenant: str) -> None:
-        """Whoever acts knows that its view was broken."""
+        """The actor has noticed that its view was broken."""
         record = self.of(tenant)
         record.sight_lost, record.sight_lost_at = self._world.timeline.now, self._world.etcd.revision
 
@@ -323,7 +323,7 @@ class Judge:
             self.violated(tenant, "host-lost", f"{host} is taken for lost after {gone:.0f} s")
 
     def learned(self, tenant: str, memory: Memory) -> None:
-        """Whoever acts took a plan in: what it has ever counted it knows to have been ready."""
+        """The actor took a plan in: every instance that it counted has been ready."""
         awaited = {(entry.slot, entry.incarnation) for entry in memory.waiting}
         self.of(tenant).was_ready = {(entry.slot, entry.incarnation) for entry in memory.ready} - awaited
 
@@ -337,7 +337,7 @@ class Judge:
             self.violated(tenant, "forked", f"{life} without permission")
 
     def killed(self, tenant: str, life: Life, process: Process) -> None:
-        """A process gets SIGKILL from its agent, because somebody asked for it."""
+        """A process gets SIGKILL from its agent, because an activity asked for it."""
         shelf = self._world.etcd.shelf(tenant)
         grant = shelf.grants.get(life)
         if grant is not None and grant.want == "run" and shelf.born[life] == process.born:

@@ -42,7 +42,7 @@ class Machine:
         self.agent = False
         self.polling = False
         self.cut = False
-        """Whether nobody reaches it, and it reaches nobody."""
+        """Whether it is cut off in both directions."""
         self.running: dict[tuple[str, Life], Process] = {}
         self.finished: dict[tuple[str, Life, int], Ended] = {}
         """On its disk: lives that were started here and are over, by their grant's create revision too."""
@@ -53,7 +53,7 @@ class Machine:
     # --- the agent ----------------------------------------------------------------------------
 
     def start_agent(self) -> None:
-        """Take the name as soon as nobody else has it, tell what ended meanwhile, then serve."""
+        """Take the name as soon as it is free, report what ended meanwhile, then serve."""
         if self.agent or self.cut or not self.up:
             return
         self.agent = True
@@ -105,7 +105,7 @@ class Machine:
                 process.die(HOST_CRASHED, "signal")
 
     def lose_disk(self) -> None:
-        """Nobody remembers what ever ran here."""
+        """No file shows what ever ran here."""
         self.finished.clear()
 
     def reboot(self) -> None:
@@ -114,7 +114,7 @@ class Machine:
         self.start_agent()
 
     def cut_off(self) -> None:
-        """Nobody reaches it, it reaches nobody; what runs there runs on."""
+        """It is cut off in both directions; what runs there runs on."""
         self.cut = True
         self.stop_agent()
         for process in self.running.values():

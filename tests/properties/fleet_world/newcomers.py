@@ -1,6 +1,6 @@
 """What the newcomers of a rollout have shown, as the judge counts it, and what may be ended for their template.
 
-A slot *fails* when two of its newcomers ended though nobody asked them to. It is *proven* once one of them has counted
+A slot *fails* when two of its newcomers ended though their grant said run. It is *proven* once one of them has counted
 for the soak time without a break. Then three rules hold for an instance that serves and is ended for the target's
 template, each judged by the exits that the plan saw:
 
@@ -27,7 +27,7 @@ class Newcomers:
     """Of one rollout."""
 
     ends: dict[Life, int] = field(default_factory=dict)
-    """Ends nobody asked for: life -> create revision of the exit record."""
+    """Unplanned ends: life -> create revision of the exit record."""
     proven: set[Life] = field(default_factory=set)
     replaced: set[int] = field(default_factory=set)
     """Slots whose former instance was ended though it served."""
@@ -59,7 +59,7 @@ class NewcomerRules:
             self._of(shelf).ends.clear()
 
     def reported(self, shelf: Shelf, ended: Exit) -> None:
-        """An agent wrote an exit record: it counts when nobody asked for the end and the host is not the reason."""
+        """An agent wrote an exit record: it counts when the end was unplanned and the host is not the reason."""
         rollout = self._world.tenant(shelf.tenant).rollout
         if not ended.planned and not ended.host_restarted and rollout is not None and not rollout.closed:
             life = (ended.slot, ended.incarnation)

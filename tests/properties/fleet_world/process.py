@@ -87,7 +87,7 @@ class Process:
 
     @property
     def mute(self) -> bool:
-        """Whether it does nothing that anybody sees."""
+        """Whether it does nothing that others see."""
         return not self.alive or self.hung or self.cut
 
     def _later(self, act: object) -> None:
@@ -267,7 +267,7 @@ class Process:
             self._expiry = self._world.timeline.after(self._world.rng.uniform(0.66, 1.0) * ttl, self._expire)
 
     def _expire(self) -> None:
-        if self._world.etcd.down:  # leases live on while nobody counts them
+        if self._world.etcd.down:  # leases live on while etcd is down
             self._expiry = self._world.timeline.after(self._world.lease_ttl, self._expire)
             return
         self._expiry = None

@@ -137,7 +137,7 @@ def unrest(world: World, tenant: str) -> str:
         decided = shelf.actor.decisions if shelf.actor is not None else None
         frozen = decided is not None and decided.frozen == target
         if frozen and shelf.outcomes.get(shelf.grants[life].revision) == "superseded":
-            continue  # it serves where its rollout was given up between two templates, and nobody else does
+            continue  # it serves where its rollout was given up between two templates, and no other instance does
         reached = shelf.outcomes[target] == "completed" and not frozen  # who goes back to it may give up on the way
         wanted = target if reached else shelf.slots[life[0]].revision
         if not shelf.alike(shelf.grants[life].revision, wanted):

@@ -38,7 +38,7 @@ class Acting:
         self._waiting: tuple[float, float, Handle] | None = None
         """(begun, planned, timer) while nothing is looked at."""
         self._turn = 0
-        """Counts beginnings: answers to what was asked before the last one are nobody's."""
+        """Counts beginnings: answers to what was asked before the last one are dropped."""
         self.run_id = world.next_run()
 
     @property
@@ -127,7 +127,7 @@ class Acting:
         )
 
     def _lost_sight(self) -> None:
-        """Its view was broken: nobody's, once another actor took over from it."""
+        """Its view was broken; that no longer counts once another actor took over."""
         actor = self.world.etcd.shelf(self.tenant).actor
         if not self.epoch or actor is None or actor.epoch == self.epoch:
             self.world.judge.lost_sight(self.tenant)
@@ -194,7 +194,7 @@ class RollingUpdate(Acting):
         self.terminated()
 
     def terminated(self) -> None:
-        """Somebody terminates it."""
+        """An operator terminates it."""
         self.stop()
         self.world.rollout_closed(self)
 
@@ -225,7 +225,7 @@ class Fleet(Acting):
             self.world.timeline.cancel(timer)
             self.actor.slept(planned, self.world.timeline.now - begun)
         self.actor = Actor(self.role, memory if memory is not None else self.actor.memory)
-        if memory is None:  # nobody looked since the rollout began, as far as it knows
+        if memory is None:  # no look since the rollout began, as far as it knows
             self.actor.slept(0.0, 2 * LATE)
             if not self.world.acting_rollout(self.tenant):  # which sees all the while
                 self.world.judge.lost_sight(self.tenant)

@@ -310,7 +310,7 @@ class Story:
             self._world.signal_reconcile(tenant)
 
     def lose_fleet(self, tenant: str) -> None:
-        """Somebody terminates Fleet, or Temporal's data are lost, or restored: its memory is blank, or an old one."""
+        """An operator terminates Fleet, or Temporal's data are lost or restored: its memory is blank, or an old one."""
         workflows = self._world.tenant(tenant)
         if workflows.fleet is not None:
             restored = workflows.backup if self._rng.random() < 0.3 else None

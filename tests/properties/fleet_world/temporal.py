@@ -3,7 +3,7 @@
 An attempt's effect happens at one moment, or begins there and ends later (`Effect` may answer whenever it likes). What
 goes wrong between it and its workflow: it is scheduled late; it stalls, times out, is tried again, and happens all the
 same some time after (a zombie); its answer is lost, and it is tried again; etcd is away, and it is retried with growing
-pauses; nobody polls its queue. A worker's crash costs a workflow nothing but time: its state is replayed.
+pauses; its queue has no poller. A worker's crash costs a workflow nothing but time: its state is replayed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Fenced(Exception):
 
 
 class Silent(Exception):
-    """Nobody polled the queue within the schedule-to-start time-out."""
+    """No worker polled the queue within the schedule-to-start time-out."""
 
 
 class Cancelled(Exception):
@@ -158,7 +158,7 @@ class Activity:
             self._pause = min(self._pause * 2, 10.0)
 
     def _run(self, attempt: int, zombie: bool) -> None:
-        """The effect happens, whoever still waits for it."""
+        """The effect happens even if no workflow waits for it."""
         if not zombie and (self._answered or attempt != self._attempt):
             return
         lost = zombie or self._world.rng.random() < self._world.odds.lost
@@ -185,7 +185,7 @@ class Activity:
             done(final)
         else:
             if lost:
-                if stop is not None:  # it noticed, later, that nobody waits for it
+                if stop is not None:  # it noticed, later, that no workflow waits for it
                     self._world.timeline.after(self._world.rng.uniform(0.0, self.timeout), stop)
             elif not self._answered and attempt == self._attempt:
                 self._running = stop

@@ -32,7 +32,7 @@ class Odds:
     stall: float = 0.0
     """It times out, and happens later."""
     lost: float = 0.0
-    """It happened, and nobody hears of it."""
+    """It happened, and its answer is lost."""
     slow: float = 0.0
     dropped: float = 0.0
     """A reconcile signal."""
@@ -176,7 +176,7 @@ class World:
     # --- etcd and Temporal, away and back -----------------------------------------------------
 
     def etcd_away(self, seconds: float) -> None:
-        """Nobody reaches it; leases live on."""
+        """It cannot be reached; leases live on."""
         if not self.etcd.down:
             self.etcd.down = True
             self.timeline.after(seconds, self._etcd_back, seconds)
