@@ -172,13 +172,13 @@ class Metrics:
             **own,
         )
         self.host_exits_waiting = Gauge(
-            "wharfinger_host_exits_waiting", "Ends of instances that etcd does not know yet.", **own
+            "wharfinger_host_exits_waiting", "Ends of instances that are not recorded in etcd yet.", **own
         )
         self.pokes_waiting = Gauge(
-            "wharfinger_fleet_pokes_waiting", "Fleets that Temporal has not been told of yet.", **own
+            "wharfinger_fleet_pokes_waiting", "Fleets whose reconcile signal Temporal has not accepted yet.", **own
         )
         self.ready = Gauge("wharfinger_ready", "1 while the process is ready.", **own)
-        self.members = Gauge("wharfinger_members", "Ready workers this one knows, itself included.", **own)
+        self.members = Gauge("wharfinger_members", "Ready workers that this worker has seen, itself included.", **own)
         # of agents that plan fleets; `tenant` is common or a tenant
         self.fleet_ready = Gauge("wharfinger_fleet_ready_instances", "Slots with a ready instance.", ["tenant"], **own)
         self.fleet_wanted = Gauge("wharfinger_fleet_wanted_instances", "Replicas of the fleet.", ["tenant"], **own)

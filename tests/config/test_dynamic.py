@@ -96,7 +96,7 @@ class TestValues:
             ("log", {"level": "info", "tone": "kind"}, "tone: unknown field"),
             ("queue", {"podInitialBackoffSeconds": 0}, "podInitialBackoffSeconds: Input should be greater than 0"),
             ("queue", {"podMaxBackoffSeconds": "10"}, "podMaxBackoffSeconds: Input should be a valid integer"),
-            ("queue", {}, "says nothing"),
+            ("queue", {}, "is empty: `config unset` removes a value"),
             ("queue", [1], "is no mapping"),
             ("cohort", {"cohorts": "sometimes"}, "cohorts: Input should be 'auto' or 'off'"),
             ("cohort", {"cohortMost": 501}, "cohortMost: Input should be less than or equal to 500"),
@@ -107,7 +107,7 @@ class TestValues:
             ("profile", {"profiles": {"a": {"plugins": {}}}}, "profiles.a.plugins: unknown field"),
         ],
     )
-    def test_forbidden_fields_are_reported(self, kind: str, written: Any, problem: str) -> None:
+    def test_wrong_values_are_reported(self, kind: str, written: Any, problem: str) -> None:
         [told] = problems(kind, written)
         assert told.startswith(problem)
 

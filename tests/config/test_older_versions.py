@@ -70,8 +70,8 @@ def test_all_that_has_to_change_in_a_v1beta2_file_is_listed() -> None:
     label = "plugin NodeLabel was removed from Kubernetes; NodeAffinity, which is enabled by default, took its place"
     assert problems(config) == [
         f"apiVersion: write {GROUP}/v1: Kubernetes 1.28 removed v1beta2",
-        "healthzBindAddress: remove it: --bind-address and --health-port of the worker say it",
-        "metricsBindAddress: remove it: --bind-address and --health-port of the worker say it",
+        "healthzBindAddress: remove it: the worker takes --bind-address and --health-port instead",
+        "metricsBindAddress: remove it: the worker takes --bind-address and --health-port instead",
         "profiles[0].plugins.score: the default weight of InterPodAffinity is 2 in v1, and was 1 in v1beta2: "
         "name it with its weight under enabled, 1 to keep what it was",
         f"profiles[0].plugins.filter.enabled[0].name: remove it: {label}",

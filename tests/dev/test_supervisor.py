@@ -77,7 +77,7 @@ async def test_children_and_grandchildren_run_in_batch_but_not_the_supervisor(tm
 async def test_a_child_that_ends_at_once_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     keeper = supervisor([])
 
-    with pytest.raises(ServerError, match=r"child ended at once \(exit code 3\); it said: no room"):
+    with pytest.raises(ServerError, match=r"child ended at once \(exit code 3\); its last line: no room"):
         await keeper.start(spec(tmp_path, "echo no room; exit 3"), within=WITHIN)
 
 
@@ -90,7 +90,7 @@ async def test_a_child_may_be_given_another_try_before_it_is_up(tmp_path: Path) 
     await keeper.stop([child])
 
     assert len(lines) == 1
-    assert lines[0].startswith("child ended at once (exit code 1); it said: taken")
+    assert lines[0].startswith("child ended at once (exit code 1); its last line: taken")
 
 
 async def test_a_child_that_does_not_come_up_is_an_error(tmp_path: Path) -> None:

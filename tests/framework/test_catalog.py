@@ -161,7 +161,7 @@ def test_a_name_is_given_once() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
-    [("[1]", "not an EventHint"), ("1 / 0", "cannot tell its queueing hints"), ("3", "cannot tell")],
+    [("[1]", "not an EventHint"), ("1 / 0", "cannot return its queueing hints"), ("3", "cannot return")],
 )
 def test_one_with_senseless_queueing_hints_is_named(install: Install, answer: str, reason: str) -> None:
     install(

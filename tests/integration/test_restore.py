@@ -180,7 +180,7 @@ def test_workers_end_when_etcd_is_restored_and_new_ones_continue(servers: Server
     now = bound_pods(servers.etcd)
     servers.restore(saved, *BUMPED)
     for line in servers.ended_workers():
-        assert line.startswith("error: etcd has lost what it told of /registry/")
+        assert line.startswith("error: etcd has lost what it had shown of /registry/")
         assert "restored from a backup; start the workers anew" in line
     servers.start_workers()
     assert servers.bound("lost") == {}

@@ -59,7 +59,7 @@ def test_a_heart_beat_changes_nothing_that_scheduling_compares() -> None:
         ),
         (node_manifest(unschedulable="yes"), "neither true nor false"),
         (node_manifest(taints=[{"effect": "NoSchedule"}]), r"spec.taints\[0\].key is missing"),
-        (node_manifest(metadata={"name": "n2"}), "its key says 'n1'"),
+        (node_manifest(metadata={"name": "n2"}), "in its key 'n1'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_field(manifest: dict[str, Any], reason: str) -> None:

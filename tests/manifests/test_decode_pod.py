@@ -239,8 +239,8 @@ def test_bytes_that_are_no_object_have_different_errors(value: bytes, reason: st
 @pytest.mark.parametrize(
     ("manifest", "reason"),
     [
-        (pod_manifest(metadata={"name": "other"}), "metadata.name is 'other', its key says 'web'"),
-        (pod_manifest(metadata={"namespace": "other"}), "metadata.namespace is 'other', its key says 'default'"),
+        (pod_manifest(metadata={"name": "other"}), "metadata.name is 'other', in its key 'web'"),
+        (pod_manifest(metadata={"namespace": "other"}), "metadata.namespace is 'other', in its key 'default'"),
         ({**pod_manifest(), "kind": "Node"}, "kind is 'Node'"),
         ({**pod_manifest(), "apiVersion": "v2"}, "apiVersion is 'v2'"),
         ({**pod_manifest(), "metadata": []}, "metadata is no mapping"),

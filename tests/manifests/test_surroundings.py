@@ -111,7 +111,7 @@ def test_pod_group_has_its_minimum_and_topology(
         ("PodGroup", {**thing(), "apiVersion": "v1"}, "apiVersion is 'v1', not of 'scheduling.k8s.io'"),
         ("PodGroup", thing({"schedulingConstraints": {"topology": [{}]}}), r"topology\[0\].key '' is no label's name"),
         ("Namespace", thing(name="A"), "no DNS subdomain"),
-        ("Service", thing(namespace="other"), "its key says 'team'"),
+        ("Service", thing(namespace="other"), "in its key 'team'"),
     ],
 )
 def test_what_is_wrong_is_named(kind: str, obj: dict[str, Any], reason: str) -> None:

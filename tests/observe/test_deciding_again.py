@@ -198,7 +198,7 @@ async def test_a_pod_that_is_refused_before_filtering_passes_no_filter() -> None
     assert found.same
     verdicts = [one["filters"] for one in to_plain(attempt(), found)["nodes"]]
     assert {said["verdict"] for one in verdicts for said in one.values()} == {"refuses", "notAsked"}
-    assert f"{found.refused_by} refused the pod before any filter was asked" in tell(attempt(), found)
+    assert f"{found.refused_by} refused the pod before any filter ran" in tell(attempt(), found)
 
 
 def leave(pod: dict[str, Any]) -> None:

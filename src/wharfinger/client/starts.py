@@ -128,7 +128,7 @@ async def outcome_of(handle: AttemptHandle, pod: str, timeout: float | None = No
     except WorkflowFailureError as error:
         raise WharfingerError(f"the attempts of pod {pod} ended: {error.cause or error}") from error
     except RPCError as error:
-        raise ServerError(f"Temporal did not tell the outcome of pod {pod}: {error}") from error
+        raise ServerError(f"Temporal did not return the outcome of pod {pod}: {error}") from error
 
 
 def _as_today(result: AttemptResult) -> AttemptResult:

@@ -47,7 +47,7 @@ class Value(ConfigPart):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("says nothing: `config unset` takes a value away")
+            raise ValueError("is empty: `config unset` removes a value")
         return self
 
 

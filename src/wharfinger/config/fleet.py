@@ -168,7 +168,7 @@ def too_short(spec: SpecFields) -> Iterator[Problem]:
         yield (
             "instanceDeadlineSeconds",
             f"{instance:g} must be greater than twice minReadySeconds ({ready:g}): "
-            "the successor of a crashed instance is watched that long before and after it says ready",
+            "the successor of a crashed instance is watched that long before and after it is ready",
         )
     if progress <= instance:
         yield (

@@ -46,7 +46,7 @@ def as_of_now(written: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Probl
     ]
     changed = {**written, "apiVersion": API_VERSION}
     if version == V1BETA2:
-        reason = "remove it: --bind-address and --health-port of the worker say it"
+        reason = "remove it: the worker takes --bind-address and --health-port instead"
         problems += [(field, reason) for field in _ADDRESSES if changed.pop(field, None) is not None]
     profiles = changed.get("profiles") or [{}]
     if isinstance(profiles, Sequence) and not isinstance(profiles, str):

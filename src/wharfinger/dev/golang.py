@@ -72,4 +72,4 @@ def _environment() -> Mapping[str, str]:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "go says nothing"
+    return lines[-1] if lines else "go printed nothing"

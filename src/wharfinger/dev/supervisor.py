@@ -216,8 +216,8 @@ def _end_of(log: Path) -> str:
     with suppress(OSError):
         lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
         if lines:
-            return f"it said: {lines[-1][:300]} (all of it: {log})"
-    return f"it said nothing ({log})"
+            return f"its last line: {lines[-1][:300]} (all of it: {log})"
+    return f"it printed nothing ({log})"
 
 
 def clean_environment(**more: str) -> dict[str, str]:

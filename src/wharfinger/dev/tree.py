@@ -193,7 +193,7 @@ class DevTree:
                 which = ", ".join(map(str, sorted(slots)))
                 self.supervisor.say(
                     f"The fleet is not complete after {START_WITHIN:.0f} s (slots {which}): `wharfinger fleet status "
-                    f"{COMMON}` says what it waits for, logs are in {self.folder.agent / 'instances'}"
+                    f"{COMMON}` shows what it waits for, logs are in {self.folder.agent / 'instances'}"
                 )
                 return
             await asyncio.sleep(0.05)

@@ -84,7 +84,7 @@ def _hints_of(plugin: Plugin) -> tuple[EventHint, ...]:
     try:
         hints = tuple(plugin.queueing_hints())
     except Exception as error:
-        raise ConfigurationError(f"plugin {plugin.name} cannot tell its queueing hints: {error}") from error
+        raise ConfigurationError(f"plugin {plugin.name} cannot return its queueing hints: {error}") from error
     for hint in hints:
         if not isinstance(hint, EventHint):
             raise ConfigurationError(f"plugin {plugin.name} has the queueing hint {hint!r}, not an EventHint")

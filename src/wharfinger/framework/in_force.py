@@ -29,5 +29,5 @@ class InForce(Mapping[str, Profile]):
     def replace(self, profiles: Mapping[str, Profile]) -> None:
         """Decide by these from now on. ValueError unless they have the same names."""
         if profiles.keys() != self._profiles.keys():
-            raise ValueError("other scheduler names than before: whose a pod is would change unseen")
+            raise ValueError("other scheduler names than before: pods would change their scheduler unnoticed")
         self._profiles = profiles

@@ -169,7 +169,7 @@ def _refusal(kv: KeyValue) -> Refusal:
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
     if record.revision > kv.mod_revision:
-        raise InvalidObject("it tells of a revision that was not yet: no event would ever be newer")
+        raise InvalidObject("its revision is later than its own write: no event would ever be newer")
     return Refusal(
         attempt=record.attempt,
         reason=intern(record.reason),

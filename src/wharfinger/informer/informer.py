@@ -94,7 +94,7 @@ class Informer:
                 seen.add(kv.key)
                 if self._view.went_back(kv, revision):
                     raise RevisionWentBack(
-                        f"etcd has lost what it told of {printable(kv.key)}: it was restored from a backup; "
+                        f"etcd has lost what it had shown of {printable(kv.key)}: it was restored from a backup; "
                         "start the workers anew"
                     )
                 if self._view.unchanged(kv):

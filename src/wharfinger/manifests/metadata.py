@@ -37,10 +37,10 @@ def check_key(obj: object, *, namespace: str, name: str) -> None:
     metadata = mapping(checked_object(obj), "metadata")
     found = text(metadata, "name", METADATA)
     if name and found != name:
-        raise InvalidObject(f"metadata.name is {found[:300]!r}, its key says {name[:300]!r}")
+        raise InvalidObject(f"metadata.name is {found[:300]!r}, in its key {name[:300]!r}")
     found = text(metadata, "namespace", METADATA)
     if namespace and found not in ("", namespace):
-        raise InvalidObject(f"metadata.namespace is {found[:300]!r}, its key says {namespace[:300]!r}")
+        raise InvalidObject(f"metadata.namespace is {found[:300]!r}, in its key {namespace[:300]!r}")
 
 
 def object_name(metadata: Mapping[str, Any]) -> str:

@@ -80,7 +80,7 @@ async def fetch_attempts(
         gate = asyncio.Semaphore(CONCURRENT)
         found = await asyncio.gather(*(_attempt(client, run, gate) for run in runs))
     except RPCError as error:
-        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
+        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
     return sorted((one for one in found if one is not None), key=lambda one: one.started)
 
 
@@ -90,7 +90,7 @@ async def _gang_runs(client: Client, cluster: str, pod: Pod, limit: int) -> list
     try:
         found = [run async for run in client.list_workflows(f"WorkflowId={quoted(workflow_id)}", limit=limit)]
     except RPCError as error:
-        raise ServerError(f"Temporal did not tell the attempts of gang {pod.group}: {error.message}") from error
+        raise ServerError(f"Temporal did not return the attempts of gang {pod.group}: {error.message}") from error
     return [(run.id, run.run_id) for run in reversed(found)]
 
 
@@ -105,7 +105,7 @@ async def _shared_runs(client: Client, cluster: str, key: PodKey, limit: int) ->
     except RPCError as error:
         if error.status is RPCStatusCode.INVALID_ARGUMENT and SEARCH_PODS in error.message:
             return []
-        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
+        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
     return [(run.id, run.run_id) for run in reversed(found)]
 
 
@@ -115,7 +115,7 @@ async def _memberships(client: Client, runs: Sequence[Run], key: PodKey) -> list
     try:
         histories = await asyncio.gather(*(_history(client, run, gate) for run in runs))
     except RPCError as error:
-        raise ServerError(f"Temporal did not tell the attempts of pod {key}: {error.message}") from error
+        raise ServerError(f"Temporal did not return the attempts of pod {key}: {error.message}") from error
     found = (read_member(*run, events, key) for run, events in zip(runs, histories, strict=True) if events)
     return [one for one in found if one is not None]
 

@@ -44,7 +44,7 @@ async def read_past(store: Store, revision: int) -> PastState:
     except Compacted as error:
         raise NotFound(
             f"the state of revision {revision}, on which was decided, is compacted in etcd: "
-            "what every node said can be told no more; without --nodes the summary is shown"
+            "the verdicts on nodes are lost; without --nodes the summary is shown"
         ) from error
     except RevisionFuture as error:
         raise NotFound(

@@ -68,7 +68,7 @@ class Recomputation:
     skipped: tuple[str, ...]
     """Filter plugins that had nothing to look at for this pod."""
     refused_by: str
-    """The plugin that refused the pod altogether before any filter was asked; empty for none."""
+    """The plugin that refused the pod altogether before any filter ran; empty for none."""
     scorers: tuple[str, ...]
     """Every score plugin, in order."""
     nodes: tuple[NodeVerdicts, ...]
@@ -97,7 +97,7 @@ def recompute(state: PastState, key: PodKey, outcome: Placed | Refused, profile:
     recomputed = _decided(evaluation)
     same = _same(outcome, recorded, recomputed) and _same_victims(outcome, evaluation)
     if evaluation.refused_before_filtering:
-        notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter was asked")
+        notes.append(f"{evaluation.refused_before_filtering} refused the pod before any filter ran")
     if computation.gang and isinstance(outcome, Refused):
         notes.append(f"gang {computation.gang} was refused as a whole: this is for the pod alone, before other members")
     if not same and evaluation.node is not None and _after_filtering(outcome, profile):

@@ -251,7 +251,7 @@ class EtcdStore(Store):
         answer = await self._connection.call(path, body, repeatable=repeatable, within=within)
         revision = wire.header_revision(answer)
         if not revision:
-            raise Unavailable("what answers is no etcd: it tells no revision", maybe_applied=not repeatable)
+            raise Unavailable("the server is no etcd: its answer has no revision", maybe_applied=not repeatable)
         if revision < known:
             raise RevisionWentBack(
                 f"etcd is at revision {revision} and was at {known}: restored from a backup? "

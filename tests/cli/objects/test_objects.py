@@ -146,7 +146,7 @@ def test_get_invalid_lists_what_cannot_be_read_with_its_reason(shell: Shell, url
     assert found == [
         {"key": f"{prefix}bytes", "reason": "is no UTF-8 text (byte 0)"},
         {"key": f"{prefix}list", "reason": "is a list, not an object"},
-        {"key": f"{prefix}other", "reason": "metadata.name is 'name', its key says 'other'"},
+        {"key": f"{prefix}other", "reason": "metadata.name is 'name', in its key 'other'"},
     ]
     alone = shell("get", "pod", "list", "-n", shell.namespace, "-o", "yaml")
     assert (alone.code, alone.out, alone.err) == (1, "", "error: pod list cannot be read: is a list, not an object\n")

@@ -95,7 +95,7 @@ def get(
     effective: Annotated[
         str,
         typer.Option(
-            "--effective", help="What counts for this instance, and what it says is in force.", metavar="TENANT/SLOT"
+            "--effective", help="What counts for this instance, and what it reports as in force.", metavar="TENANT/SLOT"
         ),
     ] = "",
     output: OutputOption = Output.TABLE,

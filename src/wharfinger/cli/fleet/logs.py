@@ -43,7 +43,7 @@ def logs(
     fleet: FleetArgument,
     slot: Annotated[int, typer.Argument(help="Which slot.", min=0, metavar="SLOT")],
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is said, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until Ctrl-C.")] = False,
     incarnation: Annotated[
         int, typer.Option("--incarnation", help="Which one.", min=0, show_default="the newest", metavar="N")
     ] = 0,

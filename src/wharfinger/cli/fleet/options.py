@@ -22,7 +22,7 @@ FleetArgument = Annotated[
 ReasonOption = Annotated[
     str,
     typer.Option(
-        "--reason", help="Why: kept with the object; `fleet status` and `fleet history` tell it.", metavar="TEXT"
+        "--reason", help="Why: kept with the object; `fleet status` and `fleet history` show it.", metavar="TEXT"
     ),
 ]
 """Of commands that write; without it no reason is kept."""

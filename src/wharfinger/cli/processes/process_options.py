@@ -161,7 +161,7 @@ MaxTxnOps = Annotated[
     int,
     option(
         "max-txn-ops",
-        "Operations that etcd takes in each list of a transaction: what its own --max-txn-ops says. A gang is "
+        "Operations that etcd takes in each list of a transaction: its own --max-txn-ops. A gang is "
         "bound in one transaction, so this bounds its size.",
         "N",
         min=16,

@@ -41,7 +41,8 @@ def explain(
     ] = "default",
     attempts: Annotated[int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000)] = 20,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="Decide again from etcd, and show what every plugin says of every node.")
+        bool,
+        typer.Option("--nodes", help="Decide again from etcd, and show the verdict of every plugin on every node."),
     ] = False,
     attempt: Annotated[
         int | None, typer.Option("--attempt", help="With --nodes: which, else the newest.", min=1, metavar="N")

@@ -117,7 +117,7 @@ class Planning:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
-            raise Unavailable(f"Temporal did not say whether the rollout runs: {error.message}") from error
+            raise Unavailable(f"Temporal did not return whether the rollout runs: {error.message}") from error
 
     async def _acting_rollout(self, request: PlanInput, observed: Observed) -> int:
         """The rollout that acts and runs, for a Fleet that was started anew and has none in memory."""
