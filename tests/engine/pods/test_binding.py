@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.engine.conftest import World, settled
+from tests.engine.conftest import Hand, World, settled
 from tests.engine.pods.test_placing_lone import Fussy, with_plugin
-from wharfinger.contracts.scheduling import Bound, Contended, Gone, Rejected
+from wharfinger.contracts.scheduling import Bound, Contended, Gone, Placed, Rejected
 from wharfinger.engine.pods import payload
 from wharfinger.errors import RequestTooLarge
 from wharfinger.framework.status import unschedulable
@@ -102,12 +102,18 @@ async def test_a_worker_that_did_not_decide_can_bind(world: World) -> None:
 # --- another writer was faster ----------------------------------------------------------------------
 
 
+async def placed_by_two(world: World, *, cpu: str, **more: Any) -> list[tuple[Hand, Placed]]:
+    """Two workers, each with a pod of one core that it placed on the one node of so many cores."""
+    await world.put_node("node-1", cpu=cpu)
+    names = ("web-1", "web-2")
+    for name in names:
+        await world.put_pod(name)
+    hands = [await world.hand(**more) for _ in names]
+    return [(hand, await hand.placed(name)) for hand, name in zip(hands, names, strict=True)]
+
+
 async def test_two_workers_with_one_place_left_never_share_it(world: World) -> None:
-    await world.put_node("node-1", cpu="1")
-    await world.put_pod("web-1")
-    await world.put_pod("web-2")
-    one, two = await world.hand(settings=CALM), await world.hand(settings=CALM)
-    first, second = await one.placed("web-1"), await two.placed("web-2")
+    (one, first), (two, second) = await placed_by_two(world, cpu="1", settings=CALM)
 
     outcomes = await asyncio.gather(one.bind("web-1", first), two.bind("web-2", second))
 
@@ -116,11 +122,7 @@ async def test_two_workers_with_one_place_left_never_share_it(world: World) -> N
 
 
 async def test_two_workers_with_room_for_both_bind_both(world: World) -> None:
-    await world.put_node("node-1", cpu="2")
-    await world.put_pod("web-1")
-    await world.put_pod("web-2")
-    one, two = await world.hand(settings=CALM), await world.hand(settings=CALM)
-    first, second = await one.placed("web-1"), await two.placed("web-2")
+    (one, first), (two, second) = await placed_by_two(world, cpu="2", settings=CALM)
 
     outcomes = await asyncio.gather(one.bind("web-1", first), two.bind("web-2", second))
 
@@ -132,11 +134,7 @@ async def test_a_binding_version_that_was_read_is_never_used(world: World) -> No
     """Steps: A fills node-1; B's watch stands still, so B does not know A's pod. B's transaction fails and reads
     the new binding version. Were it used, B's next transaction would go through: overcommitted.
     """
-    await world.put_node("node-1", cpu="1")
-    await world.put_pod("web-1")
-    await world.put_pod("web-2")
-    one, two = await world.hand(), await world.hand()
-    first, second = await one.placed("web-1"), await two.placed("web-2")
+    (one, first), (two, second) = await placed_by_two(world, cpu="1")
     two.store.pause_watches()
     await one.bind("web-1", first)
 
@@ -190,11 +188,7 @@ async def test_without_runners_up_a_pod_whose_node_is_full_is_decided_anew(world
 
 
 async def test_a_contended_placement_gives_its_seat_back(world: World) -> None:
-    await world.put_node("node-1", cpu="1")
-    await world.put_pod("web-1")
-    await world.put_pod("web-2")
-    one, two = await world.hand(settings=CALM), await world.hand(settings=CALM)
-    first, second = await one.placed("web-1"), await two.placed("web-2")
+    (one, first), (two, second) = await placed_by_two(world, cpu="1", settings=CALM)
     await one.bind("web-1", first)
     await two.bind("web-2", second)
 
@@ -233,11 +227,7 @@ async def test_a_node_that_shrank_is_not_bound_to_before_the_watch_has_shown_it(
 
 
 async def test_a_heart_beat_together_with_another_bind_is_not_adopted(world: World) -> None:
-    await world.put_node("node-1", cpu="1")
-    await world.put_pod("web-1")
-    await world.put_pod("web-2")
-    one, two = await world.hand(), await world.hand()
-    first, second = await one.placed("web-1"), await two.placed("web-2")
+    (one, first), (two, second) = await placed_by_two(world, cpu="1")
     two.store.pause_watches()
     await one.bind("web-1", first)
     await world.put_node("node-1", cpu="1", heartbeat="2")
