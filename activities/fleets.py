@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Set
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 from temporalio import activity
@@ -34,15 +32,10 @@ from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.engine.fleets.planning import FleetReader, Planning
 from wharfinger.engine.fleets.recording import Recording
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.framework.catalog import Catalog
 from wharfinger.model.rollout import HOST_LOST
-from wharfinger.registry.store import Store
-from wharfinger.telemetry import Metrics
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class ControlActivities(FleetControl):
@@ -50,20 +43,18 @@ class ControlActivities(FleetControl):
 
     def __init__(
         self,
-        *,
-        store: Store,
+        process: ProcessParts,
         client: Client,
+        *,
         view: FleetReader,
         catalog: Catalog,
         cluster: str,
         lease_ttl: float,
         host_lost: float = HOST_LOST,
-        metrics: Metrics,
         limits: Limits = STOCK,
-        utc_now: Callable[[], datetime] = _utc_now,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`view`: an `observe.fleets.FleetView` on the same store; `lease_ttl`, `host_lost`: as in `AgentSettings`."""
+        store, clock, metrics = process.store, process.clock, process.metrics
         self._planning = Planning(
             view,
             client,
@@ -76,7 +67,7 @@ class ControlActivities(FleetControl):
         self._granting = Granting(store)
         self._awaiting = AwaitingReady(store, clock=clock)
         self._draining = Draining(store, clock=clock, host_lost=host_lost)
-        self._recording = Recording(store, catalog, limits=limits, metrics=metrics, utc_now=utc_now)
+        self._recording = Recording(store, catalog, limits=limits, metrics=metrics, utc_now=process.utc_now)
 
     def refresh_metrics(self, fleets: Set[str]) -> None:
         """Tell of these fleets alone; `fleets`: all that there are."""

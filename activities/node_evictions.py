@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import datetime
 
 from temporalio import activity
 
@@ -19,11 +18,10 @@ from wharfinger.contracts.node_eviction import LONGEST_QUEUED, Cleared, ClearInp
 from wharfinger.engine.nodes.node_budget import NodeBudget
 from wharfinger.engine.nodes.requeueing import Requeued, Requeueing
 from wharfinger.engine.nodes.taint_eviction import TaintEviction
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
 from wharfinger.settings import NodeEvictionSettings
-from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +37,19 @@ class NodeEvictionActivities(NodeEvictions):
 
     def __init__(
         self,
-        *,
-        store: Store,
+        process: ProcessParts,
         cache: Cache,
         settings: NodeEvictionSettings,
+        *,
         mode: str,
-        metrics: Metrics,
-        utc_now: Callable[[], datetime],
         new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         """`mode`: how pods leave tainted nodes, `immediate` or `graceful`."""
+        store, utc_now = process.store, process.utc_now
         self._store = store
         self._cache = cache
         self._settings = settings
-        self._metrics = metrics
+        self._metrics = process.metrics
         self._requeueing = Requeueing(store, new_uid=new_uid, utc_now=utc_now)
         self._taints = TaintEviction(store, cache, mode=mode, utc_now=utc_now)
         self._budget = NodeBudget(store, window=settings.lost_after, known=self._known, utc_now=utc_now)

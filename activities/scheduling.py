@@ -6,14 +6,11 @@ still is to be placed. All effects of attempts on the world go through here. `en
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 
 from temporalio import activity
 
 from wharfinger.activities.cohorts import CohortActivities
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.eviction import EvictInput
 from wharfinger.contracts.scheduling import (
     BindInput,
@@ -25,6 +22,7 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Scheduling,
 )
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.binding import Bindings
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
@@ -39,12 +37,7 @@ from wharfinger.engine.pods.recording import Recorder
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK, Limits
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Profile
-from wharfinger.model.ownership import Ownership
-from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 
 class SchedulingActivities(Scheduling):
@@ -52,47 +45,35 @@ class SchedulingActivities(Scheduling):
 
     def __init__(
         self,
-        *,
-        store: Store,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
-        ownership: Ownership,
-        cluster: str,
-        identity: str,
+        process: ProcessParts,
+        pool: Pool,
+        identity: Identity,
         settings: BindSettings,
-        metrics: Metrics,
-        utc_now: Callable[[], datetime],
+        *,
         eviction: str = GRACEFUL,
-        preferred_nodes: PreferredNodes | None = None,
         limits: Limits = STOCK,
-        fleet_revision: str = "",
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`profiles` by scheduler name; `identity`: this worker's name, kept with its decisions.
-
-        `preferred_nodes`: nodes that this worker prefers; None = none. `limits`: of etcd's transactions.
-        `fleet_revision`: of the template that this worker was made from; empty when it was started by hand.
-        `clock`: seconds, for durations.
-        """
+        """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions."""
+        store, cache = process.store, pool.cache
         self._in_doubt = InDoubtResolver(store=store, cache=cache)
         core = Core(
             cache=cache,
-            profiles=profiles,
+            profiles=pool.profiles,
             store=store,
             committer=Committer(store=store, cache=cache, in_doubt=self._in_doubt),
             settings=settings,
             limits=limits,
-            cluster=cluster,
-            eligibility=Eligibility(store=store, cache=cache, ownership=ownership),
-            verification=Verification(cache=cache, profiles=profiles),
-            metrics=metrics,
-            tally=Tally(metrics, tenant=ownership.tenant, fleet_revision=fleet_revision),
+            cluster=identity.cluster,
+            eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
+            verification=Verification(cache=cache, profiles=pool.profiles),
+            metrics=process.metrics,
+            tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
             locks=Locks(),
-            utc_now=utc_now,
-            clock=clock,
+            utc_now=process.utc_now,
+            clock=process.clock,
         )
         finder = Finder(core)
-        decider = Decider(core, finder, identity=identity, preferred_nodes=preferred_nodes or PreferredNodes())
+        decider = Decider(core, finder, identity=identity.name, preferred_nodes=pool.preferred_nodes)
         self._placements = LonePlacements(core, finder, decider)
         self._bindings = Bindings(core)
         self._recorder = Recorder(core)

@@ -19,7 +19,6 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import core_workloads
 
@@ -30,6 +29,7 @@ from wharfinger.contracts.cohorts import CohortInput, CohortPod, GangName
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.manifests.decode import decode_pod, node_from_mapping
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
@@ -37,7 +37,6 @@ from wharfinger.profiles import load_profiles
 from wharfinger.registry import etcd_wire
 from wharfinger.registry.store import Condition, Operation, TxnResult
 from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.testing.memory_store import MemoryStore
 
 CLUSTER = "bench"
@@ -75,15 +74,10 @@ class Bench:
             self.cache.set_node(node_from_mapping(core_workloads.node(number)))
         self.cache.progress.advance(nodes)
         self.activities = SchedulingActivities(
-            store=Agreeable(),
-            cache=self.cache,
-            profiles=profiles,
-            ownership=Ownership(frozenset(profiles), "common"),
-            cluster=CLUSTER,
-            identity="bench",
-            settings=BindSettings(),
-            metrics=Metrics(),
-            utc_now=lambda: datetime.now(UTC),
+            ProcessParts(Agreeable()),
+            Pool(self.cache, profiles, Ownership(frozenset(profiles))),
+            Identity(CLUSTER, "bench"),
+            BindSettings(),
         )
         self._number = nodes
 

@@ -19,7 +19,6 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import core_workloads
@@ -29,6 +28,7 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Contended, Placed, PlaceInput
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
@@ -61,16 +61,10 @@ class Hand:
         preferred_nodes.share(members, name)
         profiles = load_profiles()
         self._activities = SchedulingActivities(
-            store=store,
-            cache=self._cache,
-            profiles=profiles,
-            ownership=Ownership(frozenset(profiles)),
-            cluster=CLUSTER,
-            identity=name,
-            settings=BindSettings(),
-            metrics=self.metrics,
-            utc_now=lambda: datetime.now(UTC),
-            preferred_nodes=preferred_nodes,
+            ProcessParts(store, self.metrics),
+            Pool(self._cache, profiles, Ownership(frozenset(profiles)), preferred_nodes),
+            Identity(CLUSTER, name),
+            BindSettings(),
         )
         self.tries: Counter[int] = Counter()
         self.contended = 0

@@ -16,14 +16,16 @@ from typing import Any
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.store import KeyValue, Page, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
-from wharfinger.telemetry import Metrics
+from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.signals import TemporalSide
 
 NAMESPACES = 20
 SIZES = [(cpu, memory) for cpu in ("100m", "250m", "500m", "1") for memory in ("128Mi", "256Mi", "512Mi", "1Gi", "2Gi")]
@@ -199,17 +201,9 @@ def worker(store: Any, clock: Any) -> Loops:
     profiles, temporal = load_profiles(), Nowhere()
     loops = Loops(
         WorkerSettings(dispatching=DispatchSettings(hold=0.0)),
-        store=store,
-        cache=Cache(clock=clock),
-        profiles=profiles,
-        ownership=Ownership(frozenset(profiles)),
-        attempts=temporal,
-        polling=temporal,
-        probe=temporal.probe,
-        metrics=Metrics(),
-        clock=clock,
-        rng=random.Random(1),
-        nodes=temporal,
+        ProcessParts(store, clock=clock, rng=random.Random(1)),
+        Pool(Cache(clock=clock), profiles, Ownership(frozenset(profiles))),
+        TemporalSide(temporal, temporal, temporal, temporal.probe, Completing(clock, patience=0.0)),
     )
     # Registrations decide whose the pods are, and here there are none: no pods may be shared out anew.
     loops.lifecycle._share_out = lambda **_: None  # type: ignore[method-assign]

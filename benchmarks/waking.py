@@ -25,14 +25,17 @@ import uvloop
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.informer.changes import Changes, NodeChange, PodChange
 from wharfinger.model.node import Node
+from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod
 from wharfinger.model.refusal import Refusal
 from wharfinger.profiles import load_profiles
 from wharfinger.queue.entry import Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.telemetry import Metrics
+from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.queueing import alone_by, gate_by, order_by
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waker import Waker
@@ -49,6 +52,19 @@ class NoTemporal:
     async def wake(self, workflow_id: str, wake: Wake) -> bool:  # noqa: ARG002
         """There is a chain."""
         return True
+
+
+class Together:
+    """Cohorts take what is woken beyond a few pods."""
+
+    cohort_from = 24
+
+    def most_alone(self) -> int:
+        """None."""
+        return 0
+
+    def kick(self) -> None:
+        """The bench pops the queue itself."""
 
 
 class Clock:
@@ -88,14 +104,11 @@ class Bench:
             rng=rng,
         )
         self.waker = Waker(
-            queue=self.queue,
-            cache=self.cache,
-            profiles=self.profiles,
+            ProcessParts(MemoryStore(), self.metrics, clock=self.clock),
+            Pool(self.cache, self.profiles, Ownership(frozenset(self.profiles))),
+            self.queue,
             signals=signals,
-            metrics=self.metrics,
-            clock=self.clock,
-            kick=lambda: None,
-            many=24,
+            cohorts=Together(),
         )
         self.revision = 1
         self.nodes = [self._node(number) for number in range(nodes)]

@@ -18,10 +18,8 @@ import contextlib
 import logging
 import os
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import aiohttp
 from temporalio.client import Client
@@ -37,6 +35,7 @@ from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
 from wharfinger.engine.failures import FLEETS
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
@@ -48,7 +47,6 @@ from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.profiles import load_configuration
-from wharfinger.registry.store import Store
 from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime
@@ -68,38 +66,27 @@ BEFORE_INSTANCES = 1.0
 waits for instances would take all it may."""
 
 
-def utc_now() -> datetime:
-    """The time of day, for records."""
-    return datetime.now(UTC)
-
-
 class Agent:
     """One agent, on a store, a client and a runtime that the caller opened and closes."""
 
     def __init__(
         self,
         settings: AgentSettings,
-        *,
-        store: Store,
+        process: ProcessParts,
         client: Client,
+        *,
         runtime: Runtime,
         ask: Ask,
-        metrics: Metrics | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        utc_now: Callable[[], datetime] = utc_now,
-        rng: random.Random | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """`settings.temporal` is what instances are told; `ask` asks a health endpoint; `rng` spreads retries."""
+        """`settings.temporal` is what instances are told; `ask` asks a health endpoint."""
         self._settings = settings
-        self._store = store
+        self._process = process
         self._client = client
         self._runtime = runtime
-        self._clock = clock
-        self._rng = rng = rng if rng is not None else random.Random()  # noqa: S311 - no secret
-        self.metrics = metrics if metrics is not None else Metrics()
-        host = settings.host
-        self._exits = HostExits(store, runtime, host, rng=rng, utc_now=utc_now, metrics=self.metrics)
+        self.metrics = process.metrics
+        store, clock, rng, host = process.store, process.clock, process.rng, settings.host
+        self._exits = HostExits(process, runtime, host)
         self._grants = HostGrants(store, runtime, host, rng=rng)
         self._probes = HostProbes(
             store,
@@ -120,7 +107,7 @@ class Agent:
             control=settings.control,
             lease_ttl=settings.lease.ttl,
             host_lost=settings.host_lost,
-            time=utc_now().isoformat(timespec="seconds"),
+            time=process.utc_now().isoformat(timespec="seconds"),
         )
         self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, rng=rng)
         self._reachability = Reachability(
@@ -136,17 +123,14 @@ class Agent:
         if settings.control:
             catalog = builtin.catalog().with_installed()
             self._controlling = ControlActivities(
-                store=store,
-                client=client,
+                process,
+                client,
                 view=FleetView(store, catalog),
                 catalog=catalog,
                 cluster=settings.cluster,
                 lease_ttl=settings.lease.ttl,
                 host_lost=settings.host_lost,
-                metrics=self.metrics,
                 limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
-                utc_now=utc_now,
-                clock=clock,
             )
             self._pollings.append(
                 self._polling(control_queue(settings.cluster), [Fleet, RollingUpdate], self._controlling.all)
@@ -176,7 +160,9 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when the host has an agent."""
         self._exits.add(await self._runtime.adopt())
-        preparing = prepare(self._store, self._client, (), cluster=self._settings.cluster, rng=self._rng)
+        preparing = prepare(
+            self._process.store, self._client, (), cluster=self._settings.cluster, rng=self._process.rng
+        )
         await unless_stopped(stop, preparing)
         await unless_stopped(stop, self._registration.claim())
         if stop.is_set():
@@ -209,7 +195,7 @@ class Agent:
                 group.create_task(self._watch.run())
             await self._grants.synced.wait()
             for polling in self._pollings:
-                group.create_task(keep_polling(polling, self._rng))
+                group.create_task(keep_polling(polling, self._process.rng))
 
     def _polling(self, queue: str, workflows: list[type], activities: list[Callable[..., object]]) -> Polling:
         timeout = self._settings.drain_timeout if self._settings.stop_instances is None else BEFORE_INSTANCES
@@ -267,12 +253,10 @@ async def run_agent(settings: AgentSettings) -> int:
         session = await stack.enter_async_context(aiohttp.ClientSession())
         agent = Agent(
             settings,
-            store=store,
-            client=client,
+            ProcessParts(store, metrics, rng=rng),
+            client,
             runtime=runtime,
             ask=asking(session, min(3.0, settings.probe_every)),
-            metrics=metrics,
-            rng=rng,
         )
         health.checks, health.refresh = agent.checks, agent.refresh_metrics
         await agent.run(stop)

@@ -12,8 +12,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
 
 from temporalio.client import Client
 
@@ -28,6 +27,7 @@ from wharfinger.contracts.attempts import AttemptTimings
 from wharfinger.contracts.names import check_cluster, check_tenant, task_queue
 from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.engine.failures import PODS_AND_NODES
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.framework.in_force import InForce
 from wharfinger.framework.preferred_nodes import PreferredNodes
@@ -49,6 +49,7 @@ from wharfinger.worker_loops.grants import OwnGrant, while_granted
 from wharfinger.worker_loops.loops import Loops
 from wharfinger.worker_loops.membership import Membership, place_of, registered_while
 from wharfinger.worker_loops.node_workflows import TemporalNodes
+from wharfinger.worker_loops.signals import TemporalSide
 from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
@@ -59,70 +60,51 @@ FENCED_OFF = 3
 """Exit code of a worker whose grant is gone."""
 
 
-def utc_now() -> datetime:
-    """The time of day, for records and conditions."""
-    return datetime.now(UTC)
-
-
 class Worker:
     """One worker, on a store and a client that the caller opened and closes."""
 
     def __init__(
         self,
         settings: WorkerSettings,
-        *,
-        store: Store,
+        process: ProcessParts,
         client: Client,
+        *,
         configured: Configured | None = None,
-        metrics: Metrics | None = None,
         health_url: str = "",
-        clock: Callable[[], float] = time.monotonic,
-        utc_now: Callable[[], datetime] = utc_now,
-        rng: random.Random | None = None,
         grant: OwnGrant | None = None,
     ) -> None:
-        """`configured`: what `settings.config` comes to, when it was read already; `rng` spreads retries; `grant`:
-        the one that the settings name.
+        """`configured`: what `settings.config` comes to, when it was read already; `grant`: the one that the settings
+        name.
         """
-        self.grant = grant if grant is not None else own_grant(settings, store)
-        self._cluster = check_cluster(settings.cluster)
-        self._store = store
+        self.grant = grant if grant is not None else own_grant(settings, process.store)
+        self._cluster = cluster = check_cluster(settings.cluster)
+        self._process = process
         self._client = client
-        self._rng = rng if rng is not None else random.Random()  # noqa: S311 - no secret
         configured = configured if configured is not None else _configured(settings)
         self._started = configured
         self._profiles = InForce(configured.profiles)
-        self.metrics = metrics if metrics is not None else Metrics()
-        self.cache = Cache(clock=clock, assume_expiry=settings.binding.assume_expiry)
-        preferred_nodes = PreferredNodes(settings.binding.own_node_margin)
-        ownership = Ownership(frozenset(self._profiles), check_tenant(settings.tenant), settings.tenant_label)
+        self.metrics = process.metrics
+        self.cache = Cache(clock=process.clock, assume_expiry=settings.binding.assume_expiry)
+        pool = Pool(
+            self.cache,
+            self._profiles,
+            Ownership(frozenset(self._profiles), check_tenant(settings.tenant), settings.tenant_label),
+            PreferredNodes(settings.binding.own_node_margin),
+        )
+        revision = str(settings.grant.revision) if settings.grant is not None else ""
         self._activities = SchedulingActivities(
-            store=store,
-            cache=self.cache,
-            profiles=self._profiles,
-            ownership=ownership,
-            cluster=self._cluster,
-            identity=identity(),
-            settings=settings.binding,
-            metrics=self.metrics,
-            utc_now=utc_now,
+            process,
+            pool,
+            Identity(cluster, identity(), revision),
+            settings.binding,
             eviction=settings.eviction,
-            preferred_nodes=preferred_nodes,
             limits=Limits(settings.etcd.max_txn_ops, settings.etcd.max_txn_bytes),
-            fleet_revision=str(settings.grant.revision) if settings.grant is not None else "",
         )
-        node_evictions = NodeEvictionActivities(
-            store=store,
-            cache=self.cache,
-            settings=settings.node_evictions,
-            mode=settings.eviction,
-            metrics=self.metrics,
-            utc_now=utc_now,
-        )
-        completing, build_id = Completing(clock), release()
+        node_evictions = NodeEvictionActivities(process, self.cache, settings.node_evictions, mode=settings.eviction)
+        completing, build_id = Completing(process.clock), release()
         polling = worker_factory(
             client,
-            task_queue=task_queue(self._cluster, settings.tenant),
+            task_queue=task_queue(cluster, settings.tenant),
             workflows=[ScheduleAttempt, ScheduleCohort, NodeEviction],
             activities=[*self._activities.all, *node_evictions.all],
             identity=identity(),
@@ -133,26 +115,20 @@ class Worker:
             interceptors=[RunEnds(completing)],
         )
         timings = backoff(configured.configuration)
-        attempts = TemporalAttempts(
-            client, cluster=self._cluster, tenant=settings.tenant, build_id=build_id, timings=timings
-        )
+        attempts = TemporalAttempts(client, cluster=cluster, tenant=settings.tenant, build_id=build_id, timings=timings)
         self.loops = Loops(
             settings,
-            store=store,
-            cache=self.cache,
-            profiles=self._profiles,
-            ownership=ownership,
-            attempts=attempts,
-            polling=Polling(polling, drain_timeout=settings.drain_timeout),
-            probe=client.service_client.check_health,
-            metrics=self.metrics,
-            clock=clock,
-            rng=self._rng,
+            process,
+            pool,
+            TemporalSide(
+                attempts=attempts,
+                nodes=TemporalNodes(client, cluster=cluster, tenant=settings.tenant),
+                polling=Polling(polling, drain_timeout=settings.drain_timeout),
+                probe=client.service_client.check_health,
+                completing=completing,
+            ),
             health_url=health_url,
-            completing=completing,
-            preferred_nodes=preferred_nodes,
             grant=self.grant,
-            nodes=TemporalNodes(client, cluster=self._cluster, tenant=settings.tenant),
         )
         self._follow(attempts)
 
@@ -164,7 +140,7 @@ class Worker:
             ProfileKind(
                 self._profiles,
                 self._started,
-                store=self._store,
+                store=self._process.store,
                 overlay=lambda value, running: overlay_configuration(self._started, value, running),
                 said_at_start=written.profiles != usual.profiles,
                 changed=self.loops.reconfigured,
@@ -199,7 +175,13 @@ class Worker:
 
         Raises `InstallationMismatch`, and what ends a worker while it serves (`RevisionWentBack`).
         """
-        preparing = prepare(self._store, self._client, self._profiles.values(), cluster=self._cluster, rng=self._rng)
+        preparing = prepare(
+            self._process.store,
+            self._client,
+            self._profiles.values(),
+            cluster=self._cluster,
+            rng=self._process.rng,
+        )
         await unless_stopped(stop, while_granted(self.grant, preparing))
         try:
             if not stop.is_set():
@@ -244,12 +226,10 @@ async def run_worker(settings: WorkerSettings) -> int:
             return _code(grant)
         worker = Worker(
             settings,
-            store=store,
-            client=client,
+            ProcessParts(store, metrics, rng=rng),
+            client,
             configured=configured,
-            metrics=metrics,
             health_url=health.url,
-            rng=rng,
             grant=grant,
         )
         health.checks, health.refresh = worker.checks, worker.refresh_metrics

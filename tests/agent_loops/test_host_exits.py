@@ -10,10 +10,10 @@ import pytest
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, revoke, running, until
 from wharfinger.agent_loops.host_exits import HostExits, exit_record
 from wharfinger.contracts.fleet_records import ExitRecord
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation
 from wharfinger.runtime.runtime import Ending
-from wharfinger.telemetry import Metrics
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore, TxnHook
 
@@ -43,7 +43,7 @@ def runtime(tmp_path: Path) -> FakeRuntime:
 
 @pytest.fixture
 def exits(store: MemoryStore, runtime: FakeRuntime) -> HostExits:
-    return HostExits(store, runtime, "here", rng=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
+    return HostExits(ProcessParts(store, rng=random.Random(1), utc_now=lambda: NOON), runtime, "here")
 
 
 async def test_an_end_is_recorded_while_its_grant_is_there(

@@ -9,8 +9,8 @@ from tests.agent_loops.hosts import COMMAND, FIRST, NOON, exit_of, grant, runnin
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_probes import HostProbes
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
-from wharfinger.telemetry import Metrics
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.store, self.runtime, self.endpoint = MemoryStore(), FakeRuntime(folder), Endpoint()
         rng = random.Random(1)
-        self.exits = HostExits(self.store, self.runtime, "here", rng=rng, utc_now=lambda: NOON, metrics=Metrics())
+        self.exits = HostExits(ProcessParts(self.store, rng=rng, utc_now=lambda: NOON), self.runtime, "here")
         self.probes = HostProbes(self.store, self.runtime, self.exits, self.endpoint, every=60.0, most=3, rng=rng)
 
     async def register(self, state: str = "ready", pid: int = 0) -> None:

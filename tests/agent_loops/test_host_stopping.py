@@ -5,14 +5,14 @@ from pathlib import Path
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, running
 from wharfinger.agent_loops.host_exits import HostExits, end_instances
-from wharfinger.telemetry import Metrics
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 
 
 async def test_instances_that_end_with_their_agent_have_not_crashed(tmp_path: Path) -> None:
     store, runtime = MemoryStore(), FakeRuntime(tmp_path)
-    exits = HostExits(store, runtime, "here", rng=random.Random(1), utc_now=lambda: NOON, metrics=Metrics())
+    exits = HostExits(ProcessParts(store, rng=random.Random(1), utc_now=lambda: NOON), runtime, "here")
     for instance in (FIRST, SECOND):
         await grant(store, instance)
         await runtime.start(instance, COMMAND)

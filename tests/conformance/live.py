@@ -22,6 +22,7 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.lone import evict_input, refusal_input
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, Bound, Placed, PlaceInput, Recorded, Refused
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
 from wharfinger.model.ownership import Ownership
@@ -177,15 +178,10 @@ async def live(store: EtcdStore, scenario: Mapping[str, Any]) -> AsyncIterator[L
     cache, metrics = Cache(clock=time.monotonic), Metrics()
     informer = Informer(store, View(cache, metrics), [], metrics, rng=random.Random(1))
     activities = SchedulingActivities(
-        store=store,
-        cache=cache,
-        profiles=profiles,
-        ownership=Ownership(frozenset(profiles), "common"),
-        cluster=CLUSTER,
-        identity="conformance",
-        settings=COMPATIBLE,
-        metrics=metrics,
-        utc_now=lambda: datetime.now(UTC),
+        ProcessParts(store, metrics),
+        Pool(cache, profiles, Ownership(frozenset(profiles))),
+        Identity(CLUSTER, "conformance"),
+        COMPATIBLE,
         eviction="immediate",
     )
     following = asyncio.create_task(informer.run())

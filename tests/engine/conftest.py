@@ -41,6 +41,7 @@ from wharfinger.contracts.scheduling import (
     RefusalOutcome,
     Refused,
 )
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.framework.preferred_nodes import PreferredNodes
@@ -224,20 +225,12 @@ class World:
         metrics = Metrics()
         name = f"hand-{len(self.hands) + 1}"
         activities = SchedulingActivities(
-            store=store,
-            cache=cache,
-            profiles=profiles,
-            ownership=Ownership(frozenset(profiles), tenant),
-            cluster=cluster,
-            identity=name,
-            settings=settings,
-            metrics=metrics,
-            utc_now=utc_now,
+            ProcessParts(store, metrics, clock=durations, utc_now=utc_now),
+            Pool(cache, profiles, Ownership(frozenset(profiles), tenant), preferred_nodes or PreferredNodes()),
+            Identity(cluster, name, fleet_revision),
+            settings,
             eviction=eviction,
-            preferred_nodes=preferred_nodes,
             limits=limits,
-            fleet_revision=fleet_revision,
-            clock=durations,
         )
         progress.feeding = asyncio.create_task(feed(store, cache))
         hand = Hand(name, store, cache, intercepted(activities), metrics, clock, progress.feeding)

@@ -25,6 +25,7 @@ from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import fleet_workflow_id
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.runtime.limits import Limits
@@ -277,7 +278,7 @@ async def test_stuck_instance_is_killed_and_recorded_as_such(
             answer = await ask(url)
             return answer if stuck.is_set() else ""
 
-        agent = Agent(settings, store=site.store, client=site.client, runtime=runtime, ask=forgiving)
+        agent = Agent(settings, ProcessParts(site.store), site.client, runtime=runtime, ask=forgiving)
         running = asyncio.create_task(agent.run(stop))
         await site.grant()
         await site.create()

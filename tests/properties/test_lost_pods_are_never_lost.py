@@ -23,6 +23,7 @@ from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import ClearInput
 from wharfinger.contracts.records import NodeBudgetRecord
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event
 from wharfinger.settings import NodeEvictionSettings
@@ -55,12 +56,10 @@ class Cluster:
             self.workers.append(
                 intercepted(
                     NodeEvictionActivities(
-                        store=hand.store,
-                        cache=hand.cache,
-                        settings=NodeEvictionSettings(lost_pods="requeue", lost_after=WINDOW),
+                        ProcessParts(hand.store, hand.metrics, utc_now=lambda: datetime.fromtimestamp(self.now, UTC)),
+                        hand.cache,
+                        NodeEvictionSettings(lost_pods="requeue", lost_after=WINDOW),
                         mode="immediate",
-                        metrics=hand.metrics,
-                        utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
                         new_uid=lambda: f"new-{next(self.uids)}",
                     )
                 )

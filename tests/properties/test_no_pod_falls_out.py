@@ -18,6 +18,7 @@ from tests.clock import Clock
 from tests.worker_loops.stage import PROFILES, pod_bytes
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.decoding import observe
 from wharfinger.informer.view import View
@@ -29,6 +30,7 @@ from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 from wharfinger.telemetry import Metrics
+from wharfinger.testing import MemoryStore
 from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, gate_by, order_by
 from wharfinger.worker_loops.shards import Shards
@@ -49,20 +51,21 @@ class Follower:
         self.gangs = Gangs(self.cache, self.ownership, gate=gate)
         self.queue = SchedulingQueue(clock=clock, gate=gate, order=order_by(PROFILES), gang=self.gangs.placed_with)
         self.pod_events = PodEventHandler(
-            queue=self.queue,
-            cache=self.cache,
-            records=self.view.records,
-            ownership=self.ownership,
-            shards=self.shards,
-            ending=self,
+            ProcessParts(MemoryStore(), metrics, clock=clock),
+            Pool(self.cache, PROFILES, self.ownership),
+            self.queue,
             gangs=self.gangs,
-            metrics=metrics,
-            clock=clock,
+            shards=self.shards,
+            records=self.view.records,
+            ending=self,
             kick=lambda: None,
         )
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """Endings are told of, and left to be."""
+
+    def bound(self, pod: Pod) -> None:
+        """As are runs."""
 
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """As are chains of pods that cohorts bound."""

@@ -17,6 +17,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.pod import PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
@@ -49,7 +50,7 @@ class Site:
             lease=LeaseSettings(ttl=30),  # of a worker that lives in the test's own process, however long that stops
             drain_timeout=3.0,
         )
-        worker = Worker(replace(chosen, **settings), store=store, client=client)
+        worker = Worker(replace(chosen, **settings), ProcessParts(store), client)
         stop = asyncio.Event()
         task = asyncio.create_task(worker.run(stop))
         self._workers.append((worker, stop, task, store))

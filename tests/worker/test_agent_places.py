@@ -9,6 +9,7 @@ from temporalio.client import Client
 from tests.conftest import TemporalServer
 from wharfinger.agent import Agent
 from wharfinger.config.fleet_fields import MOST_REPLICAS
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.settings import AgentSettings
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
@@ -23,7 +24,7 @@ async def test_a_dozen_tenants_that_never_get_ready_leave_places_for_others(
 ) -> None:
     client = await Client.connect(temporal_server.address)
     settings = AgentSettings(host="here", data_dir=tmp_path)
-    agent = Agent(settings, store=MemoryStore(), client=client, runtime=FakeRuntime(tmp_path), ask=well)
+    agent = Agent(settings, ProcessParts(MemoryStore()), client, runtime=FakeRuntime(tmp_path), ask=well)
 
     for polling in agent._pollings:
         places = polling._factory().config()["max_concurrent_activities"]

@@ -18,6 +18,7 @@ from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.framework.profile import Profile
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
@@ -29,8 +30,10 @@ from wharfinger.settings import DispatchSettings, LeaseSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.grants import OwnGrant
 from wharfinger.worker_loops.loops import Loops
+from wharfinger.worker_loops.signals import TemporalSide
 
 PROFILES = load_profiles()
 GANG_LABELS = ("pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available")
@@ -205,20 +208,15 @@ class Stage:
         """The worker's own client, whose connection may fail."""
         granted = self.settings.grant
         self.grant = OwnGrant(own, self.settings.tenant, granted) if granted is not None else None
+        self.pool = Pool(
+            self.cache, profiles, Ownership(frozenset(profiles), self.settings.tenant, self.settings.tenant_label)
+        )
         self.loops = Loops(
             self.settings,
-            store=own,
-            cache=self.cache,
-            profiles=profiles,
-            ownership=Ownership(frozenset(profiles), self.settings.tenant, self.settings.tenant_label),
-            attempts=self.attempts,
-            polling=self.polling,
-            probe=self._probe,
-            metrics=self.metrics,
-            clock=self.clock,
-            rng=random.Random(1),
+            ProcessParts(own, self.metrics, clock=self.clock, rng=random.Random(1)),
+            self.pool,
+            TemporalSide(self.attempts, self.nodes, self.polling, self._probe, Completing(self.clock, patience=0.0)),
             grant=self.grant,
-            nodes=self.nodes,
         )
         self.loops.node_evictions._every = 1e9  # it looks when a test says so
         self.queue = self.loops.queue

@@ -136,7 +136,7 @@ async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one(
         assert not set(one.queue) & set(other.queue)
 
         for stage in (one, other):
-            preferred_nodes = stage.loops.preferred_nodes
+            preferred_nodes = stage.pool.preferred_nodes
             assert (set(preferred_nodes.members), preferred_nodes.me) == (
                 stage.loops.shards.members,
                 stage.loops.shards.me,
@@ -144,8 +144,8 @@ async def test_two_workers_share_the_pods_and_one_takes_over_from_a_drained_one(
 
         await other.drain()
         await one.until(lambda: len(one.queue) == 40)
-        assert one.loops.preferred_nodes.members == (one.loops.shards.me,)
-        assert other.loops.preferred_nodes.me is None
+        assert one.pool.preferred_nodes.members == (one.loops.shards.me,)
+        assert other.pool.preferred_nodes.me is None
 
 
 async def test_a_tenants_worker_takes_its_pods_while_the_tenant_exists() -> None:

@@ -47,6 +47,7 @@ from wharfinger.contracts.fleets import (
 from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_queue, rollout_workflow_id
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.failures import FLEETS, ActivityFailures
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.rollout import Status
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
@@ -261,13 +262,12 @@ async def fleet_world(
     catalog = builtin.catalog()
     world = FleetWorld(client, store, cluster or f"test-{uuid.uuid4().hex[:8]}", PretendedHosts(store.client()))
     control = ControlActivities(
-        store=store.client(),
-        client=client,
+        ProcessParts(store.client(), world.metrics),
+        client,
         view=FleetView(store.client(), catalog),
         catalog=catalog,
         cluster=world.cluster,
         lease_ttl=-9.9,  # the planner waits 10 s longer than leases last until it trusts its view
-        metrics=world.metrics,
     )
 
     @activity.defn(name="plan")

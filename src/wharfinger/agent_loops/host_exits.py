@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 from pydantic import ValidationError
 
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import StoreError, Unavailable
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, Put, Store
+from wharfinger.registry.store import Compare, Delete, Get, Put
 from wharfinger.runtime.runtime import Ending, InstanceId, Runtime
-from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +35,13 @@ TOLD_WITHIN = 2.0
 class HostExits:
     """Takes ends in, and writes them until etcd has them."""
 
-    def __init__(
-        self,
-        store: Store,
-        runtime: Runtime,
-        host: str,
-        *,
-        rng: random.Random,
-        utc_now: Callable[[], datetime],
-        metrics: Metrics,
-    ) -> None:
-        self._metrics = metrics
-        self._store = store
+    def __init__(self, process: ProcessParts, runtime: Runtime, host: str) -> None:
+        self._metrics = process.metrics
+        self._store = process.store
         self._runtime = runtime
         self._host = host
-        self._rng = rng
-        self._utc_now = utc_now
+        self._rng = process.rng
+        self._utc_now = process.utc_now
         self._pending: dict[InstanceId, Ending] = {}
         self._blamed: dict[InstanceId, str] = {}
         self._expected: set[InstanceId] = set()

@@ -25,7 +25,8 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
-from wharfinger.worker_loops.signals import Signaller
+from wharfinger.worker_loops.completing import Completing
+from wharfinger.worker_loops.signals import Attempts, Signaller
 
 log = logging.getLogger(__name__)
 
@@ -118,19 +119,18 @@ class Closer:
     def __init__(
         self,
         store: Store,
-        signaller: Signaller,
+        attempts: Attempts,
         view: View,
         *,
         ends: ChainEnds,
-        workflow_id: Callable[[Pod], str],
+        completing: Completing,
         rng: random.Random,
     ) -> None:
-        """`workflow_id` of the pod's own chain."""
         self._store = store
-        self._signaller = signaller
+        self._attempts = attempts
         self._view = view
         self._ends = ends
-        self._workflow_id = workflow_id
+        self._completing = completing
         self._rng = rng
         self._work: asyncio.Queue[tuple[Ending, Closing | None]] = asyncio.Queue()
         self._closing: set[Closing] = set()
@@ -144,15 +144,19 @@ class Closer:
 
         async def ending() -> None:
             if refusal.workflow_id and refusal.parked:
-                await self._signaller.wake(refusal.workflow_id, Wake(event="PodGone", object=printable(str(key))))
+                await self._attempts.wake(refusal.workflow_id, Wake(event="PodGone", object=printable(str(key))))
             if remove_record:
                 await self._delete(keys.attempt(*key), refusal.record_revision)
 
         self._work.put_nowait((ending, closing))
 
+    def bound(self, pod: Pod) -> None:
+        """Count the run of a pod that was bound in flight until Temporal has completed it."""
+        self._completing.bound(self._attempts.workflow_id(pod))
+
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """End the chain of a pod that a cohort bound, some time soon: `ChainEnds`."""
-        workflow_id = refusal.workflow_id if refusal is not None else self._workflow_id(pod)
+        workflow_id = refusal.workflow_id if refusal is not None else self._attempts.workflow_id(pod)
         self._ends.add(workflow_id, printable(str(pod.key)))
 
     def apply(self, changes: Changes) -> None:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable
 
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.queue.active import IN_COHORTS
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.cohorts import Budget, Cohort, CohortNames, Forming, Load
 from wharfinger.worker_loops.pace import Pace
 from wharfinger.worker_loops.signals import Attempts
@@ -42,14 +41,12 @@ class Dispatcher:
 
     def __init__(
         self,
+        process: ProcessParts,
         queue: SchedulingQueue,
         attempts: Attempts,
         settings: DispatchSettings,
-        metrics: Metrics,
         *,
         tenant_label: str,
-        clock: Callable[[], float],
-        rng: random.Random,
         completing: Callable[[], int] = lambda: 0,
         seen: Callable[[], int] = lambda: 0,
     ) -> None:
@@ -58,23 +55,21 @@ class Dispatcher:
         """
         self._queue = queue
         self._settings = settings
-        self._clock = clock
+        self._clock = process.clock
         self._completing = completing
         self._forming = Forming(settings, lambda ruled: queue.throughput.a_second(ruled=ruled))
-        self._names = CohortNames(rng)
+        self._names = CohortNames(process.rng)
         self._kicked = asyncio.Event()
         self._serving = False
-        self._pace = Pace(settings.in_flight, clock)
-        metrics.in_flight_limit.set_function(lambda: self._pace.most)
+        self._pace = Pace(settings.in_flight, process.clock)
+        process.metrics.in_flight_limit.set_function(lambda: self._pace.most)
         self._starts = Starts(
+            process,
             queue,
             attempts,
-            metrics,
             at_a_time=settings.concurrent_starts,
             pace=self._pace,
-            clock=clock,
             tenant_label=tenant_label,
-            rng=rng,
             done=self.kick,
             seen=seen,
         )
@@ -98,6 +93,11 @@ class Dispatcher:
     def busy(self) -> bool:
         """Whether there is a backlog that what can wait must not be in the way of."""
         return self._queue.in_flight.cohorts > 0 or self._queue.ready() >= self._settings.cohort_from
+
+    @property
+    def cohort_from(self) -> int | None:
+        """From how many pods on they are placed by cohorts; None = never."""
+        return self._settings.cohort_from if self._settings.cohorts else None
 
     def most_alone(self) -> int:
         """How many plain pods are left to single attempts at once; more are placed by cohorts."""

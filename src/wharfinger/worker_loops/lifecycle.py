@@ -19,14 +19,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.informer.changes import Changes
 from wharfinger.informer.informer import Informer
 from wharfinger.process.reachability import Reachability
 from wharfinger.worker_loops.membership import Membership
-from wharfinger.worker_loops.shards import Roster, Shards
+from wharfinger.worker_loops.shards import ShareOut
+from wharfinger.worker_loops.signals import Pollable
 
 log = logging.getLogger(__name__)
 
@@ -38,67 +37,34 @@ CONSEQUENCES = ("polling", "serving")
 """Checks that fail because another one does."""
 
 
-class Pollable(Protocol):
-    """What polls Temporal for this worker; `process.polling.Polling` in a real one."""
-
-    @property
-    def running(self) -> bool:
-        """Whether it polls."""
-
-    def on_failure(self, failed: Callable[[], None]) -> None:
-        """Call `failed` whenever it stops by itself."""
-
-    async def start(self) -> None:
-        """Poll from now on; nothing when it does."""
-
-    async def stop(self) -> None:
-        """Poll no more, once what runs has finished; bounded in time."""
-
-
-class Roll(Protocol):
-    """The subscriber to changes of shards."""
-
-    def resharded(self) -> None:
-        """The shards changed."""
-
-
 class Lifecycle:
     """Puts the worker on and off duty; a `Subscriber` that follows the registrations."""
 
     def __init__(
         self,
         *,
-        tenant: str,
         informer: Informer,
         membership: Membership,
         reachability: Reachability,
         polling: Pollable,
-        shards: Shards,
-        preferred_nodes: PreferredNodes,
-        serve: Callable[[bool], None],
-        roll: Roll,
+        share_out: ShareOut,
         clock: Callable[[], float],
         settle: Callable[[], float] = lambda: 0.0,
         configured: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`serve` lets the dispatcher start pods, or stops it; `settle`: seconds to wait once synced, before the first
-        time of duty; `configured`: whether the dynamic configuration that the first list showed is taken in.
+        """`settle`: seconds to wait once synced, before the first time of duty; `configured`: whether the dynamic
+        configuration that the first list showed is taken in.
         """
         self._configured = configured
         self._clock = clock
         self._settle = settle
         self._synced_at: float | None = None
         self._begun = False
-        self._tenant = tenant
         self._informer = informer
         self._membership = membership
         self._reachability = reachability
         self._polling = polling
-        self._shards = shards
-        self._preferred_nodes = preferred_nodes
-        self._serve = serve
-        self._roll = roll
-        self._roster = Roster(tenant)
+        self._shared = share_out
         self._news = asyncio.Event()
         self._draining = False
         self.on = False
@@ -128,9 +94,8 @@ class Lifecycle:
 
     def apply(self, changes: Changes) -> None:
         """Follow the registrations of our pool."""
-        relevant = [change for change in changes.instances if change.tenant == self._tenant]
+        relevant = self._shared.note(changes.instances)
         for change in relevant:
-            self._roster.set(change.slot, change.incarnation, change.new)
             if change.new is None:
                 self._membership.vanished(change.slot, change.incarnation)
         if relevant or changes.listed:
@@ -212,11 +177,4 @@ class Lifecycle:
         await self._polling.stop()
 
     def _share_out(self, *, anew: bool = False) -> None:
-        slot = self._membership.slot
-        mine = self.on and bool(slot) and self._roster.serving(slot) == self._membership.incarnation
-        me = f"{self._tenant}/{slot}" if mine else None
-        if self._shards.update(self._roster.ready(), me) or anew:
-            self._preferred_nodes.share(self._shards.members, self._shards.me)
-            log.info("shards_changed members=%d serving=%s", len(self._shards.members), me is not None)
-            self._serve(me is not None)
-            self._roll.resharded()
+        self._shared.update(self._membership.slot if self.on else "", self._membership.incarnation, anew=anew)

@@ -1,4 +1,4 @@
-"""All loops of one worker, put together; what they need of Temporal is passed in.
+"""All loops of one worker, put together; what they use of Temporal is passed in.
 
 The order in which changes are handed on matters: whose a pod is (`Lifecycle`), then the queue (`PodEventHandler`),
 then who reads the queue (`Waker`), then who cleans up (`Closer`). Upkeep of the cache runs beside them: assumptions
@@ -10,40 +10,35 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from wharfinger.cache.cache import Cache
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import CohortKind
 from wharfinger.dynamic_config.last_good import LastGood, LastGoodFiles
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.errors import RevisionWentBack
-from wharfinger.framework.preferred_nodes import PreferredNodes
-from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Subscriber
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
-from wharfinger.model.ownership import Ownership
-from wharfinger.process.reachability import Probe, Reachability
+from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.registry.store import Store
 from wharfinger.runtime.locks import locked
-from wharfinger.settings import DispatchSettings, GrantSettings, WorkerSettings
+from wharfinger.settings import GrantSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
-from wharfinger.worker_loops.completing import Completing
 from wharfinger.worker_loops.dispatcher import Dispatcher
 from wharfinger.worker_loops.gauges import Gauges, Unserved
 from wharfinger.worker_loops.grants import OwnGrant, min_ready
-from wharfinger.worker_loops.lifecycle import Lifecycle, Pollable
+from wharfinger.worker_loops.lifecycle import Lifecycle
 from wharfinger.worker_loops.membership import Membership, place_of
 from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictions
 from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
-from wharfinger.worker_loops.shards import Instances, Shards
-from wharfinger.worker_loops.signals import Attempts, NodeStarter
+from wharfinger.worker_loops.shards import Instances, Shards, ShareOut
+from wharfinger.worker_loops.signals import TemporalSide
 from wharfinger.worker_loops.wake_signals import WakeSignals
 from wharfinger.worker_loops.waker import Waker
 
@@ -56,35 +51,20 @@ class Loops:
     def __init__(
         self,
         settings: WorkerSettings,
+        process: ProcessParts,
+        pool: Pool,
+        temporal: TemporalSide,
         *,
-        store: Store,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
-        ownership: Ownership,
-        attempts: Attempts,
-        polling: Pollable,
-        probe: Probe,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        rng: random.Random,
         health_url: str = "",
-        completing: Completing | None = None,
-        preferred_nodes: PreferredNodes | None = None,
         grant: OwnGrant | None = None,
-        nodes: NodeStarter,
     ) -> None:
-        """`probe` asks Temporal anything; `clock`: monotonic seconds; `rng`: spreads retries.
-
-        `completing` counts runs that are still to end; without it a run counts until its pod is bound. The deciding
-        side reads from `preferred_nodes` which nodes are this worker's own; the loops set which workers share them.
-        `grant`: the worker lives under it; None = it was started by hand.
-        """
-        dispatching = settings.dispatching
+        """`grant`: the worker lives under it; None = it was started by hand."""
+        dispatching, attempts, polling = settings.dispatching, temporal.attempts, temporal.polling
+        store, metrics, clock, rng = process.store, process.metrics, process.clock, process.rng
+        cache, profiles, ownership = pool.cache, pool.profiles, pool.ownership
         self.cache = cache
-        self.metrics = metrics
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
-        self.preferred_nodes = preferred_nodes if preferred_nodes is not None else PreferredNodes()
         self._grant = grant
         self.view = View(cache, metrics, own_grant=grant.key if grant is not None else "")
         if grant is not None:
@@ -103,50 +83,38 @@ class Loops:
             entered=self._entered,
         )
         self.dispatcher = Dispatcher(
+            process,
             self.queue,
             attempts,
             dispatching,
-            metrics,
             tenant_label=settings.tenant_label,
-            clock=clock,
-            rng=rng,
-            completing=lambda: len(completing) if completing is not None else 0,
+            completing=lambda: len(temporal.completing),
             seen=lambda: cache.progress.revision,
         )
         kick = self.dispatcher.kick
-        if completing is not None:
-            completing.on_end(kick)
+        temporal.completing.on_end(kick)
         self.signals = WakeSignals(
             attempts, self.queue, workflow_id=attempts.workflow_id, kick=kick, clock=clock, rng=rng
         )
         self.waker = Waker(
-            queue=self.queue,
-            cache=cache,
-            profiles=profiles,
+            process,
+            pool,
+            self.queue,
             signals=self.signals,
-            metrics=metrics,
-            clock=clock,
-            kick=kick,
-            many=dispatching.cohort_from if dispatching.cohorts else None,
-            most_alone=self.dispatcher.most_alone,
+            cohorts=self.dispatcher,
             sweep_every=dispatching.restart_every,
         )
         self.chain_ends = ChainEnds(attempts, busy=lambda: self.dispatcher.busy, clock=clock, rng=rng)
-        self.closer = Closer(
-            store, attempts, self.view, ends=self.chain_ends, workflow_id=attempts.workflow_id, rng=rng
-        )
+        self.closer = Closer(store, attempts, self.view, ends=self.chain_ends, completing=temporal.completing, rng=rng)
         self.pod_events = PodEventHandler(
-            queue=self.queue,
-            cache=cache,
-            records=self.view.records,
-            ownership=ownership,
-            shards=self.shards,
-            ending=self.closer,
-            metrics=metrics,
-            clock=clock,
-            kick=kick,
+            process,
+            pool,
+            self.queue,
             gangs=self.gangs,
-            bound=lambda pod: completing.bound(attempts.workflow_id(pod)) if completing is not None else None,
+            shards=self.shards,
+            records=self.view.records,
+            ending=self.closer,
+            kick=kick,
         )
         subscribers: list[Subscriber] = []
         self.informer = Informer(store, self.view, subscribers, metrics, rng=rng)
@@ -160,18 +128,14 @@ class Loops:
             grant=grant,
         )
         self.reachability = Reachability(
-            probe, patience=settings.lease.temporal_unreachable, clock=clock, changed=self._changed
+            temporal.probe, patience=settings.lease.temporal_unreachable, clock=clock, changed=self._changed
         )
         self.lifecycle = Lifecycle(
-            tenant=settings.tenant,
             informer=self.informer,
             membership=self.membership,
             reachability=self.reachability,
             polling=polling,
-            shards=self.shards,
-            preferred_nodes=self.preferred_nodes,
-            serve=self.dispatcher.serve,
-            roll=self.pod_events,
+            share_out=ShareOut(pool, self.shards, serve=self.dispatcher.serve, resharded=self.pod_events.resharded),
             clock=clock,
             settle=lambda: grant.settle if grant is not None else 0.0,
             configured=lambda: self.dynamic.taken_in,
@@ -188,7 +152,7 @@ class Loops:
             proven_after=lambda: min_ready(store, settings.tenant, settings.min_ready),
         )
         """The composition root adds further kinds."""
-        self.dynamic.follow(CohortKind(dispatching, dispatch=self._dispatch))
+        self.dynamic.follow(CohortKind(dispatching, dispatch=self.dispatcher.configure))
         polling.on_failure(self.lifecycle.polling_failed)
         subscribers += [
             *([grant] if grant is not None else []),
@@ -202,7 +166,12 @@ class Loops:
         caretakers = Caretakers(instances, lambda: self.shards.me)
         lost = LostPods(self.view, caretakers)
         self.node_evictions = NodeEvictions(
-            settings.node_evictions, view=self.view, lost=lost, caretakers=caretakers, starter=nodes, clock=clock
+            settings.node_evictions,
+            view=self.view,
+            lost=lost,
+            caretakers=caretakers,
+            starter=temporal.nodes,
+            clock=clock,
         )
         subscribers += [self.dynamic, instances, unserved, self.node_evictions]
         self._upkeep = Upkeep(cache, metrics)
@@ -283,10 +252,6 @@ class Loops:
         if gates:
             self.pod_events.reconfigured()
         self.waker.reconfigured()
-
-    def _dispatch(self, settings: DispatchSettings) -> None:
-        self.dispatcher.configure(settings)
-        self.waker.gather_from(settings.cohort_from if settings.cohorts else None)
 
     def _changed(self) -> None:
         self.lifecycle.changed()

@@ -11,14 +11,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from wharfinger.cache.cache import Cache
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.informer.changes import Changes
-from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
 
@@ -29,6 +27,9 @@ class Ending(Protocol):
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """The pod no longer needs its chain; its record is removed too when no other component reads it."""
 
+    def bound(self, pod: Pod) -> None:
+        """The pod was bound in flight by an attempt of its own, whose run is still to end."""
+
     def leave(self, pod: Pod, refusal: Refusal | None) -> None:
         """The pod was bound by a cohort, and has a parked chain that does not know; None = perhaps, of its own."""
 
@@ -38,31 +39,27 @@ class PodEventHandler:
 
     def __init__(
         self,
-        *,
+        process: ProcessParts,
+        pool: Pool,
         queue: SchedulingQueue,
-        cache: Cache,
-        records: Mapping[PodKey, Refusal],
-        ownership: Ownership,
-        shards: Shards,
-        ending: Ending,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        kick: Callable[[], None],
+        *,
         gangs: Gangs,
-        bound: Callable[[Pod], None] = lambda _: None,
+        shards: Shards,
+        records: Mapping[PodKey, Refusal],
+        ending: Ending,
+        kick: Callable[[], None],
     ) -> None:
-        """`kick` is called whenever there may be something to start, `bound` when an attempt in flight was."""
+        """`kick` is called whenever there may be something to start."""
         self._queue = queue
-        self._cache = cache
+        self._cache = pool.cache
         self._records = records
-        self._ownership = ownership
+        self._ownership = pool.ownership
         self._shards = shards
         self._ending = ending
-        self._sli_duration = functools.cache(metrics.sli_duration.labels)
-        self._clock = clock
+        self._sli_duration = functools.cache(process.metrics.sli_duration.labels)
+        self._clock = process.clock
         self._kick = kick
         self._gangs = gangs
-        self._bound = bound
         self._pool: dict[PodKey, None] = {}
         """Pending pods of our pool, whichever of its workers owns them; in order of arrival."""
 
@@ -143,7 +140,7 @@ class PodEventHandler:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
         if now is not None and now.bound:
             if entry.part is Part.IN_FLIGHT and not entry.cohort:
-                self._bound(entry.pod)
+                self._ending.bound(entry.pod)
             attempts = (entry.refusal.attempt if entry.refusal is not None else 0) + 1
             label = str(attempts) if attempts < 15 else "15+"
             self._sli_duration(label).observe(self._clock() - entry.since)

@@ -7,12 +7,16 @@ id, and one of them joins. So nothing here needs to be exact, only the same ever
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.informer.changes import Changes
+from wharfinger.engine.parts import Pool
+from wharfinger.informer.changes import Changes, InstanceChange
 from wharfinger.model.pod import Pod, PodKey
+
+log = logging.getLogger(__name__)
 
 
 def shard_key(pod: Pod) -> str:
@@ -135,6 +139,40 @@ class Shards:
             if me is None or ring.owner(key) != me:
                 return ended + self._hold
         return 0.0
+
+
+class ShareOut:
+    """Follows the registrations of this worker's pool, and hands each change of the shards on."""
+
+    def __init__(
+        self, pool: Pool, shards: Shards, *, serve: Callable[[bool], None], resharded: Callable[[], None]
+    ) -> None:
+        """`serve` lets the dispatcher start pods, or stops it; `resharded` queues the pods that are this worker's now.
+
+        They are called in this order.
+        """
+        self._tenant = pool.ownership.tenant
+        self._preferred_nodes = pool.preferred_nodes
+        self._shards = shards
+        self._serve = serve
+        self._resharded = resharded
+        self._roster = Roster(self._tenant)
+
+    def note(self, changes: Iterable[InstanceChange]) -> list[InstanceChange]:
+        """Take in those of our pool, and return them."""
+        ours = [change for change in changes if change.tenant == self._tenant]
+        for change in ours:
+            self._roster.set(change.slot, change.incarnation, change.new)
+        return ours
+
+    def update(self, slot: str, incarnation: int, *, anew: bool) -> None:
+        """Share out to the ready workers; `slot`: this worker's, empty while it is off duty; `anew`: in any case."""
+        me = f"{self._tenant}/{slot}" if slot and self._roster.serving(slot) == incarnation else None
+        if self._shards.update(self._roster.ready(), me) or anew:
+            self._preferred_nodes.share(self._shards.members, self._shards.me)
+            log.info("shards_changed members=%d serving=%s", len(self._shards.members), me is not None)
+            self._serve(me is not None)
+            self._resharded()
 
 
 class Instances:

@@ -1,13 +1,16 @@
-"""What the loops ask of Temporal, as Protocols: the composition root passes the real ones in."""
+"""What the loops ask of Temporal, as Protocols; `worker.Worker` passes the real ones in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import CohortPod, GangName, Turn
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.process.reachability import Probe
+from wharfinger.worker_loops.completing import Completing
 
 
 class Starter(Protocol):
@@ -77,3 +80,33 @@ class Attempts(Starter, CohortStarter, Signaller, Protocol):
 
     def gang_workflow_id(self, gang: GangName) -> str:
         """The id of a gang's chain."""
+
+
+class Pollable(Protocol):
+    """What polls Temporal for this worker; `process.polling.Polling` in a real one."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it polls."""
+
+    def on_failure(self, failed: Callable[[], None]) -> None:
+        """Call `failed` whenever it stops by itself."""
+
+    async def start(self) -> None:
+        """Poll from now on; nothing when it does."""
+
+    async def stop(self) -> None:
+        """Poll no more, once what runs has finished; bounded in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalSide:
+    """All that the loops of one worker use of Temporal."""
+
+    attempts: Attempts
+    nodes: NodeStarter
+    polling: Pollable
+    probe: Probe
+    """Asks Temporal anything."""
+    completing: Completing
+    """Runs that are still to end, though their pods are bound."""

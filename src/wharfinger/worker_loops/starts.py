@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from temporalio.service import RPCError, RPCStatusCode
@@ -17,12 +16,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from wharfinger.contracts.attempts import Wake
 from wharfinger.contracts.cohorts import GangName
 from wharfinger.contracts.names import AFTER_COHORT
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.gang import GangKey
 from wharfinger.pressure import Call, ConcurrencyLimiter, Slots
 from wharfinger.process.backoff import delays
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import UNCONFIRMED, SchedulingQueue
-from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.cohorts import Cohort, cohort_pods
 from wharfinger.worker_loops.pace import Pace
 from wharfinger.worker_loops.signals import Attempts
@@ -46,15 +45,13 @@ class Starts:
 
     def __init__(
         self,
+        process: ProcessParts,
         queue: SchedulingQueue,
         attempts: Attempts,
-        metrics: Metrics,
         *,
         at_a_time: int,
         pace: Pace,
-        clock: Callable[[], float],
         tenant_label: str,
-        rng: random.Random,
         done: Callable[[], None],
         seen: Callable[[], int],
     ) -> None:
@@ -64,12 +61,12 @@ class Starts:
         self._seen = seen
         self._queue = queue
         self._attempts = attempts
-        self._metrics = metrics
+        self._metrics = process.metrics
         self._tenant_label = tenant_label
-        self._rng = rng
+        self._rng = process.rng
         self._done = done
         self._pace = pace
-        self._slots = Slots(ConcurrencyLimiter(at_a_time, least=LEAST, slow=SLOW), clock)
+        self._slots = Slots(ConcurrencyLimiter(at_a_time, least=LEAST, slow=SLOW), process.clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failing = False
         self.restarting = 0

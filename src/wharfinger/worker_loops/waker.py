@@ -16,19 +16,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from typing import Protocol
 
-from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import Wake
+from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.errors import PluginError
-from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.informer.changes import Changes
 from wharfinger.model.gang import Gang
 from wharfinger.queue.candidates import Equals
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
-from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.candidacy import Candidacy, EventLog, Reason, events_of
 from wharfinger.worker_loops.reservations import Reservations
 from wharfinger.worker_loops.wake_signals import WakeSignals
@@ -50,52 +49,54 @@ OWN_ATTEMPT = "OwnAttempt"
 """Stands for the event where a pod's chain is woken because a cohort could not do all for it that an attempt can."""
 
 
+class Cohorts(Protocol):
+    """Places woken pods together; the `Dispatcher` in a real worker."""
+
+    @property
+    def cohort_from(self) -> int | None:
+        """Further pods are put into the queue once so many woken ones have not answered; None = each is signalled."""
+
+    def most_alone(self) -> int:
+        """How many pods are left to single attempts at once."""
+
+    def kick(self) -> None:
+        """There may be something to start."""
+
+
 class Waker:
     """The loop from events to signals; a `Subscriber` that only notes, and works in its own task."""
 
     def __init__(
         self,
-        *,
+        process: ProcessParts,
+        pool: Pool,
         queue: SchedulingQueue,
-        cache: Cache,
-        profiles: Mapping[str, Profile],
+        *,
         signals: WakeSignals,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        kick: Callable[[], None],
-        many: int | None = None,
-        most_alone: Callable[[], int] = lambda: 0,
+        cohorts: Cohorts,
         sweep_every: float = 300.0,
-        coalesce: float = COALESCE,
-        again: float = AGAIN,
     ) -> None:
-        """Durations in seconds. `many`: so many woken pods of which nothing was heard yet, that further ones are put
-        into the queue to be placed together, and `kick` is called; None = each is signalled.
-        """
+        """`sweep_every`: seconds."""
         self._queue = queue
-        self._cache = cache
-        self._profiles = profiles
+        self._cache = pool.cache
+        self._profiles = pool.profiles
         self._signals = signals
-        self._metrics = metrics
-        self._clock = clock
-        self._kick = kick
-        self._many = many
-        self._most_alone = most_alone
+        self._metrics = process.metrics
+        self._clock = process.clock
+        self._cohorts = cohorts
         self._beyond: list[tuple[Entry, Reason, int]] = []
-        """Woken in this round beyond `many`, with the revision of the snapshot that they fit on."""
+        """Woken in this round beyond `Cohorts.cohort_from`, with the revision of the snapshot that they fit on."""
         self._sweep_every = sweep_every
-        self._coalesce = coalesce
-        self._again = again
-        self._again_next = again
+        self._again_next = AGAIN
         self._log = EventLog()
-        self._candidacy = Candidacy(queue, profiles, self._log)
-        self._gangs = WakingGangs(queue=queue, cache=cache, profiles=profiles, metrics=metrics)
-        self._reserved = Reservations(queue, cache, clock)
+        self._candidacy = Candidacy(queue, pool.profiles, self._log)
+        self._gangs = WakingGangs(queue, pool, process.metrics)
+        self._reserved = Reservations(queue, pool.cache, process.clock)
         self._kicked = asyncio.Event()
         self._position = 0
         self._arrived: dict[Entry, None] = {}
         self._again_at: float | None = None
-        self._sweep_at = clock() + sweep_every
+        self._sweep_at = process.clock() + sweep_every
 
     # --- synchronous inputs -----------------------------------------------------------------------
 
@@ -123,17 +124,13 @@ class Waker:
         self._candidacy.all_waiting(RECONFIGURED)
         self._kicked.set()
 
-    def gather_from(self, many: int | None) -> None:
-        """From now on; see `many` at the beginning."""
-        self._many = many
-
     # --- the loop ---------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
             await self._next_round()
-            await asyncio.sleep(self._coalesce)
+            await asyncio.sleep(COALESCE)
             await self.round()
 
     async def round(self) -> None:
@@ -233,7 +230,7 @@ class Waker:
         members = self._gangs.waiting(gang)
         for entry in members:
             self._reserved.add(entry, fits.nodes.get(entry.key, ""))
-        self._again_next = self._again
+        self._again_next = AGAIN
         self._metrics.wakes.labels(reason.event).inc()
         self._signal(members[0], reason, scratch.revision, _newest(members))
         return fits.snapshot, True
@@ -257,7 +254,7 @@ class Waker:
     def _look_again(self) -> None:
         """Set when deferred pods are decided again: the longer nothing came of it, the later."""
         if not self._candidacy.deferred:
-            self._again_at, self._again_next = None, self._again
+            self._again_at, self._again_next = None, AGAIN
         elif self._again_at is None:
             self._again_at = self._clock() + self._again_next
             self._again_next = min(self._again_next * 2, AGAIN_AT_MOST)
@@ -284,17 +281,18 @@ class Waker:
 
     def _wake(self, entry: Entry, reason: Reason, node: str, revision: int) -> None:
         self._reserved.add(entry, node)
-        self._again_next = self._again
+        self._again_next = AGAIN
         self._metrics.wakes.labels(reason.event).inc()
-        if self._many is None or len(self._reserved) <= self._many or not self._queue.may_join(entry):
+        many = self._cohorts.cohort_from
+        if many is None or len(self._reserved) <= many or not self._queue.may_join(entry):
             self._signal(entry, reason, revision, _newest([entry]))
             return
         self._beyond.append((entry, reason, revision))
-        if len(self._reserved) > max(self._many, self._most_alone()):
+        if len(self._reserved) > max(many, self._cohorts.most_alone()):
             for other, why, _ in self._beyond:
                 self._queue.wake(other, why.event)
             self._beyond.clear()
-            self._kick()
+            self._cohorts.kick()
 
     def _signal_beyond(self) -> None:
         """Those that a cohort might have placed, had more pods been woken with them."""

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wharfinger.cache.cache import Cache
+from wharfinger.engine.parts import Pool
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
 from wharfinger.framework.gangs import seated
-from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.gang import Gang, Wanted, in_order
 from wharfinger.model.pod import Pod, PodKey
@@ -34,12 +33,10 @@ class Fits:
 class WakingGangs:
     """Decides waiting gangs for one worker's waker."""
 
-    def __init__(
-        self, *, queue: SchedulingQueue, cache: Cache, profiles: Mapping[str, Profile], metrics: Metrics
-    ) -> None:
+    def __init__(self, queue: SchedulingQueue, pool: Pool, metrics: Metrics) -> None:
         self._queue = queue
-        self._cache = cache
-        self._profiles = profiles
+        self._cache = pool.cache
+        self._profiles = pool.profiles
         self._metrics = metrics
 
     def waiting(self, gang: Gang) -> list[Entry]:

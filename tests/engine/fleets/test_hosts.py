@@ -9,7 +9,6 @@ import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.engine.failures import FLEETS
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process
 from wharfinger.settings import AgentSettings, EtcdSettings, TemporalSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -77,9 +76,7 @@ class Host:
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     store, runtime = MemoryStore(), FakeRuntime(tmp_path / "instances")
-    exits = HostExits(
-        store, runtime, "here", rng=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
-    )
+    exits = HostExits(ProcessParts(store, rng=random.Random(1)), runtime, "here")
     settings = AgentSettings(
         host="here",
         data_dir=tmp_path,
@@ -176,9 +173,7 @@ async def test_incarnation_that_ended_is_not_restarted_without_an_exit_in_etcd(h
 async def test_end_that_is_not_recorded_yet_is_an_end(host: Host) -> None:
     await host.grant()
     host.runtime = FakeRuntime(host.runtime.root / "other")
-    host.exits = HostExits(
-        host.store, host.runtime, "here", rng=random.Random(1), utc_now=lambda: datetime.now(UTC), metrics=Metrics()
-    )
+    host.exits = HostExits(ProcessParts(host.store, rng=random.Random(1)), host.runtime, "here")
     await host.runtime.start(FIRST, Command(Path("/bin/instance"), (), {}))
     host.runtime.end(FIRST, "code", 1)
 

@@ -16,6 +16,7 @@ from tests.engine.intercepted import intercepted
 from wharfinger.activities.node_evictions import NodeEvictionActivities
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput
 from wharfinger.contracts.records import NodeBudgetRecord
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation
 from wharfinger.settings import NodeEvictionSettings
@@ -34,12 +35,10 @@ class Caretaker:
         numbers = itertools.count(1)
         self.activities = intercepted(
             NodeEvictionActivities(
-                store=hand.store,
-                cache=hand.cache,
-                settings=settings,
+                ProcessParts(hand.store, hand.metrics, utc_now=lambda: datetime.fromtimestamp(self.now, UTC)),
+                hand.cache,
+                settings,
                 mode=mode,
-                metrics=hand.metrics,
-                utc_now=lambda: datetime.fromtimestamp(self.now, UTC),
                 new_uid=lambda: f"new-{hand.name}-{next(numbers)}",
             )
         )

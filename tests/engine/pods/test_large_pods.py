@@ -14,12 +14,12 @@ from wharfinger.activities.scheduling import SchedulingActivities
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import BindInput, BindOutcome, Bound, Placed, PlaceInput, RefusalInput, Rejected
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.manifests.decode import decode_node, decode_pod
 from wharfinger.model.ownership import Ownership
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
-from wharfinger.telemetry import Metrics
 
 NODE = "node-for-large-pods"
 USUAL = 1_400_000
@@ -75,15 +75,10 @@ async def bench(etcd_server: EtcdServer) -> AsyncIterator[Bench]:
     revision = await store.put(keys.node(NODE), value)
     cache.set_node(decode_node(value, create_revision=revision, mod_revision=revision))
     activities = SchedulingActivities(
-        store=store,
-        cache=cache,
-        profiles=PROFILES,
-        ownership=Ownership(frozenset(PROFILES)),
-        cluster=CLUSTER,
-        identity="bench",
-        settings=QUICK,
-        metrics=Metrics(),
-        utc_now=lambda: NOW,
+        ProcessParts(store, utc_now=lambda: NOW),
+        Pool(cache, PROFILES, Ownership(frozenset(PROFILES))),
+        Identity(CLUSTER, "bench"),
+        QUICK,
     )
     yield Bench(store, cache, activities)
     await activities.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,5 +39,5 @@ class Core:
     locks: Locks
     """Of this worker's binds."""
     utc_now: Callable[[], datetime]
-    clock: Callable[[], float] = time.perf_counter
+    clock: Callable[[], float]
     """Seconds, for durations."""
