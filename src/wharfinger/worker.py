@@ -29,8 +29,8 @@ from wharfinger.dynamic_config.kinds import LogKind, ProfileKind, QueueKind
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.in_force import InForce
 from wharfinger.framework.preferred_nodes import PreferredNodes
+from wharfinger.framework.profile import InForce
 from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.observe.health import HealthServer

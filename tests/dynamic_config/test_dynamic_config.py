@@ -24,7 +24,7 @@ from wharfinger.dynamic_config.last_good import LastGoodFiles
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, Entry
-from wharfinger.framework.in_force import InForce
+from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
 from wharfinger.model.pod import Pod

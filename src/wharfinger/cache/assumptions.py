@@ -1,4 +1,4 @@
-"""Pods this worker counts on a node before etcd says so.
+"""Pods that decisions count on a node before etcd shows them there: assumed by this worker, or nominated.
 
 ::
 
@@ -8,15 +8,17 @@
                ended ◄────── the watch shows the pod bound, finished or deleted
 
 An assumption whose transaction was sent is never ended by time: only what etcd says ends it, else a paused worker
-would give away room that its own bind has taken.
+would give away room that its own bind has taken. A nomination lasts until the pod is placed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from wharfinger.model.pod import Pod, PodIdentity
+from wharfinger.framework.snapshot import NO_NOMINATIONS, Nominations
+from wharfinger.model.pod import Pod, PodIdentity, PodKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +122,43 @@ class Assumptions:
             for identity, held in self._held.items()
             if not held.sent and held.settles_at is None and held.since < before
         )
+
+
+class NominatedPods:
+    """Pods for which preemption made room, by node; a pod is nominated to one node at most."""
+
+    def __init__(self) -> None:
+        self._node_of: dict[PodKey, str] = {}
+        self._by_node: dict[str, dict[PodKey, Pod]] = {}
+        self._frozen: Nominations | None = NO_NOMINATIONS
+
+    def put(self, pod: Pod) -> None:
+        """The pod waits with this nomination, or with none."""
+        key, node = pod.key, pod.nominated_node_name
+        if not node and key not in self._node_of:
+            return
+        self.discard(key)
+        if node:
+            self._node_of[key] = node
+            self._by_node.setdefault(node, {})[key] = pod
+            self._frozen = None
+
+    def discard(self, key: PodKey) -> None:
+        """The pod needs no nomination any more."""
+        node = self._node_of.pop(key, None)
+        if node is None:
+            return
+        pods = self._by_node[node]
+        del pods[key]
+        if not pods:
+            del self._by_node[node]
+        self._frozen = None
+
+    def frozen(self) -> Nominations:
+        """All of them, highest priority first on each node; the same object until one changes."""
+        if self._frozen is None:
+            self._frozen = MappingProxyType({
+                node: tuple(sorted(pods.values(), key=lambda pod: (-pod.priority, pod.key)))
+                for node, pods in sorted(self._by_node.items())
+            })  # fmt: skip
+        return self._frozen

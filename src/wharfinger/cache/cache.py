@@ -12,13 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
 from wharfinger.cache.anti_affinity import AntiAffinity
-from wharfinger.cache.assumptions import Assumption, Assumptions
+from wharfinger.cache.assumptions import Assumption, Assumptions, NominatedPods
 from wharfinger.cache.booking import Booking
 from wharfinger.cache.gangs import GangMembers
-from wharfinger.cache.nominations import NominatedPods
-from wharfinger.cache.progress import Progress
+from wharfinger.cache.progress import Progress, Versions
 from wharfinger.cache.raw_pods import RawPods
-from wharfinger.cache.versions import Versions
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.node import Node

@@ -1,4 +1,4 @@
-"""How far the watch has come, and waiting for it."""
+"""How far the watch has come, waiting for it, and the mod revisions that binds compare."""
 
 from __future__ import annotations
 
@@ -39,3 +39,26 @@ class Progress:
         except TimeoutError:
             return revision <= self.revision
         return True
+
+
+class Versions:
+    """Mod revisions of the small keys that binds compare and rewrite, as this worker last saw them, by name.
+
+    0 = the key does not exist, as far as this worker has seen. A revision comes from the watch, together with the pods
+    behind the key, or from the header of a transaction of this worker that compared the key. It never comes from a
+    read, because a read does not show what lies behind the key.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> int:
+        return self._known.get(name, 0)
+
+    def set(self, name: str, revision: int) -> None:
+        """The key is at this mod revision; an older one than known is ignored."""
+        self._known[name] = max(revision, self._known.get(name, 0))
+
+    def remove(self, name: str) -> None:
+        """Etcd holds the key no more."""
+        self._known.pop(name, None)

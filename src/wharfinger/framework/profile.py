@@ -7,7 +7,7 @@ gate, evaluate, reserve and permit; `bind` calls verify, pre_bind, bind and post
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -299,3 +299,29 @@ class Profile:
         """Call all PostBind plugins. Raises PluginError."""
         for name, post_bind in self._post_bind:
             call(name, "PostBind", post_bind, state, pod, node_name)
+
+
+class InForce(Mapping[str, Profile]):
+    """The profiles that decide now, by scheduler name; the names stay, the profiles may be replaced.
+
+    Holders of this mapping read it at each decision, and so follow a change. All profiles change in one assignment,
+    between two decisions, because a decision awaits nothing. A holder that took a profile out before goes on with it.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._profiles = profiles
+
+    def __getitem__(self, name: str) -> Profile:
+        return self._profiles[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._profiles)
+
+    def __len__(self) -> int:
+        return len(self._profiles)
+
+    def replace(self, profiles: Mapping[str, Profile]) -> None:
+        """Decide by these from now on. ValueError unless they have the same names."""
+        if profiles.keys() != self._profiles.keys():
+            raise ValueError("other scheduler names than before: pods would change their scheduler unnoticed")
+        self._profiles = profiles

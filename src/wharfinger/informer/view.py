@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 
 from wharfinger.cache.cache import Cache
-from wharfinger.cache.versions import Versions
+from wharfinger.cache.progress import Versions
 from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import (

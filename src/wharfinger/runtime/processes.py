@@ -27,8 +27,8 @@ from typing import Literal
 
 from wharfinger.errors import ServerError
 from wharfinger.runtime import lives, locks, logs
-from wharfinger.runtime.handles import Handle
 from wharfinger.runtime.limits import Bounds, Limits
+from wharfinger.runtime.lives import Handle
 from wharfinger.runtime.runtime import Command, Ending, InstanceId, Process
 
 log = logging.getLogger(__name__)
