@@ -196,6 +196,32 @@ async def test_preemption_is_for_a_lone_pod_or_for_a_whole_gang(world: World) ->
     assert sorted(one.pod for away, _ in gang.values() for one in away.victims) == ["default/low-0", "default/low-1"]
 
 
+@pytest.mark.parametrize("least", [1, 2])
+async def test_a_gang_evicts_no_pod_while_victims_of_a_member_leave(world: World, least: int) -> None:
+    """A lone pod may preempt beside another one that waits for its victims: each needs its own room only.
+
+    A gang is placed once all its room is free, and what it lacks then may differ from what it lacks now.
+    """
+    for name in ("a", "b"):
+        await world.put_node(name, cpu="1")
+        await world.put_pod(f"low-{name}", spec={"nodeName": name})
+    await pods_of_each_kind(world, least=least, spec={"priority": 10})
+    hand = await world.hand()
+    await world.change_pod("low-a", lambda obj: obj["metadata"].update(deletionTimestamp="2026-03-01T12:00:20Z"))
+    mark = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    await world.change_pod("low-a", lambda obj: obj["status"].update(conditions=[mark]))
+    await world.change_pod("m0", lambda obj: obj["status"].update(nominatedNodeName="a"))
+    await world.seen()
+
+    gang = await hand.place_gang()
+    lone = await hand.refused("lone")
+
+    assert gang.leaving > 0
+    assert {name: away.victims for name, (away, _) in away_of(gang).items()} == dict.fromkeys(MEMBERS, ())
+    assert away_of(gang)["m0"][0].nominated_node == "a"
+    assert (lone.nominated_node, [one.pod for one in lone.victims]) == ("b", ["default/low-b"])
+
+
 async def test_assumed_pods_in_the_way_are_retried_at_once_by_each_kind(world: World) -> None:
     """No event comes when an assumption fails. So the lone pod's and the gang's run place again without a wait.
 
