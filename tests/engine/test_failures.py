@@ -15,7 +15,7 @@ from tests.engine.intercepted import execute
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.engine.failures import FLEETS, MESSAGE_LIMIT
 from wharfinger.errors import InvalidObject, Unavailable
-from wharfinger.framework.calls import call
+from wharfinger.framework.status import call
 
 
 async def encoded(error: ApplicationError) -> Failure:

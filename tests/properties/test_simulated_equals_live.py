@@ -161,7 +161,7 @@ async def orders_agree(cluster: Cluster, hand: Hand) -> None:
         scene.withdraw(PodKey("default", name))
     answer = {one.pod: one for one in simulate(scene, Changes(), waiting=True).pods if not one.pod.name.startswith("t")}
     assert {key for key in keys_of_pending if answer[key].result is Result.GATED} == {
-        entry.key for entry in queue.gated
+        entry.key for entry in queue.gated.values()
     }
     taken = []
     while (entry := queue.pop()) is not None:

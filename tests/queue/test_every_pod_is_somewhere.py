@@ -191,7 +191,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def exactly_the_gated_pods_are_held_back(self) -> None:
         held = GANG & set(self.lives) if self.standing == "held" else set()
-        assert {entry.pod.name for entry in self.queue.gated} == self.gated | held
+        assert {entry.pod.name for entry in self.queue.gated.values()} == self.gated | held
 
     @invariant()
     def members_of_a_gang_that_is_placed_as_one_are_startable_as_one(self) -> None:

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 
 from wharfinger.errors import ConfigurationError, PluginError
-from wharfinger.framework.calls import ask, call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
@@ -27,7 +26,7 @@ from wharfinger.framework.interface import (
     Score,
 )
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.framework.status import SUCCESS, Status, ask, call
 from wharfinger.framework.verdicts import Verdicts
 from wharfinger.model.pod import Pod
 

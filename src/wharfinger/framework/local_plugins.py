@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wharfinger.errors import PluginError
-from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import (
     Filter,
@@ -22,7 +21,7 @@ from wharfinger.framework.interface import (
 )
 from wharfinger.framework.local_table import LocalFilter, LocalScore, LocalTable
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Code, Status
+from wharfinger.framework.status import Code, Status, ask, call
 from wharfinger.model.pod import Pod
 
 CELLS = 1 << 20

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from wharfinger.errors import PluginError
 from wharfinger.framework.adapters import FilterStep, ScoreStep, refusal, whole
-from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn, IntColumn
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import MAX_NODE_SCORE, Normalization
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.row_memo import RowMemo
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Status
+from wharfinger.framework.status import SUCCESS, Status, call
 from wharfinger.model.pod import Pod
 
 FEW = 32

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from wharfinger.errors import ConfigurationError, PluginError
 from wharfinger.framework import interface
 from wharfinger.framework.adapters import ScoreStep, filter_step, score_step
-from wharfinger.framework.calls import ask, call
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.evaluation import Evaluation
@@ -25,7 +24,7 @@ from wharfinger.framework.local_table import LocalFilter, LocalScore
 from wharfinger.framework.scoring import Preference, Scorer
 from wharfinger.framework.searcher import Searcher
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from wharfinger.framework.status import SUCCESS, Code, Status, ask, call, unresolvable, unschedulable
 from wharfinger.framework.trial import FailedSearch
 from wharfinger.model.events import ClusterEvent
 from wharfinger.model.pod import Pod

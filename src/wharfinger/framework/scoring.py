@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework.adapters import ScoreStep
-from wharfinger.framework.calls import ask
 from wharfinger.framework.columns import BoolColumn, IntColumn, RowNumbers
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import Normalization, RowSelection
@@ -22,7 +21,7 @@ from wharfinger.framework.local_plugins import skips_score
 from wharfinger.framework.local_table import DEAD, LocalTable
 from wharfinger.framework.search import Search
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Status
+from wharfinger.framework.status import Status, ask
 from wharfinger.model.pod import Pod
 
 ALL_ROWS = slice(None)

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.framework import message
-from wharfinger.framework.calls import call
 from wharfinger.framework.columns import BoolColumn
 from wharfinger.framework.domain import Domain
 from wharfinger.framework.local_plugins import LocalClass
 from wharfinger.framework.snapshot import Snapshot
-from wharfinger.framework.status import Status, unresolvable
+from wharfinger.framework.status import Status, call, unresolvable
 from wharfinger.framework.verdicts import Verdicts
 
 

@@ -1,4 +1,4 @@
-"""What a plugin answers: a code and the reasons, as values.
+"""What a plugin answers (a code and the reasons, as values), and calls that turn what it raises into PluginError.
 
 Codes and their meaning are kube-scheduler's (`framework.Code`). A plugin that is broken raises; a plugin
 that refuses returns.
@@ -6,8 +6,12 @@ that refuses returns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import ParamSpec, TypeVar
+
+from wharfinger.errors import PluginError
 
 
 class Code(IntEnum):
@@ -77,3 +81,26 @@ def unschedulable(*reasons: str) -> Status:
 def unresolvable(*reasons: str) -> Status:
     """A refusal that evicting pods cannot resolve."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_NAMELESS = (Code.SUCCESS, Code.SKIP)
+
+
+def call(plugin: str, point: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The function's answer; PluginError (chained) when it raises."""
+    try:
+        return function(*args, **kwargs)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(plugin, point, f"{type(error).__name__}: {error}") from error
+
+
+def ask(plugin: str, point: str, function: Callable[P, Status], *args: P.args, **kwargs: P.kwargs) -> Status:
+    """The status the function answers, marked as the plugin's; PluginError when it is none."""
+    status = call(plugin, point, function, *args, **kwargs)
+    if not isinstance(status, Status):
+        raise PluginError(plugin, point, f"answered {status!r}, not a Status")
+    return status if status.code in _NAMELESS else status.by(plugin)

@@ -30,7 +30,6 @@ from wharfinger.model.refusal import Refusal
 from wharfinger.queue.active import IN_COHORTS, ONE_BY_ONE, Active, Lane, by_priority
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.gangs import QueuedGangs
-from wharfinger.queue.gated import Gated
 from wharfinger.queue.in_flight import InFlight
 from wharfinger.queue.throughput import Throughput
 from wharfinger.queue.waiting import Waiting
@@ -85,7 +84,8 @@ class SchedulingQueue:
         self._entered = entered
         self._entries: dict[PodKey, Entry] = {}
         self.gangs = QueuedGangs()
-        self.gated = Gated()
+        self.gated: dict[PodKey, Entry] = {}
+        """Pods that a PreEnqueue plugin, or their gang, holds back until their own update."""
         self.active = Active(order, self._lane)
         self.throughput = Throughput(clock)
         self.in_flight = InFlight(confirm_after, self.throughput)
@@ -349,7 +349,7 @@ class SchedulingQueue:
     def _leave(self, entry: Entry) -> None:
         match entry.part:
             case Part.GATED:
-                self.gated.discard(entry.key)
+                self.gated.pop(entry.key, None)
             case Part.ACTIVE:
                 self.active.discard(entry.key)
             case Part.IN_FLIGHT:
@@ -377,7 +377,7 @@ class SchedulingQueue:
         entry.together = entry.together and part is not Part.WAITING
         match part:
             case Part.GATED:
-                self.gated.add(entry)
+                self.gated[entry.key] = entry
             case Part.ACTIVE:
                 self.active.add(entry, self._clock())
             case Part.IN_FLIGHT:
