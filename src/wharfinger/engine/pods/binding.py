@@ -20,6 +20,7 @@ finds the pods as they are. A gang is next door (`binding_whole`).
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -71,8 +72,9 @@ class Bindings:
         return (await self._bind(request, alone=False)).told()
 
     async def _bind(self, request: BindManyInput, *, alone: bool) -> Outcomes:
-        work = Work(request, Outcomes(request), self._limits, self._clock())
         async with self._locks.hold(map(identity, request.seats)):
+            patience = math.inf if alone else PATIENCE
+            work = Work(request, Outcomes(request), self._limits, self._clock(), patience)
             await self._seating.find(work)
             for seated in work.left:
                 seated.alone = alone
@@ -121,43 +123,33 @@ class Bindings:
     async def _one_by_one(self, work: Work, lanes: deque[Lane], most: int) -> None:
         """Send these lanes, at most so many at a time."""
         if len(lanes) > 1 and most > 1:
-            await asyncio.gather(*(self._one_by_one(work, lanes, 1) for _ in range(min(most, len(lanes)))))
+            several = (self._one_by_one(work, lanes, 1) for _ in range(min(most, len(lanes))))
+            await asyncio.gather(*several, return_exceptions=True)
         while lanes:
             await self._send_all(work, lanes.popleft())
 
     async def _ask_again(self, work: Work, unknown: Sequence[Seated]) -> None:
         """Etcd is asked about pods that the watch shows bound, gone or another's; candidates and notes are kept."""
-        known = {seated.number: seated for seated in unknown}
-
-        def still(read: Seated) -> None:
-            seated = known[read.number]
-            self._seating.take(seated, read.found)
-            work.left.append(seated)
-
         try:
-            await self._seating.ask(work, list(known), still)
+            work.left += await self._seating.ask(work, {seated.number: seated for seated in unknown})
         except Exception as error:
             work.error = error
 
     async def _place_anew(self, work: Work) -> None:
         """Seats for which there was no node, or no time; of the former etcd may say that they are bound after all."""
-        for seated in work.left:
-            late = f"the bind took longer than {PATIENCE:g} s: it is placed anew"
-            no_node = f"no node was left for {seated.found.pod.key}: {'; '.join([*seated.notes, LEANS])}"
-            self._filling.contended(work, seated, late if self._sending.is_late(work) else no_node)
-        lost = {seated.number: seated for seated in work.lost}
-
-        def contended(read: Seated) -> None:
-            seated = lost[read.number]
-            why = f"no node was left for {seated.found.pod.key}: {'; '.join(seated.notes)}"
+        lost = await self._seating.ask(work, {seated.number: seated for seated in work.lost})
+        late = self._sending.is_late(work)
+        for seated in (*work.left, *lost):
+            reasons = [*seated.notes, LEANS] if seated.leaned else seated.notes
+            why = f"no node was left for {seated.found.pod.key}: {'; '.join(reasons)}"
+            if seated.candidates and late:
+                why = f"the bind took longer than {PATIENCE:g} s: it is placed anew"
             self._filling.contended(work, seated, why)
-
-        await self._seating.ask(work, list(lost), contended)
 
     async def _send_all(self, work: Work, lane: Lane, senders: int = 1) -> None:
         """Send the seats of a lane under their locks; a failure of the store is left in `work.error`."""
         seats = lane.all
-        if not seats or work.error is not None or self._sending.is_late(work):
+        if not seats or work.error is not None or (lane.bounded and self._sending.is_late(work)):
             return
         looked_at = {name for seated in seats for name in seated.rules.looks_at}
         async with self._locks.hold(map(keys.bound, looked_at)), self._locks.hold(seated.node for seated in seats):
@@ -166,4 +158,6 @@ class Bindings:
             if senders == 1:
                 await self._sending.send_all(work, lane, watched)
             else:
-                await asyncio.gather(*(self._sending.send_all(work, lane, watched) for _ in range(senders)))
+                sending = (self._sending.send_all(work, lane, watched) for _ in range(senders))
+                # Cancelled, it waits for all: what is out is settled under these locks.
+                await asyncio.gather(*sending, return_exceptions=True)

@@ -38,6 +38,9 @@ class Lane:
     groups: deque[list[Seated]]
     in_order: bool
     """Whether the seats have rules across nodes: then each is verified after those before it."""
+    bounded: bool = True
+    """Whether seats are left when the bind's patience is at an end; those that share transactions without rules each go
+    once, and then alone."""
     later: list[Seated] = field(default_factory=list)
     """Seats for the next round."""
     unknown: list[Seated] = field(default_factory=list)
@@ -47,13 +50,15 @@ class Lane:
     sent: bool = False
     failed: int = 0
     """Transactions that failed since one succeeded."""
+    window: int | None = None
+    """Pods that the next transaction may have; None = as many as etcd takes."""
     unseen: bool = False
     """Whether only the watch shows the versions that the last transaction left."""
 
     @classmethod
     def of(cls, seats: Sequence[Seated], *, in_order: bool) -> Lane:
         """A lane with these seats."""
-        lane = cls(deque(), in_order)
+        lane = cls(deque(), in_order, bounded=in_order)
         lane.again(seats)
         return lane
 
@@ -91,17 +96,19 @@ class Filling:
         filled: Filled = []
         surely = self._cache.snapshot(confirmed=True) if lane.in_order else None
         now = self._seating.now
-        while lane.groups and (work.window is None or len(filled) < work.window):
+        while lane.groups and (lane.window is None or len(filled) < lane.window):
             group = [seated for seated in lane.groups.popleft() if self._is_ready(lane, seated)]
             rest: list[Seated] = []
+            by_itself = False
             # What is all there is to send needs no measuring: a lone pod.
             shapes = [seated.shape for seated in group] if filled or lane.groups or len(group) > 1 else []
             if not load.takes(shapes):
                 if filled:
                     lane.groups.appendleft(group)
                     break
-                count = max(1, load.most(shapes))  # what is too large by itself is sent by itself: etcd says so
-                group, rest = group[:count], group[count:]
+                count = load.most(shapes)
+                by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
+                group, rest = group[: max(1, count)], group[max(1, count) :]
             fitting = self._alone(work, lane, group) if surely is None else self._after(work, lane, group, surely)
             for seated in fitting:
                 if not self._plugins_agree(work, seated):
@@ -109,7 +116,7 @@ class Filling:
                 filled.append((seated, self._seating.commit(work.request, seated, work.adopted.get(seated.node), now)))
                 if surely is not None:
                     surely = with_seat(surely, seated.found.pod, seated.node)
-            if rest:
+            if rest or by_itself:
                 return filled, rest
         return filled, []
 
@@ -164,7 +171,7 @@ class Filling:
                 self.fail(work, seated, error)
                 continue
             if leans and work.may_wait:
-                lane.leaning = True
+                lane.leaning = seated.leaned = True
                 lane.later.append(seated)
             else:
                 self.give_up_node(work, lane, seated, f"{LEANS}: {lost}" if leans else lost)
@@ -184,6 +191,7 @@ class Filling:
 
     def give_up_node(self, work: Work, lane: Lane, seated: Seated, why: str) -> None:
         """The seat goes to its next runner-up, in the next round."""
+        self._cache.forget_unsent(seated.identity)  # its room there is free for others
         seated.give_up_node(why)
         if seated.candidates:
             lane.later.append(seated)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Mapping
+from typing import cast
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.engine.pods import across_nodes, points
@@ -18,7 +19,7 @@ from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue
+from wharfinger.registry.store import KeyValue, Read
 
 READERS = 8
 """Pods that etcd is asked about at a time."""
@@ -44,37 +45,49 @@ class Seating:
         So it is where an earlier transaction may have bound the pod already: were it assumed anew then, the seat that
         it perhaps has would seem free.
         """
-        unknown: list[int] = []
+        unknown: dict[int, Seated | None] = {}
         for number, seat in enumerate(work.request.seats):
             found = self._eligibility.from_cache(reference(seat))
             known = found is not None and not self._cache.is_sent(found.pod.identity)
             seated = self._with_pod(work.request, number, found) if found is not None and known else None
             if seated is None:
-                unknown.append(number)
+                unknown[number] = None
             else:
                 work.left.append(seated)
         if unknown:
-            await self.ask(work, unknown, work.left.append)
+            work.left += await self.ask(work, unknown)
             work.left.sort(key=lambda seated: seated.number)
 
-    async def ask(self, work: Work, numbers: Sequence[int], still: Callable[[Seated], None]) -> None:
-        """Read these pods; `still` gets the seats of those that are still to be bound. Raises `StoreError`."""
+    async def ask(self, work: Work, unknown: Mapping[int, Seated | None]) -> list[Seated]:
+        """Read these pods, by the numbers of their seats; answers the seats of those that are still to be bound.
+
+        `unknown`: with the seats as far as they are known. Raises `StoreError`, once all reads have ended: one that
+        went on would act on a pod that the retry of this bind may have sent.
+        """
         several = asyncio.Semaphore(READERS)
 
-        async def read(number: int) -> None:
+        async def read(number: int) -> Read:
             async with several:
-                answer = await self._store.get(keys.pod(*reference(work.request.seats[number]).key))
-            seated = self.resolve(work, number, answer.kv, answer.revision)
-            if seated is not None:
-                still(seated)
+                return await self._store.get(keys.pod(*reference(work.request.seats[number]).key))
 
-        await asyncio.gather(*map(read, numbers))
+        answers = await asyncio.gather(*map(read, unknown), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        read_now = zip(unknown.items(), cast("list[Read]", answers), strict=True)
+        found = [self.resolve(work, number, one.kv, one.revision, known) for (number, known), one in read_now]
+        return [seated for seated in found if seated is not None]
 
-    def resolve(self, work: Work, number: int, kv: KeyValue | None, revision: int) -> Seated | None:
+    def resolve(
+        self, work: Work, number: int, kv: KeyValue | None, revision: int, known: Seated | None = None
+    ) -> Seated | None:
         """The seat by what etcd says of its pod; None when it has its outcome: bound by this very chain, or gone."""
         seat = work.request.seats[number]
         found = self._eligibility.of_stored(reference(seat), kv, revision)
         if isinstance(found, StoredPod):
+            if known is not None:
+                self.take(known, found)
+                return known
             seated = self._with_pod(work.request, number, found)
             if seated is None:
                 work.outcomes.gone(number, no_profile(found.pod.scheduler_name))
@@ -83,7 +96,7 @@ class Seating:
         if kv is not None and found.reason == "bound" and bound_by(kv.value) == work.request.workflow_id:
             work.outcomes.bound(number, revision, found.node or "", ("committed by an earlier try",))
         else:
-            self._tell_gone(work.request, seat)
+            self._tell_gone(work.request, seat, known)
             work.outcomes.gone(number, found)
         return None
 
@@ -187,8 +200,11 @@ class Seating:
         self._cache.forget(seated.identity)
         points.tell_given_up(seated.profile, seated.state, seated.found.pod, seated.seat.node)
 
-    def _tell_gone(self, request: BindManyInput, seat: Seat) -> None:
+    def _tell_gone(self, request: BindManyInput, seat: Seat, known: Seated | None) -> None:
         """Unreserve for a pod that is gone: the plugins get as much of it as is known."""
+        if known is not None:
+            points.tell_given_up(known.profile, known.state, known.found.pod, seat.node)
+            return
         profile = self._profiles.get(request.computations[seat.stretch].profile_name)
         pod = self._cache.pods.get(reference(seat).key)
         if pod is None or pod.identity != identity(seat):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
@@ -44,6 +45,8 @@ class Seated:
     """Whether it goes into transactions of its own."""
     tries: int = 0
     """Transactions for the node that failed. Those of many in order count where its own pod, node or binding moved."""
+    leaned: bool = False
+    """Whether it was put off, because it relies on pods that are not bound yet."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -84,6 +87,7 @@ class Seated:
         self.note(f"{self.node}: {why}")
         self.candidates = self.candidates[1:]
         self.tries = 0
+        self.leaned = False
 
     def tell_bound(self) -> None:
         """PostBind."""
@@ -98,14 +102,14 @@ class Work:
     outcomes: Outcomes
     limits: Limits
     began: float
+    patience: float = math.inf
+    """Seconds after which seats that others were in the way of are placed anew."""
     left: list[Seated] = field(default_factory=list)
     """Seats that are still to be bound, in the order decided."""
     lost: list[Seated] = field(default_factory=list)
     """Seats for which no node was left."""
     adopted: dict[str, Node] = field(default_factory=dict)
     """Nodes at newer revisions that mean the same (heart-beats), by name."""
-    window: int | None = None
-    """Pods that the next transaction may have; None = as many as etcd takes."""
     may_wait: bool = True
     """Whether there is time for pods that a seat relies on to be bound first."""
     revision: int = 0

@@ -60,12 +60,12 @@ class Sending:
 
     def is_late(self, work: Work) -> bool:
         """Whether others were in the way for too long."""
-        return self._clock() - work.began > PATIENCE
+        return self._clock() - work.began > work.patience
 
     async def send_all(self, work: Work, lane: Lane, watched: bool) -> None:
         """Fill and send transactions until nothing is left to be sent. `watched`: whether rules look everywhere."""
         try:
-            while lane.groups and work.error is None and not self.is_late(work):
+            while lane.groups and work.error is None and not (lane.bounded and self.is_late(work)):
                 if lane.in_order and (lane.unseen or watched):
                     await self._cache.progress.wait_for(work.revision, self._settings.catch_up)
                     lane.unseen = False
@@ -98,8 +98,8 @@ class Sending:
         if answer.succeeded:
             lane.failed = 0
             lane.unseen = across_nodes.rewritten_unseen([(commit.found.pod, commit.rules) for commit in commits])
-            if work.window is not None:
-                work.window *= 2
+            if lane.window is not None:
+                lane.window *= 2
             self.bound(work, filled, answer.revision)
         else:
             lane.failed += 1
@@ -135,11 +135,9 @@ class Sending:
     def taken_in(self, work: Work, seated: Seated, commit: Commit, answer: TxnResult) -> tuple[Moved, bool]:
         """What moved for a seat, adopted where it means the same; and whether its pod is still to be bound."""
         moved = read_failure(commit, answer)
-        if "pod" in moved.what:
-            read = self._seating.resolve(work, seated.number, answer.reads[0], answer.revision)
-            if read is None:
-                return moved, False
-            self._seating.take(seated, read.found)
+        kv, at = answer.reads[0], answer.revision
+        if "pod" in moved.what and self._seating.resolve(work, seated.number, kv, at, seated) is None:
+            return moved, False
         if moved.same_node is not None:
             work.adopted[moved.same_node.name] = moved.same_node
         for note in moved.adopted_notes:
@@ -160,7 +158,7 @@ class Sending:
         for what in found.counted:
             self._metrics.bind_conflicts.labels(moved=what).inc()
         if found.revision and lane.in_order:  # binds of others came in between: fewer pods, a shorter window
-            work.window = max(1, len(filled) // 2)
+            lane.window = max(1, len(filled) // 2)
         failed: list[Failed] = []
         for at, ((seated, _), (moved, to_be_bound)) in enumerate(zip(filled, read, strict=True)):
             own = at in found.own

@@ -40,7 +40,7 @@ LEANS = "it relies on pods that are not bound yet"
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
-class Filling:
+class Undisturbed:
     """A node to which nothing happens but our own decisions, each made with all before it."""
 
     state: int
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
     """What a decision for a plain pod rests on."""
 
     pod: Pod
-    filling: Filling
+    undisturbed: Undisturbed
     nominated: tuple[Pod, ...]
     anti_affinity: int
     """Its epoch."""
@@ -79,16 +79,16 @@ class Verification:
         self._derived: WeakKeyDictionary[Profile, Derived] = WeakKeyDictionary()
         """Of profiles that decide, or did: others may take their place at any time."""
         self._decided: dict[PodIdentity, Seen] = {}
-        self._fillings: WeakValueDictionary[str, Filling] = WeakValueDictionary()
+        self._undisturbed: WeakValueDictionary[str, Undisturbed] = WeakValueDictionary()
         """By node."""
 
     def decided(self, pod: Pod, node_name: str, before: NodeInfo | None) -> None:
         """The pod was found to fit that node, as it was before, and is assumed there, without an await in between."""
-        filling = self._fillings.get(node_name)
-        if filling is None or filling.state != _state(before):
-            filling = self._fillings[node_name] = Filling(GONE)
-        filling.state = _state(self._cache.node_info(node_name))
-        self._decided[pod.identity] = self._seen(pod, node_name, filling)
+        undisturbed = self._undisturbed.get(node_name)
+        if undisturbed is None or undisturbed.state != _state(before):
+            undisturbed = self._undisturbed[node_name] = Undisturbed(GONE)
+        undisturbed.state = _state(self._cache.node_info(node_name))
+        self._decided[pod.identity] = self._seen(pod, node_name, undisturbed)
         if len(self._decided) > REMEMBERED:
             del self._decided[next(iter(self._decided))]
 
@@ -151,8 +151,8 @@ class Verification:
         return (
             seen is not None
             and seen.pod is pod
-            and seen.filling.state != GONE
-            and seen.filling.state == _state(self._cache.node_info(node_name))
+            and seen.undisturbed.state != GONE
+            and seen.undisturbed.state == _state(self._cache.node_info(node_name))
             and seen.nominated == self._cache.nominated_on(node_name)
         )
 
@@ -181,20 +181,20 @@ class Verification:
         seen = self._decided.pop(pod.identity, None)
         if seen is None or rules or self._sees_beyond(pod):
             return False
-        now = self._seen(pod, node_name, seen.filling)
+        now = self._seen(pod, node_name, seen.undisturbed)
         return (
             seen.pod is pod
-            and seen.filling.state != GONE
-            and seen.filling.state == _state(self._cache.node_info(node_name))
+            and seen.undisturbed.state != GONE
+            and seen.undisturbed.state == _state(self._cache.node_info(node_name))
             and seen.nominated == now.nominated
             and seen.anti_affinity == now.anti_affinity
             and seen.namespace_labels == now.namespace_labels
         )
 
-    def _seen(self, pod: Pod, node_name: str, filling: Filling) -> Seen:
+    def _seen(self, pod: Pod, node_name: str, undisturbed: Undisturbed) -> Seen:
         cache = self._cache
         labels = cache.surroundings.namespace_labels(pod.namespace)
-        return Seen(pod, filling, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
+        return Seen(pod, undisturbed, cache.nominated_on(node_name), cache.anti_affinity.epoch, labels)
 
 
 def _state(info: NodeInfo | None) -> int:

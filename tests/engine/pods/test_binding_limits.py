@@ -1,0 +1,169 @@
+"""Committing at its limits: too large, too late, no room left, no answer from etcd; and what plugins see of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from tests.engine.conftest import PROFILES, Hand, World, settled
+from tests.engine.pods.test_binding_many import many, told
+from wharfinger.errors import RequestTooLarge, Unavailable
+from wharfinger.framework.profile import Enabled, Profile
+from wharfinger.framework.status import SUCCESS
+from wharfinger.model.pod import PodKey
+from wharfinger.registry import keys
+from wharfinger.registry.store import Put
+
+ETCD_TAKES = 1_572_864
+"""Bytes of a request, unless set."""
+
+
+class Disk:
+    """A plugin that attaches in PreBind and detaches in Unreserve."""
+
+    name = "Disk"
+
+    def __init__(self) -> None:
+        self.detached: list[Any] = []
+
+    def reserve(self, state: Any, pod: Any, node: str) -> Any:
+        return SUCCESS
+
+    def pre_bind(self, state: Any, pod: Any, node: str) -> Any:
+        state.write(self.name, f"disk of {pod.name}")
+        return SUCCESS
+
+    def unreserve(self, state: Any, pod: Any, node: str) -> None:
+        self.detached.append(state.read(self.name))
+
+
+async def hand_with(world: World, plugin: object) -> Hand:
+    """A worker with one more plugin."""
+    usual = PROFILES["default-scheduler"]
+    profile = Profile(usual.name, Enabled.everywhere([*usual.plugins, plugin], {}), digest="more")
+    return await world.hand(profiles={usual.name: profile})
+
+
+@pytest.mark.parametrize(("ballast", "refused"), [(1_200_000, 0), (1_572_400, 1)])
+async def test_a_pod_beyond_the_limit_of_bytes_is_sent_by_itself(world: World, ballast: int, refused: int) -> None:
+    """Else each refusal of etcd's would halve the transactions of all others."""
+    for number in range(40):
+        await world.put_node(f"node-{number}")
+        await world.put_pod(f"web-{number}", spec={"ballast": "x" * (ballast if number == 0 else 30_000)})
+    hand = await world.hand()
+    cohort = await hand.place_many(*(f"web-{number}" for number in range(40)))
+    sizes: list[int] = []
+
+    def look(compares: Any, success: Any) -> None:
+        sizes.append(sum(len(one.value) for one in success if isinstance(one, Put)))
+        if sizes[-1] > ETCD_TAKES:
+            raise RequestTooLarge("too large")
+
+    hand.store.before_txn = look
+
+    bound = await hand.bind_many(cohort)
+
+    assert len(bound.bound) == 40 - refused
+    assert sum(size > ETCD_TAKES for size in sizes) == refused
+    assert len(sizes) == 3
+
+
+async def test_a_seat_that_lost_its_node_frees_the_room_at_once(world: World) -> None:
+    for name, cpu in (("a", "2"), ("b", "1")):
+        await world.put_node({"a": "n0", "b": "n1"}[name])
+        await world.put_pod(name, cpu=cpu)
+    hand = await world.hand()
+    cohort = await hand.place_many("a", "b")
+    a, b = cohort.seats
+    seats = (
+        a.model_copy(update={"node": "n0", "others": {}}),
+        b.model_copy(update={"node": "n1", "others": {"n0": 1}}),
+    )
+    for seat in seats:
+        pod = hand.cache.pods[PodKey("default", seat.name)]
+        hand.cache.forget(pod.identity)
+        hand.cache.assume(pod, seat.node)
+    for node, cpu in (("n0", "3"), ("n1", "4")):
+        await world.put_pod(f"first-{node}", cpu=cpu, spec={"nodeName": node})
+        await world.store.put(keys.binding(node), b"{}")
+    await hand.seen()
+
+    bound = await hand.bind_many(cohort.model_copy(update={"seats": seats}))
+
+    assert told(bound) == {"a": "contended", "b": "n0"}
+
+
+async def test_unreserve_sees_what_pre_bind_wrote_when_the_pod_is_gone(world: World) -> None:
+    disk = Disk()
+    await world.put_node("n0")
+    await world.put_pod("a")
+    hand = await hand_with(world, disk)
+    placed = await hand.placed("a")
+
+    async def delete(*_: Any) -> None:
+        hand.store.before_txn = None
+        await world.store.delete(keys.pod("default", "a"))
+
+    hand.store.before_txn = delete
+
+    assert (await hand.bind("a", placed)).kind == "gone"
+    assert disk.detached == ["disk of a"]
+
+
+async def test_a_bind_that_fails_leaves_no_read_behind(world: World) -> None:
+    """A read that went on would end the assumption of a pod that the retry has sent."""
+    disk = Disk()
+    await many(world, pods=2, nodes=2, cpu="2")
+    hand = await hand_with(world, disk)
+    cohort = await hand.place_many("web-0", "web-1")
+    cohort = cohort.model_copy(update={"seats": tuple(one.model_copy(update={"others": {}}) for one in cohort.seats)})
+    for seat in cohort.seats:
+        await world.put_pod(f"first-{seat.node}", cpu="3", spec={"nodeName": seat.node})
+        await world.store.put(keys.binding(seat.node), b"{}")
+    await hand.seen()
+    real, answering, reads = hand.store.get, asyncio.Event(), 0
+
+    async def get(key: str, **more: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        if reads == 1:
+            raise Unavailable("away", maybe_applied=False)
+        await answering.wait()
+        return await real(key, **more)
+
+    hand.store.get = get  # type: ignore[method-assign]
+    failing = asyncio.create_task(hand.bind_many(cohort))
+    await settled()
+
+    assert not failing.done()
+    answering.set()
+    with pytest.raises(ApplicationError):
+        await failing
+    assert disk.detached == []
+
+
+@pytest.mark.parametrize("locked", ["pod", "node"])
+@pytest.mark.parametrize("lone", [True, False])
+async def test_waiting_for_a_lock_uses_up_no_patience(world: World, lone: bool, locked: str) -> None:
+    seconds = 0.0
+    await many(world, pods=20, nodes=5)
+    hand = await world.hand(durations=lambda: seconds)
+    pod = hand.cache.pods[PodKey("default", "web-0")].identity
+    binding: Any
+    if lone:
+        placed = await hand.placed("web-0")
+        node, binding = placed.node, hand.bind("web-0", placed)
+    else:
+        cohort = await hand.place_many(*(f"web-{number}" for number in range(20)))
+        node, binding = cohort.seats[0].node, hand.bind_many(cohort)
+
+    async with hand.activities._bindings._locks.hold([pod if locked == "pod" else node]):
+        task = asyncio.create_task(binding)
+        await settled()
+        seconds += 5.0
+    outcome = await task
+
+    assert (outcome.kind == "bound") if lone else (len(outcome.bound) == 20)
