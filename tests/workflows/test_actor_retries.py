@@ -90,7 +90,15 @@ async def test_a_fleet_that_fails_beside_a_rollout_finds_it_again(world: FleetWo
     await scenes.rollout_stuck(world)
     failing = [True]
     world.unreadable = lambda request: request.role == "fleet" and bool(failing)
-    await world.handle(world.fleet_id).cancel()  # the next poke starts it without what it remembered
+    run_id = (await world.handle(world.fleet_id).describe()).run_id
+    run = world.client.get_workflow_handle(world.fleet_id, run_id=run_id)
+    await run.cancel()
+
+    async def has_ended() -> bool:
+        return (await run.describe()).status is WorkflowExecutionStatus.CANCELED
+
+    await world.until(has_ended)  # a signal that came earlier would end with the cancelled run
+    # The signal of this change starts it without what it remembered.
     await world.store.put(keys.cordon("c"), b'{"action": "cordon"}')
     await world.until(lambda: scenes.attempt(world, world.fleet_id, 2))
     before = await world.actor()
