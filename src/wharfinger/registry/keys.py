@@ -87,7 +87,7 @@ def stored_prefix(folder: str, namespace: str = "") -> str:
 
 
 def binding(node_name: str) -> str:
-    """The binding version of a node: rewritten by every bind there, and by nothing else."""
+    """The binding version of a node: rewritten by every bind and every nomination there."""
     return f"{BINDINGS}{node_name}"
 
 
