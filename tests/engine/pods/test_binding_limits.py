@@ -10,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import PROFILES, Hand, World, settled
 from tests.engine.pods.test_binding_many import many, told
+from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.status import SUCCESS
@@ -167,3 +168,23 @@ async def test_waiting_for_a_lock_uses_up_no_patience(world: World, lone: bool, 
     outcome = await task
 
     assert (outcome.kind == "bound") if lone else (len(outcome.bound) == 20)
+
+
+async def test_an_error_among_several_is_raised_once_all_have_ended() -> None:
+    """Else the locks would be released while one still runs."""
+    may_end, ended = asyncio.Event(), []
+
+    async def slow() -> None:
+        await may_end.wait()
+        ended.append("slow")
+
+    async def broken() -> None:
+        raise ValueError("a bug")
+
+    gathering = asyncio.create_task(gather_to_end([broken(), slow()]))
+    await settled()
+    assert not gathering.done()
+    may_end.set()
+    with pytest.raises(ValueError, match="a bug"):
+        await gathering
+    assert ended == ["slow"]

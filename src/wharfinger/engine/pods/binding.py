@@ -19,7 +19,6 @@ finds the pods as they are. A gang is next door (`binding_whole`).
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.filling import Filling, Lane
+from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work, identity
 from wharfinger.engine.pods.sending import PATIENCE, Sending
@@ -124,7 +124,7 @@ class Bindings:
         """Send these lanes, at most so many at a time."""
         if len(lanes) > 1 and most > 1:
             several = (self._one_by_one(work, lanes, 1) for _ in range(min(most, len(lanes))))
-            await asyncio.gather(*several, return_exceptions=True)
+            await gather_to_end(several)
         while lanes:
             await self._send_all(work, lanes.popleft())
 
@@ -143,7 +143,7 @@ class Bindings:
             reasons = [*seated.notes, LEANS] if seated.leaned else seated.notes
             why = f"no node was left for {seated.found.pod.key}: {'; '.join(reasons)}"
             if seated.candidates and late:
-                why = f"the bind took longer than {PATIENCE:g} s: it is placed anew"
+                why = f"the bind took longer than {work.patience:g} s: it is placed anew"
             self._filling.contended(work, seated, why)
 
     async def _send_all(self, work: Work, lane: Lane, senders: int = 1) -> None:
@@ -158,6 +158,4 @@ class Bindings:
             if senders == 1:
                 await self._sending.send_all(work, lane, watched)
             else:
-                sending = (self._sending.send_all(work, lane, watched) for _ in range(senders))
-                # Cancelled, it waits for all: what is out is settled under these locks.
-                await asyncio.gather(*sending, return_exceptions=True)
+                await gather_to_end(self._sending.send_all(work, lane, watched) for _ in range(senders))

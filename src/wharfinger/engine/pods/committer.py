@@ -1,7 +1,7 @@
 """Sending a transaction that binds pods, and what this worker may believe of them while it is out and afterwards.
 
 From the moment a transaction is sent, only etcd ends the assumption of its pods: an answer that got lost is settled in
-the background (`settling`). What it compared and wrote is known once it is confirmed, together with the pods behind it.
+the background (`in_doubt`). What it compared and wrote is known once it is confirmed, together with the pods behind it.
 """
 
 from __future__ import annotations

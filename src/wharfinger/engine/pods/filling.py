@@ -109,8 +109,11 @@ class Filling:
                 count = load.most(shapes)
                 by_itself = count == 0  # too large for any transaction by our limits: etcd may take it all the same
                 group, rest = group[: max(1, count)], group[max(1, count) :]
-            fitting = self._alone(work, lane, group) if surely is None else self._after(work, lane, group, surely)
-            for seated in fitting:
+            if surely is None:
+                group = self._fitting(work, lane, group)
+            for seated in group:
+                if surely is not None and not self._holds_after(work, lane, seated, surely):
+                    continue
                 if not self._plugins_agree(work, seated):
                     continue
                 filled.append((seated, self._seating.commit(work.request, seated, work.adopted.get(seated.node), now)))
@@ -132,7 +135,7 @@ class Filling:
 
     # --- verified -----------------------------------------------------------------------------
 
-    def _alone(self, work: Work, lane: Lane, group: Sequence[Seated]) -> list[Seated]:
+    def _fitting(self, work: Work, lane: Lane, group: Sequence[Seated]) -> list[Seated]:
         """Those that fit their node, of seats without rules on one node."""
         refusals = self._refusals(group)
         if any(refusals) and len(group) > 1:  # where not all fit, the first ones do
@@ -159,23 +162,22 @@ class Filling:
                 refusals.append(error)
         return refusals
 
-    def _after(self, work: Work, lane: Lane, group: Sequence[Seated], surely: Snapshot) -> list[Seated]:
-        """The one seat of the group, if it holds after what is sure."""
-        for seated in group:
-            try:
-                lost = self._seating.refusal_after(seated, surely)
-                if not lost:
-                    return [seated]
-                leans = lane.leaning or self._seating.leans(seated)
-            except PluginError as error:
-                self.fail(work, seated, error)
-                continue
-            if leans and work.may_wait:
-                lane.leaning = seated.leaned = True
-                lane.later.append(seated)
-            else:
-                self.give_up_node(work, lane, seated, f"{LEANS}: {lost}" if leans else lost)
-        return []
+    def _holds_after(self, work: Work, lane: Lane, seated: Seated, surely: Snapshot) -> bool:
+        """Whether a seat with rules holds after what is sure; else where it goes is settled."""
+        try:
+            lost = self._seating.refusal_after(seated, surely)
+            if not lost:
+                return True
+            leans = lane.leaning or self._seating.leans(seated)
+        except PluginError as error:
+            self.fail(work, seated, error)
+            return False
+        if leans and work.may_wait:
+            lane.leaning = seated.leaned = True
+            lane.later.append(seated)
+        else:
+            self.give_up_node(work, lane, seated, f"{LEANS}: {lost}" if leans else lost)
+        return False
 
     def _plugins_agree(self, work: Work, seated: Seated) -> bool:
         try:

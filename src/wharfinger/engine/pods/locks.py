@@ -1,19 +1,20 @@
 """Locks of pods, nodes and namespaces inside one worker: what is known of them is used by one bind at a time.
 
-Whoever takes several takes them in this order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
+A bind that takes several takes them in this order, each kind sorted: pods, then `bound/<namespace>` keys, then nodes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from wharfinger.model.pod import PodIdentity
 
 Kind = TypeVar("Kind", str, PodIdentity)
+T = TypeVar("T")
 
 
 class Locks:
@@ -42,3 +43,17 @@ class Locks:
         finally:
             for lock in held:
                 lock.release()
+
+
+async def gather_to_end(several: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Their results, once all have ended, cancelled or not: no locks are released over what still runs.
+
+    Raises the first error, in their order.
+    """
+    answers = await asyncio.gather(*several, return_exceptions=True)
+    results: list[T] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        results.append(answer)
+    return results

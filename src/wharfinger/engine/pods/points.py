@@ -1,4 +1,4 @@
-"""The plugins of a profile right before a commit and after it: PreBind, Bind, PostBind, or Unreserve."""
+"""The plugins of a profile right before a commit and after it: PreBind, Bind, PostBind."""
 
 from __future__ import annotations
 
@@ -29,8 +29,3 @@ def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) ->
         profile.post_bind(state, pod, node_name)
     except PluginError as error:
         log.warning("plugin_failed error=%r", str(error))
-
-
-def tell_given_up(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
-    """Unreserve: the placement is given up whatever a plugin makes of it."""
-    profile.unreserve(state, pod, node_name)

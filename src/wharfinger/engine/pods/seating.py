@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import cast
 
 from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Seated, Work, identity, reference
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.snapshot import Snapshot
@@ -70,12 +70,11 @@ class Seating:
             async with several:
                 return await self._store.get(keys.pod(*reference(work.request.seats[number]).key))
 
-        answers = await asyncio.gather(*map(read, unknown), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        read_now = zip(unknown.items(), cast("list[Read]", answers), strict=True)
-        found = [self.resolve(work, number, one.kv, one.revision, known) for (number, known), one in read_now]
+        answers = await gather_to_end(map(read, unknown))
+        found = [
+            self.resolve(work, number, answer.kv, answer.revision, known)
+            for (number, known), answer in zip(unknown.items(), answers, strict=True)
+        ]
         return [seated for seated in found if seated is not None]
 
     def resolve(
@@ -165,9 +164,9 @@ class Seating:
         """Whether the pod may be bound there if all pods are bound that this worker assumes. Raises `PluginError`."""
         if not seated.rules.leans:
             return False
-        everybody = frozenset(one.identity for one in self._cache.assumed())
+        assumed = frozenset(one.identity for one in self._cache.assumed())
         pod = seated.found.pod
-        return not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, everybody)
+        return not self._verification.refusal(pod, seated.node, seated.computation, seated.rules, assumed)
 
     def ask_plugins(self, seated: Seated) -> Status:
         """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
@@ -198,16 +197,16 @@ class Seating:
     def give_up(self, seated: Seated) -> None:
         """No transaction of it is out, and its seat is free again."""
         self._cache.forget(seated.identity)
-        points.tell_given_up(seated.profile, seated.state, seated.found.pod, seated.seat.node)
+        seated.profile.unreserve(seated.state, seated.found.pod, seated.seat.node)
 
     def _tell_gone(self, request: BindManyInput, seat: Seat, known: Seated | None) -> None:
         """Unreserve for a pod that is gone: the plugins get as much of it as is known."""
         if known is not None:
-            points.tell_given_up(known.profile, known.state, known.found.pod, seat.node)
+            known.profile.unreserve(known.state, known.found.pod, seat.node)
             return
         profile = self._profiles.get(request.computations[seat.stretch].profile_name)
         pod = self._cache.pods.get(reference(seat).key)
         if pod is None or pod.identity != identity(seat):
             pod = Pod(seat.namespace, seat.name, seat.uid, create_revision=seat.create_revision)
         if profile is not None:
-            points.tell_given_up(profile, CycleState(seat.plugin_data), pod, seat.node)
+            profile.unreserve(CycleState(seat.plugin_data), pod, seat.node)
