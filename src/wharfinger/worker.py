@@ -285,6 +285,5 @@ def tune_garbage_collection() -> None:
     reference counting, and keeps a whole cluster that never is garbage. These values cut the cost to a tenth, and
     workflows that left Temporal's cache are still collected.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, OLD)

@@ -36,7 +36,9 @@ class CtrlC:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, CtrlC())
-import wharfinger.cli.main
+from wharfinger.cli.main import main
+
+main(["fleet", "get"])
 """
 
 
@@ -62,9 +64,10 @@ def test_help_is_wrapped_to_the_terminal_and_lists_keep_their_lines() -> None:
 
 def command_lines() -> list[str]:
     """Every command, those of groups too: `fleet scale`."""
-    groups = {name: group.commands for name, group in get_command(main.app).commands.items() if is_group(group)}  # type: ignore[attr-defined]
+    commands = get_command(main.command_line()).commands  # type: ignore[attr-defined]
+    groups = {name: group.commands for name, group in commands.items() if is_group(group)}
     single = [command for command in main.COMMANDS if command not in groups]
-    return single + [f"{group} {command}" for group, commands in groups.items() for command in commands]
+    return single + [f"{group} {command}" for group, members in groups.items() for command in members]
 
 
 def is_group(command: object) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from wharfinger.cli.main import app
+from wharfinger.cli.main import command_line
 
 UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "wharfinger-agent.service"
 
@@ -65,7 +65,7 @@ def test_systemd_understands_it(tmp_path: Path) -> None:
 
 def test_its_command_line_is_one_that_there_is() -> None:
     program, command, *arguments = shlex.split(settings("Service")["ExecStart"])
-    known = {name for option in get_command(app).commands[command].params for name in option.opts}  # type: ignore[attr-defined]
+    known = {name for option in get_command(command_line()).commands[command].params for name in option.opts}  # type: ignore[attr-defined]
 
     assert Path(program).name == "wharfinger"
     assert {argument for argument in arguments if argument.startswith("--")} <= known

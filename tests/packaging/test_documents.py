@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from wharfinger.cli.main import app
+from wharfinger.cli.main import command_line
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
@@ -30,7 +30,7 @@ def test_named_files_exist(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_named_commands_exist(document: Path) -> None:
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
     unknown = []
     for name, sub in COMMAND.findall(document.read_text()):
         below = getattr(commands.get(name), "commands", None)
@@ -44,7 +44,7 @@ def test_json_outputs_of_all_commands_are_documented() -> None:
     rows = re.findall(r"^\| `([a-z -]+)", (ROOT / "docs/json-outputs.md").read_text(), flags=re.M)
     documented = {" ".join(word for word in row.split() if not word.startswith("--")) for row in rows}
 
-    assert documented == set(with_json(typer.main.get_command(app), ""))
+    assert documented == set(with_json(typer.main.get_command(command_line()), ""))
 
 
 def with_json(command: Any, name: str) -> Iterator[str]:

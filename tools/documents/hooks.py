@@ -58,9 +58,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 def cli_reference() -> str:
     """Every command with its options, from typer."""
-    from wharfinger.cli.main import app
+    from wharfinger.cli.main import command_line
 
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(command_line())
     lines = ["# Command line", "", "Made from the commands themselves; `--help` of each says the same.", ""]
     with click.Context(group, info_name="wharfinger") as context:  # type: ignore[arg-type]
         lines += _commands(group, context)

@@ -1,19 +1,21 @@
 """The command `wharfinger`: gathers the commands, and turns errors into one line and an exit code.
 
-Every command module offers `register(app)`; it imports lightly and defers what is heavy into its
-functions, so that `--help` is quick. `cli.options` describes how to write one.
+Every command module offers `register(app)`. It imports lightly and defers what is heavy into its
+functions; and of a command line only the module of its command is imported, so that an agent can start
+many workers. `cli.options` describes how to write a command.
 
 Exit codes: 0 done, 1 failed, 2 used wrongly, 130 interrupted.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -23,6 +25,9 @@ from wharfinger.errors import InvalidConfiguration, UsageError, WharfingerError
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+
+YOUNG = 50_000
+"""New objects between two garbage collections: imports make many, of which none is garbage."""
 
 DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
@@ -50,17 +55,6 @@ COMMANDS = {
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 """Base of what typer raises about a command line; it moved between typer's releases."""
 
-app = typer.Typer(
-    name="wharfinger",
-    help="A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow.",
-    epilog="Begin with `wharfinger dev` in one terminal, and `wharfinger apply -f FILE` in another.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -73,17 +67,29 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def root(
+def _root(
     _: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
 ) -> None:
     """A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow."""
 
 
-def _register() -> None:
-    for module in COMMANDS.values():
-        importlib.import_module(f"wharfinger.cli.{module}").register(app)
+def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+    """The command `wharfinger`, with the commands of these names."""
+    app = typer.Typer(
+        name="wharfinger",
+        help="A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow.",
+        epilog="Begin with `wharfinger dev` in one terminal, and `wharfinger apply -f FILE` in another.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in names:
+        importlib.import_module(f"wharfinger.cli.{COMMANDS[name]}").register(app)
     _flow(app)
+    return app
 
 
 def _flow(commands: typer.Typer) -> None:
@@ -101,18 +107,12 @@ def flowing(text: str) -> str:
     return "\n\n".join(re.sub(r"\s*\n(?!- )\s*", " ", paragraph) for paragraph in paragraphs)
 
 
-try:
-    _register()
-except KeyboardInterrupt:  # loading takes a moment: Ctrl-C then is no defect either
-    raise SystemExit(INTERRUPTED) from None
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (default: the process's) and answer its exit code."""
+    line = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _code(
-            app(args=None if arguments is None else list(arguments), prog_name="wharfinger", standalone_mode=False)
-        )
+        app = command_line(line[:1]) if line[:1] and line[0] in COMMANDS else command_line()
+        return _code(app(args=line, prog_name="wharfinger", standalone_mode=False))
     except SystemExit as leaving:
         return _code(leaving.code)
     except (KeyboardInterrupt, typer.Abort):
@@ -130,22 +130,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console command: run, then leave the process with the exit code."""
-    _leave(run(arguments))
-
-
-def _leave(code: int) -> None:
-    """End the process.
-
-    The Temporal SDK's Rust threads can abort the interpreter while it is being torn down (exit code
-    134, temporalio/sdk-python#300), so with it loaded the tearing down is skipped.
-    """
-    if "temporalio.bridge" not in sys.modules:
-        raise SystemExit(code)
+    gc.set_threshold(YOUNG)
+    code = run(arguments)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             code = code or FAILED
+    # Without tearing the interpreter down: it costs a third of a short command, and the Temporal SDK's Rust threads
+    # can abort it meanwhile (exit code 134, temporalio/sdk-python#300).
     os._exit(code)
 
 

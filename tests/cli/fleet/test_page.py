@@ -26,7 +26,7 @@ def test_every_command_of_the_page_is_one(outside: Shell, command: str) -> None:
 
 
 def test_every_command_is_on_the_page() -> None:
-    groups = get_command(main.app).commands  # type: ignore[attr-defined]
+    groups = get_command(main.command_line()).commands  # type: ignore[attr-defined]
 
     assert {f"fleet {name}" for name in groups["fleet"].commands} <= set(COMMANDS)
     assert "host list" in COMMANDS
