@@ -44,6 +44,10 @@ _own = _PORTS[_at : _at + _share]
 _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 
 
+# To import aiohttp is to read the machine's certificates, a tenth of a short command. No test trusts them.
+os.environ.setdefault("SSL_CERT_FILE", os.devnull)
+
+
 def free_port() -> int:
     """A port without a listener that was not handed out lately: its new owner may not listen yet."""
     return next(port for port in _candidates if ports.is_free(port))

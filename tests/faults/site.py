@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from tests.conftest import free_port
 from tests.faults.proxy import Network, Proxy
+from tests.forked import Forked
 from tests.patience import patient
 from wharfinger.dev import binaries, etcd, processes, temporal
 from wharfinger.dev.supervisor import clean_environment
@@ -30,7 +30,7 @@ class Process:
         self.log = log
         self.is_up = is_up
         self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     @property
     def pid(self) -> int:
@@ -47,9 +47,13 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def start(self) -> None:
+        command = self._command()
+        if command[0] == "wharfinger":
+            self._process = Forked(tuple(command[1:]), clean_environment(), self.log, self.log)
+            return
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                self._command(),
+                command,
                 stdout=output,
                 stderr=output,
                 env=clean_environment(),
@@ -106,7 +110,7 @@ class WorkerSite:
         self.process = Process(f"worker {index}", self._command, folder / f"worker{index}.log", self.ready)
 
     def _command(self) -> list[str]:
-        return [sys.executable, "-m", "wharfinger", "worker", *self._options]
+        return ["wharfinger", "worker", *self._options]
 
     def ready(self) -> bool:
         try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 import uuid
@@ -23,6 +21,7 @@ from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.conftest import free_port
+from tests.forked import Forked
 from tests.patience import patient
 from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
 from wharfinger.contracts.names import host_queue
@@ -62,7 +61,7 @@ class Site:
     options: tuple[str, ...]
     folder: Path
     host: str
-    started: list[subprocess.Popen[bytes]]
+    started: list[Forked]
 
     @property
     def data(self) -> Path:
@@ -72,21 +71,17 @@ class Site:
         """Start an agent."""
         port = free_port()
         log = self.folder / f"agent{len(self.started)}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "wharfinger", "agent"),
-                    *self.options,
-                    f"--host={self.host}",
-                    f"--data-dir={self.folder / data}",
-                    f"--health-port={port}",
-                    f"--lease-ttl={TTL}",
-                    *options,
-                ],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, "OWN_SECRET": "agents-own-secret", "ALLOWED": "passes"},
-            )
+        line = (
+            "agent",
+            *self.options,
+            f"--host={self.host}",
+            f"--data-dir={self.folder / data}",
+            f"--health-port={port}",
+            f"--lease-ttl={TTL}",
+            *options,
+        )
+        own = {"OWN_SECRET": "agents-own-secret", "ALLOWED": "passes"}
+        process = Forked(line, {**os.environ, **own}, log, log)
         self.started.append(process)
         return AgentProcess(process, log, f"http://127.0.0.1:{port}")
 
@@ -179,7 +174,7 @@ class Site:
 class AgentProcess:
     """One agent."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     log: Path
     health: str
 

@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.conftest import free_port
+from tests.forked import Forked
 from tests.integration.gateway import NODES, PODS, TENANTS, Gateway, new_age
 from tests.patience import patient
 
@@ -104,18 +106,16 @@ class DevTree:
     @contextmanager
     def agent(self, host: str, *options: str, etcd: str = "") -> Iterator[None]:
         """One more agent is there during the block, and takes its instances along. `etcd`: by which way it asks."""
-        with (self.folder / f"{host}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "wharfinger", "agent", f"--host={host}", "--no-control"),
-                    f"--data-dir={self.folder / host}",
-                    f"--health-port={free_port()}",
-                    f"--lease-ttl={self.lease_ttl}",
-                    "--stop-instances=5",
-                    *options,
-                ],
-                env={**self.environment, **({"WHARFINGER_ETCD": etcd} if etcd else {})}, stdout=log, stderr=log,
-            )  # fmt: skip
+        line = (
+            *("agent", f"--host={host}", "--no-control"),
+            f"--data-dir={self.folder / host}",
+            f"--health-port={free_port()}",
+            f"--lease-ttl={self.lease_ttl}",
+            "--stop-instances=5",
+            *options,
+        )
+        log = self.folder / f"{host}.log"
+        process = Forked(line, {**self.environment, **({"WHARFINGER_ETCD": etcd} if etcd else {})}, log, log)
         try:
             wait_until(lambda: host in self.hosts, 60, f"the agent of {host} is there")
             yield
@@ -167,11 +167,8 @@ class DevTree:
         seconds: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run the console command against this tree, for at most `seconds`."""
-        done = subprocess.run(
-            [sys.executable, "-m", "wharfinger", *arguments],
-            input=stdin, capture_output=True, text=True, timeout=patient(seconds),
-            env={**self.environment, **(env or {})}, check=False,
-        )  # fmt: skip
+        environment = {**self.environment, **(env or {})}
+        done = forked.run(*arguments, env=environment, stdin=stdin, timeout=patient(seconds))
         assert not check or done.returncode == 0, done.stderr
         return done
 

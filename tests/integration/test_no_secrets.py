@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from tests import forked
 from tests.conftest import TemporalServer, free_port, start_temporal
 from tests.integration import told
 from tests.integration.gateway import node, pod
@@ -90,15 +91,9 @@ class Host:
         return self.etcd.password_file.read_text().strip()
 
     def cli(self, *words: str, **variables: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "wharfinger", *words],
-            capture_output=True,
-            timeout=patient(60),
-            env={**self.variables, **variables},
-            check=False,
-        )
-        self.said[f"command {' '.join(words)}"] = done.stdout + done.stderr
-        return done.stdout.decode()
+        done = forked.run(*words, env={**self.variables, **variables}, timeout=patient(60))
+        self.said[f"command {' '.join(words)}"] = (done.stdout + done.stderr).encode()
+        return done.stdout
 
     def apply(self, **template: Any) -> None:
         fleet = {

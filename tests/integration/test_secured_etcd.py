@@ -8,7 +8,6 @@ import json
 import os
 import ssl
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from tests import forked
 from tests.integration.conftest import StartWorker
 from tests.integration.dev_tree import DevTree, wait_until
 from tests.integration.gateway import SECONDS, node, pod
@@ -110,10 +110,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
 
 
 def wharfinger(*arguments: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "wharfinger", *arguments],
-        capture_output=True, text=True, timeout=patient(60), env={**os.environ, **env}, check=False,
-    )  # fmt: skip
+    return forked.run(*arguments, env={**os.environ, **env}, timeout=patient(60))
 
 
 async def histories(address: str, prefix: str) -> str:

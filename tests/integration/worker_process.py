@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conftest import free_port
+from tests.forked import Forked
 from tests.integration.dev_tree import LEASE_TTL, wait_until
 from tests.integration.histories import DEADLOCK
 from tests.patience import patient
@@ -32,21 +33,23 @@ class WorkerProcess:
         log: Path,
         *options: str,
         env: Mapping[str, str] | None = None,
-        command: tuple[str, ...] = WORKER,
+        command: tuple[str, ...] | None = None,
         lease_ttl: float | None = LEASE_TTL,
     ) -> None:
-        """`lease_ttl`: None = a release that cannot be told."""
+        """`command`: the start of another command line, with an interpreter of its own. `lease_ttl`: None = a release
+        that cannot be told."""
         self.log = log
         port = free_port()
         self.health = f"http://127.0.0.1:{port}"
         lease = () if lease_ttl is None else ("--lease-ttl", str(lease_ttl))
-        with log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [*command, "--health-port", str(port), *lease, *options],
-                stdout=out,
-                stderr=out,
-                env={**os.environ, **(env or {})},
-            )
+        line = ("--health-port", str(port), *lease, *options)
+        environment = {**os.environ, **(env or {})}
+        self.process: subprocess.Popen[bytes] | Forked
+        if command is None and environment.get("PYTHONPATH") == os.environ.get("PYTHONPATH"):
+            self.process = Forked(("worker", *line), environment, log, log)
+        else:
+            with log.open("wb") as out:
+                self.process = subprocess.Popen([*(command or WORKER), *line], stdout=out, stderr=out, env=environment)
 
     @property
     def said(self) -> str:
