@@ -68,6 +68,8 @@ class Actor:
         """`memory`: of the run before, or of the other actor."""
         self.role = role
         self._memory = memory
+        self._clock = memory.clock
+        """Seen seconds; `_memory` gets them when it is read, because they advance with every wait."""
         self._open: dict[int, _Open] = {}
         self._keys = 0
         self._due = True
@@ -79,6 +81,8 @@ class Actor:
     @property
     def memory(self) -> Memory:
         """As it is now."""
+        if self._memory.clock != self._clock:
+            self._memory = replace(self._memory, clock=self._clock)
         return self._memory
 
     @property
@@ -122,8 +126,8 @@ class Actor:
         """What to plan with. What happens from now on is due after that plan."""
         self._due = False
         self._since_look = []
-        self._before = self._memory
-        return self._memory, self.busy
+        self._before = self.memory
+        return self._before, self.busy
 
     def looked(self, plan: Plan, took: float, retried: bool = False) -> Plan:
         """Take a plan in, and say what to follow of it: nothing, when it came too late to be believed.
@@ -139,7 +143,7 @@ class Actor:
             self._advance(min(took, SLICE))
             self._gap()
             self._due = True
-            return Plan(memory=self._memory)
+            return Plan(memory=self.memory)
         # The time that a look took counts for nothing: what it saw is stamped with the clock of when it was asked for,
         # and may be as young as its answer.
         self._take(plan.memory)
@@ -196,21 +200,20 @@ class Actor:
 
     def _take(self, memory: Memory) -> None:
         """That memory, and what happened since the look; the clock never goes back."""
-        memory = replace(memory, clock=max(memory.clock, self._memory.clock))
+        self._memory, self._clock = memory, max(memory.clock, self._clock)
         for change in self._since_look:
-            memory = change(memory)
-        self._memory = memory
+            self._memory = change(self.memory)
 
     def _change(self, change: Callable[[Memory], Memory]) -> None:
-        self._memory = change(self._memory)
+        self._memory = change(self.memory)
         self._since_look.append(change)
 
     def _advance(self, seconds: float) -> None:
-        self._memory = replace(self._memory, clock=self._memory.clock + max(seconds, 0.0))
+        self._clock += max(seconds, 0.0)
 
     def _gap(self) -> None:
         """The view broke: what was seen since when begins anew. Nothing is forgotten."""
-        clock = self._memory.clock
+        clock = self._clock
         self._change(lambda memory: broken(memory, clock))
 
 

@@ -12,7 +12,7 @@ Neighbours: `fleet.seeing` keeps the memory that says since when, `fleet.draft` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from wharfinger.model.fleet import Exit, FleetSpec, Grant, Instance, Observed, Role, Slot
@@ -46,9 +46,9 @@ class Asked:
     """Seen seconds without a host's record after which the host may be lost."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Life:
-    """One incarnation of one slot."""
+    """One incarnation of one slot. `fleet.seeing` makes it; after that nothing changes it."""
 
     slot: int
     incarnation: int
@@ -56,6 +56,10 @@ class Life:
     instance: Instance | None = None
     exit: Exit | None = None
     busy: Busy | None = None
+    foreign: bool = False
+    """Granted for a fleet of the same name that is no more."""
+    gone: bool = False
+    """Its process has ended for sure."""
     counted: bool = False
     ready_at: float = 0.0
     """When an instance that is ready, and not counted yet, will be; 0 = it is not ready."""
@@ -64,45 +68,27 @@ class Life:
     since: float = 0.0
     """When a newcomer was seen first."""
     refused: str = ""
-    foreign: bool = False
-    """Granted for a fleet of the same name that is no more."""
-    gone: bool = False
-    """Its process has ended for sure."""
 
-    @property
-    def revision(self) -> int:
-        """Of its template."""
-        if self.grant is not None:
-            return self.grant.revision
-        if self.instance is not None:
-            return self.instance.revision
-        return self.busy.revision if self.busy is not None else 0
+    revision: int = field(init=False)
+    """Of its template."""
+    host: str = field(init=False)
+    """Where it is."""
+    ended: bool = field(init=False)
+    """Whether nothing of it runs any more."""
+    living: bool = field(init=False)
+    """Whether it counts under the ceiling: its end is not confirmed."""
+    runs: bool = field(init=False)
+    """Whether it may live and its grant does not say drain."""
 
-    @property
-    def host(self) -> str:
-        """Where it is."""
-        if self.grant is not None:
-            return self.grant.host
-        if self.instance is not None:
-            return self.instance.host
-        return self.busy.host if self.busy is not None else ""
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing of it runs any more."""
-        return self.exit is not None or self.gone
-
-    @property
-    def living(self) -> bool:
-        """Whether it counts under the ceiling: its end is not confirmed."""
-        return self.busy is not None or (not self.ended and (self.grant is not None or self.instance is not None))
-
-    @property
-    def runs(self) -> bool:
-        """Whether it may live and its grant does not say drain."""
-        if self.ended or (self.busy is not None and self.busy.kind != "up"):
-            return False
-        return self.grant.want == "run" if self.grant is not None else self.busy is not None
+    def __post_init__(self) -> None:
+        """Derive what follows from its keys: a plan reads that many times."""
+        grant, busy = self.grant, self.busy
+        shown = grant or self.instance or busy
+        self.revision, self.host = (shown.revision, shown.host) if shown is not None else (0, "")
+        self.ended = self.exit is not None or self.gone
+        self.living = busy is not None or (not self.ended and shown is not None)
+        steps_up = busy is None or busy.kind == "up"
+        self.runs = not self.ended and steps_up and (grant.want == "run" if grant is not None else busy is not None)
 
     @property
     def ready(self) -> bool:

@@ -95,9 +95,13 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
     view = draft.view
     target = observe(answer(target, view.observed, view.asked), view)
     progress = measure(view, target)
+    proof = prove(target, view, draft.budget.exposed)
     if not target.frozen:
-        proof = prove(target, view, draft.budget.exposed)
-        target = observe(judge(target, view, progress, proof, before), view)
+        judged = judge(target, view, progress, proof, before)
+        if (judged.number, judged.memory.halted_by) != (target.number, target.memory.halted_by):
+            judged = observe(judged, view)
+            proof = prove(judged, view, draft.budget.exposed)
+        target = judged
     if target.frozen:
         lose_hosts(draft)
         resume_drains(draft)
@@ -111,7 +115,7 @@ def _roll(draft: Draft, target: Target, before: Memory) -> Plan:
             fill(draft, target)
         over = not view.asked.busy and not draft.steps and not left
         return _close(draft, target, progress, done="aborted" if over else None)
-    draft.observed(prove(target, view, draft.budget.exposed))
+    draft.observed(proof)
     _repair(draft, target)
     done: OutcomeName | None = None
     assigned = all(target.alike(view.assigned(slot), target.number) for slot in range(view.spec.replicas))
@@ -231,26 +235,31 @@ def _tenant(view: View, target: Target) -> Literal["present", "absent", "as-is"]
 
 def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
     memory = target.memory
-    waiting = memory.waiting
-    known = {(entry.slot, entry.incarnation) for entry in waiting}
-    waiting = (*waiting, *(Waiting(*key, memory.clock) for key in sorted(draft.probed) if key not in known))
-    crashed = tuple(draft.crashed[slot] for slot in sorted(draft.crashed))
-    ready = memory.ready
+    ready, waiting = memory.ready, memory.waiting
+    if draft.probed:
+        known = {(entry.slot, entry.incarnation) for entry in waiting}
+        waiting = (*waiting, *(Waiting(*key, memory.clock) for key in sorted(draft.probed) if key not in known))
     if draft.asked:
         ready = tuple(
             replace(entry, since=memory.clock) if (entry.slot, entry.incarnation) in draft.asked else entry
             for entry in ready
         )
-    changed = replace(
-        memory,
-        ready=ready,
-        waiting=waiting,
-        crashed=crashed,
-        leaving=_leaving(draft.view, memory),
-        trials=_trials(draft, memory) if done is None else memory.trials,
-        rollout=0 if done else memory.rollout,
+    crashed = tuple(draft.crashed[slot] for slot in sorted(draft.crashed))
+    leaving = _leaving(draft.view, memory)
+    trials = _trials(draft, memory) if done is None else memory.trials
+    rollout = 0 if done else memory.rollout
+    if (ready, waiting, crashed, leaving, trials, rollout) == (
+        memory.ready,
+        memory.waiting,
+        memory.crashed,
+        memory.leaving,
+        memory.trials,
+        memory.rollout,
+    ):
+        return memory
+    return replace(
+        memory, ready=ready, waiting=waiting, crashed=crashed, leaving=leaving, trials=trials, rollout=rollout
     )
-    return memory if changed == memory else changed
 
 
 def _trials(draft: Draft, memory: Memory) -> tuple[Trial, ...]:
@@ -263,8 +272,10 @@ def _trials(draft: Draft, memory: Memory) -> tuple[Trial, ...]:
 
 def _leaving(view: View, memory: Memory) -> tuple[Waiting, ...]:
     """Since when those that were asked to leave, and have not ended, have been seen so."""
-    known = {(entry.slot, entry.incarnation): entry for entry in memory.leaving}
     asked = [life for life in view.lives if life.grant is not None and life.grant.want == "drain" and not life.ended]
+    if not asked:
+        return ()
+    known = {(entry.slot, entry.incarnation): entry for entry in memory.leaving}
     keys = [(life.slot, life.incarnation) for life in asked]
     return tuple(known.get(key) or Waiting(*key, memory.clock) for key in keys)
 

@@ -45,11 +45,9 @@ def measure(view: View, target: Target) -> RolloutProgress:
         """Whether the slot returns on the target, or will: what it may not be assigned is there by chance."""
         return not target.rolling or target.in_reach(slot) or target.alike(view.assigned(slot), number)
 
-    updated = frozenset(
-        life.slot
-        for life in view.lives
-        if number and life.counted and target.alike(life.revision, number) and life.slot < replicas and stays(life.slot)
-    )
+    living = [life for life in view.lives if life.living]
+    likes = [life for life in living if life.slot < replicas and target.alike(life.revision, number)]
+    updated = frozenset(life.slot for life in likes if number and life.counted and stays(life.slot))
     missing = [slot for slot in range(replicas) if slot not in updated]
 
     def own(slot: int) -> bool:
@@ -58,10 +56,9 @@ def measure(view: View, target: Target) -> RolloutProgress:
         return target.alike(assigned, number) or (target.first and assigned == 0)
 
     left = tuple(slot for slot in missing if target.may_update(slot) or (target.rolling and own(slot)))
-    living = [life for life in view.lives if life.living]
     return RolloutProgress(
         updated=updated,
-        outdated=sum(not target.alike(life.revision, number) for life in living if life.slot < replicas),
+        outdated=sum(life.slot < replicas for life in living) - len(likes),
         left=left,
         kept=tuple(slot for slot in missing if slot not in left),
         alone=len(living) == len(updated) and not view.asked.busy,

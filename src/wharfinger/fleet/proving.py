@@ -135,7 +135,8 @@ def complete_at(view: View) -> float:
 
 def _newcomers(target: Target, view: View, slot: int) -> list[Life]:
     """Incarnations of the target's template in a slot, oldest first."""
-    return [life for life in view.of(slot) if not life.foreign and target.alike(life.revision, target.number)]
+    number = target.number
+    return [life for life in view.of(slot) if not life.foreign and target.alike(life.revision, number)]
 
 
 def _has_former(target: Target, view: View, slot: int) -> bool:
@@ -152,7 +153,8 @@ def _observed(trial: Trial, newcomers: Sequence[Life], view: View, since: Mappin
             trial = replace(trial, ends=trial.ends + 1, incarnation=life.incarnation, why=why)
         elif life.counted and life.runs and not trial.proven:
             observed = view.clock - since[life.slot, life.incarnation]
-            trial = replace(trial, proven=observed >= view.spec.soak - EPSILON)
+            if observed >= view.spec.soak - EPSILON:
+                trial = replace(trial, proven=True)
     return trial
 
 

@@ -32,44 +32,27 @@ Key = tuple[int, int]
 
 def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> View:
     """The view, with its memory: what was ready since when, what is waited for, what vanished, which hosts miss."""
-    bare = _found(observed, memory, asked)
-    lives, ready, waiting = [], [], []
+    lives = _found(observed, memory, asked)
+    ready, waiting = [], []
     lost: list[int] = []
     known = {(entry.slot, entry.incarnation): entry for entry in memory.ready}
     awaited = {(entry.slot, entry.incarnation): entry for entry in memory.waiting}
-    for life in bare:
+    for life in lives:
         if not life.runs or life.grant is None:
-            lives.append(life)
             continue
         key = life.slot, life.incarnation
         since = _ready_since(life, known.get(key), memory.clock)
-        counted = life.ready and since is not None and memory.clock - since.since >= spec.min_ready - EPSILON
-        counted = counted and not life.foreign
-        newcomer = not counted and (key in awaited or key not in known)
-        wait = awaited.get(key, Waiting(*key, memory.clock))
         if not life.ready:
             _note_vanished(life, known, memory.clock, spec, lost)
+        elif since is not None:
+            life.counted = memory.clock - since.since >= spec.min_ready - EPSILON and not life.foreign
+            life.ready_at = 0.0 if life.counted else since.since + spec.min_ready
         if since is not None:
-            ready.append(_counting(since, memory.clock) if counted else since)
-        if newcomer:
+            ready.append(_counting(since, memory.clock) if life.counted else since)
+        if not life.counted and (key in awaited or key not in known):
+            wait = awaited.get(key) or Waiting(*key, memory.clock)
             waiting.append(wait)
-        lives.append(
-            Life(
-                life.slot,
-                life.incarnation,
-                life.grant,
-                life.instance,
-                life.exit,
-                life.busy,
-                counted=counted,
-                ready_at=since.since + spec.min_ready if life.ready and since is not None and not counted else 0.0,
-                newcomer=newcomer,
-                since=wait.since if newcomer else 0.0,
-                refused=wait.refused if newcomer else "",
-                foreign=life.foreign,
-                gone=life.gone,
-            )
-        )
+            life.newcomer, life.since, life.refused = True, wait.since, wait.refused
     available = {life.slot for life in lives if life.counted}
     vanished, careful = _carefulness(memory, asked, spec, lost, available)
     crashed = _crashes(memory, lives, spec)
@@ -78,12 +61,12 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         spec=spec,
         ready=tuple(ready),
         waiting=tuple(waiting),
-        gone=tuple(sorted({(life.slot, life.incarnation) for life in bare if _end_is_known(life)})),
+        gone=tuple(sorted({(life.slot, life.incarnation) for life in lives if _end_is_known(life)})),
         crashed=crashed,
         looping=_looping(memory, asked, crashed),
-        hosts=_missing_hosts(observed, memory, bare),
+        hosts=_missing_hosts(observed, memory, lives),
         silent_hosts=_silent_hosts(observed, memory),
-        known=known_hosts(observed, memory, {life.host for life in bare if life.grant is not None and not life.ended}),
+        known=known_hosts(observed, memory, {life.host for life in lives if life.grant is not None and not life.ended}),
         vanished=vanished,
         careful=careful,
         fresh=_fresh(memory, observed, lives, spec),
@@ -200,13 +183,14 @@ def _carefulness(
     ]
     vanished = (*recent, *(Vanished(slot, memory.clock) for slot in dict.fromkeys(lost)))
     allowed = max(spec.max_unavailable.of(spec.replicas, up=False), 1)
-    back = all(slot in available for slot in range(spec.replicas))
-    careful = not back and (memory.careful or len(vanished) > allowed)
-    return vanished, careful
+    many = memory.careful or len(vanished) > allowed
+    return vanished, many and not available.issuperset(range(spec.replicas))
 
 
 def _crashes(memory: Memory, lives: list[Life], spec: FleetSpec) -> tuple[Crashed, ...]:
     """Without those that are over: long ago, or of slots that are gone."""
+    if not memory.crashed:
+        return ()
     occupied = {life.slot for life in lives}
     return tuple(
         crash
@@ -232,6 +216,8 @@ def _missing_hosts(observed: Observed, memory: Memory, lives: list[Life]) -> tup
 
 def _silent_hosts(observed: Observed, memory: Memory) -> tuple[HostMissing, ...]:
     """A host that returned, or whose silence is long past, is like any other."""
+    if not memory.silent_hosts:
+        return ()
     present = {host.name for host in observed.hosts}
     returned = {missing.host for missing in memory.hosts} & present
     return tuple(

@@ -29,6 +29,9 @@ def report(
 ) -> Status:
     """The status after this plan was begun."""
     view, desired = draft.view, draft.view.observed.desired
+    slots, lost = _slots(view), _lost_together(view)
+    ready = {slot for slot in slots if _is_ready(view, slot)}
+    serving = sum(slot < view.spec.replicas for slot in ready)
     running = (*_busy(draft), *(_begun(step) for step in steps))
     state = _state(draft, target, rollout, done)
     open_generation = rollout or (view.asked.generation if view.asked.role == "rollout" and done is None else 0)
@@ -37,32 +40,32 @@ def report(
         target=target.number,
         completed=target.stable,
         replicas=view.spec.replicas,
-        ready=_ready(draft),
+        ready=serving,
         updated=len(progress.updated),
         generation=open_generation,
         rollout=state,
-        phase=_phase(draft, target, progress, running, state),
-        conditions=_conditions(draft, target, progress, state),
-        slots=tuple(_slot(draft, target, slot) for slot in _slots(draft)),
+        phase=_phase(draft, target, progress, running, state, ready=serving, lost=lost),
+        conditions=_conditions(draft, target, progress, state, serving),
+        slots=tuple(_slot(draft, target, slot, slot in ready) for slot in slots),
         running=running,
-        lost_together=_lost_together(view),
+        lost_together=lost,
     )
 
 
 def _lost_together(view: View) -> tuple[str, ...]:
     """Hosts that went with most others, as far as they had an instance that is missed."""
+    if not view.hosts.together:
+        return ()
     missed = {life.host for life in view.lives if life.living and not life.counted and life.host in view.hosts.together}
     return tuple(sorted(host for host in missed if view.hosts.missing_long(host)))
 
 
-def _ready(draft: Draft) -> int:
-    return sum(_is_ready(draft.view, slot) for slot in range(draft.view.spec.replicas))
-
-
 def _is_ready(view: View, slot: int) -> bool:
     """As readers see it: a gap in the actor's sight, after which nothing is counted on for a while, is not theirs."""
+    if view.available(slot):
+        return True
     again_at = view.memory.sight_since + view.spec.min_ready + EPSILON
-    return view.available(slot) or any(
+    return any(
         life.runs and not (life.newcomer or life.foreign) and 0.0 < life.ready_at <= again_at for life in view.of(slot)
     )
 
@@ -77,9 +80,10 @@ def _state(draft: Draft, target: Target, rollout: int, done: OutcomeName | None)
     return "completed" if target.outcome == "completed" else "none"
 
 
-def _conditions(draft: Draft, target: Target, progress: RolloutProgress, state: Rollout) -> tuple[Condition, ...]:
+def _conditions(
+    draft: Draft, target: Target, progress: RolloutProgress, state: Rollout, ready: int
+) -> tuple[Condition, ...]:
     view, desired = draft.view, draft.view.observed.desired
-    ready = _ready(draft)
     enough = ready >= draft.budget.floor
     conditions = [
         Condition(
@@ -113,9 +117,17 @@ def _conditions(draft: Draft, target: Target, progress: RolloutProgress, state: 
     return tuple(conditions)
 
 
-def _phase(draft: Draft, target: Target, progress: RolloutProgress, running: Sequence[Running], state: Rollout) -> str:
+def _phase(
+    draft: Draft,
+    target: Target,
+    progress: RolloutProgress,
+    running: Sequence[Running],
+    state: Rollout,
+    *,
+    ready: int,
+    lost: Sequence[str],
+) -> str:
     view, desired = draft.view, draft.view.observed.desired
-    ready = _ready(draft)
     if target.deleting:
         left = sum(life.living for life in view.lives)
         return f"is deleted: {left} {'instance is' if left == 1 else 'instances are'} still there"
@@ -128,7 +140,7 @@ def _phase(draft: Draft, target: Target, progress: RolloutProgress, running: Seq
         what = f"{ready} of {view.spec.replicas} slots ready"
     if view.memory.careful:
         what += "; many slots vanished at once: one is repaired at a time"
-    if lost := _lost_together(view):
+    if lost:
         are = "hosts were lost" if len(lost) > 1 else "host was lost with most others"
         what += f"; {len(lost)} {are} at once: one slot is repaired at a time"
     if running:
@@ -151,23 +163,24 @@ def _phase(draft: Draft, target: Target, progress: RolloutProgress, running: Seq
     return what
 
 
-def _slots(draft: Draft) -> list[int]:
-    occupied = {slot for slot in draft.view.places if draft.view.living(slot)}
-    return sorted(occupied | set(range(draft.view.spec.replicas)))
+def _slots(view: View) -> list[int]:
+    beyond = sorted(slot for slot in view.places if slot >= view.spec.replicas and view.living(slot))
+    return [*range(view.spec.replicas), *beyond]
 
 
-def _slot(draft: Draft, target: Target, slot: int) -> SlotStatus:
+def _slot(draft: Draft, target: Target, slot: int, ready: bool) -> SlotStatus:
     view, proof = draft.view, draft.proof
+    lives = view.of(slot)
     trial = next((trial for trial in target.memory.trials if trial.slot == slot), None)
     unproven = proof is not None and slot in proof.due
     observed = f"unproven until it has counted for {view.spec.soak:.0f} s" if unproven else ""
     return SlotStatus(
         slot=slot,
         assigned=view.assigned(slot),
-        ready=_is_ready(view, slot),
-        incarnations=tuple((life.incarnation, life.phase, life.revision, life.host) for life in view.of(slot)),
+        ready=ready,
+        incarnations=tuple([(life.incarnation, life.phase, life.revision, life.host) for life in lives]),
         crashes=draft.crashed[slot].times if slot in draft.crashed else view.crashes(slot),
-        note=draft.notes.get(slot) or _missing(view.of(slot)) or _refused(view, slot) or observed,
+        note=draft.notes.get(slot) or _missing(lives) or _refused(view, lives) or observed,
         unproven=unproven,
         ends=trial.ends if trial is not None else 0,
     )
@@ -175,12 +188,13 @@ def _slot(draft: Draft, target: Target, slot: int) -> SlotStatus:
 
 def _missing(lives: Sequence[Life]) -> str:
     """What the readiness of a starting instance lacks."""
-    return next((life.instance.waiting_for for life in lives if life.instance and life.instance.waiting_for), "")
+    said = [life.instance.waiting_for for life in lives if life.instance is not None and life.instance.waiting_for]
+    return said[0] if said else ""
 
 
-def _refused(view: View, slot: int) -> str:
+def _refused(view: View, lives: Sequence[Life]) -> str:
     """That the host of an instance which has not come has too many."""
-    hosts = [life.host for life in view.of(slot) if life.busy is not None and life.instance is None and life.runs]
+    hosts = [life.host for life in lives if life.busy is not None and life.instance is None and life.runs]
     full = next((host for host in hosts if view.hosts.crowded(host)), "")
     return f"host {full} has no room, and is asked again and again" if full else ""
 

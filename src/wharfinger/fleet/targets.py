@@ -7,7 +7,7 @@ nothing, a target that failed or was aborted is frozen, and a revert holds until
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wharfinger.fleet.lives import View
 from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, Trial
@@ -32,11 +32,17 @@ class Target:
     """Whether it has to be written as a revision first."""
     outcomes: tuple[Outcome, ...] = ()
     deleting: bool = False
+    number: int = field(init=False)
+    """Of the target; 0 = there is none yet."""
+    rolling: bool = field(init=False)
+    """Whether a rollout brings it to the slots."""
 
-    @property
-    def number(self) -> int:
-        """Of the target; 0 = there is none yet."""
-        return self.revision.number if self.revision is not None else 0
+    def __post_init__(self) -> None:
+        """Derive what a plan reads for every slot."""
+        revision = self.revision
+        object.__setattr__(self, "number", revision.number if revision is not None else 0)
+        rolling = self.role == "rollout" and revision is not None and not self.frozen and not self.deleting
+        object.__setattr__(self, "rolling", rolling)
 
     @property
     def outcome(self) -> OutcomeName | None:
@@ -52,11 +58,6 @@ class Target:
     def reverting(self) -> bool:
         """Whether it was chosen because another one failed."""
         return self.memory.reverted_from != 0
-
-    @property
-    def rolling(self) -> bool:
-        """Whether a rollout brings it to the slots."""
-        return self.role == "rollout" and self.revision is not None and not self.frozen and not self.deleting
 
     @property
     def canary_only(self) -> bool:
@@ -82,7 +83,7 @@ class Target:
 
     def alike(self, one: int, other: int) -> bool:
         """Whether an instance of one revision need not be replaced by one of another."""
-        return alike(self.revisions, one, other)
+        return one == other or alike(self.revisions, one, other)
 
     def may_update(self, slot: int) -> bool:
         """Whether a slot may get the target now."""
@@ -202,6 +203,8 @@ def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
     memory = target.memory
     said = actor.decisions if actor is not None else None
     last = max(memory.decisions, said.number if said is not None else 0)
+    if not target.number:
+        return None
     decisions = Decisions(
         number=last,
         target=target.number,
@@ -217,7 +220,7 @@ def unrecorded(target: Target, actor: Actor | None) -> Decisions | None:
     )
     if said is None and not (target.chosen or target.rolling):
         said = Decisions(last, target.number)
-    return replace(decisions, number=last + 1) if target.number and decisions != said else None
+    return replace(decisions, number=last + 1) if decisions != said else None
 
 
 def revert(target: Target, why: str) -> Target | None:
@@ -280,6 +283,8 @@ def _taken(target: Target) -> Target:
 def forgotten(view: View, target: Target) -> tuple[int, ...]:
     """Numbers of the revisions beyond the history limit, oldest first."""
     observed, memory = view.observed, target.memory
+    if len(observed.revisions) <= view.spec.history_limit:
+        return ()
     used = {target.number, target.stable, memory.stable, memory.reverted_from, memory.frozen}
     used |= {life.revision for life in view.lives}
     used |= {slot.revision for slot in observed.slots if slot.number < view.spec.replicas}

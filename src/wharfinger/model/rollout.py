@@ -225,7 +225,10 @@ class Writes:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to write."""
-        return self == Writes()
+        return self == _NOTHING
+
+
+_NOTHING = Writes()
 
 
 # --- memory ---------------------------------------------------------------------------------------

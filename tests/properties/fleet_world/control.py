@@ -6,6 +6,7 @@ repeated attempts that recognise their own work. Every commit is shown to the ju
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from tests.properties.fleet_world.etcd import Away, Life, Shelf
 from tests.properties.fleet_world.judge import Basis
 from tests.properties.fleet_world.temporal import Done, Fenced, Stop
 from wharfinger.fleet.planner import Asked, plan
-from wharfinger.model.fleet import Actor, Desired, Grant, Observed, Revision, Slot
+from wharfinger.model.fleet import Actor, Desired, Grant, Host, Observed, Revision, Slot
 from wharfinger.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, Status, Up, Writes
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class Write:
 
 def still(status: Status) -> Status:
     """Without the seconds that go on by themselves."""
-    if not status.running:
+    if not any(one.seen for one in status.running):
         return status
-    return replace(status, running=tuple(replace(one, seen=0.0) for one in status.running))
+    return replace(status, running=tuple(replace(one, seen=0.0) if one.seen else one for one in status.running))
 
 
 class Control:
@@ -81,10 +82,7 @@ class Control:
                 fleet.deleting,
                 () if fleet.spec is not None else ("spec: invalid",),
             )
-        on_hosts: dict[str, int] = {}
-        for other in self._etcd.shelves.values():
-            for grant in other.grants.values():
-                on_hosts[grant.host] = on_hosts.get(grant.host, 0) + 1
+        on_hosts = Counter([grant.host for other in self._etcd.shelves.values() for grant in other.grants.values()])
         return Observed(
             self._etcd.revision,
             desired,
@@ -94,7 +92,7 @@ class Control:
             tuple(shelf.grants.values()),
             tuple(shelf.instances.values()),
             tuple(shelf.exits.values()),
-            tuple(replace(host, instances=on_hosts.get(name, 0)) for name, host in self._etcd.hosts.items()),
+            tuple(Host(name, host.installs, host.capacity, on_hosts[name]) for name, host in self._etcd.hosts.items()),
             tuple(self._etcd.cordons.values()),
             shelf.present,
             "written" if shelf.status is not None else "",
@@ -114,9 +112,9 @@ class Control:
             desired.generation if desired is not None else 0,
             desired.deleting if desired is not None else False,
             target,
-            frozenset(cordon.host for cordon in observed.cordons),
+            frozenset(self._etcd.cordons),
             frozenset(cordon.host for cordon in observed.cordons if cordon.action == "drain"),
-            frozenset(host.name for host in observed.hosts),
+            frozenset(self._etcd.hosts),
             planned.memory.decisions,
         )
 
@@ -126,7 +124,8 @@ class Control:
         self._world.plans += 1
         planned = plan(observed, memory, asked)
         status = planned.writes.status
-        if status is not None and still(status) == self._etcd.shelf(asked.tenant).status:
+        written = self._etcd.shelf(asked.tenant).status
+        if status is not None and written is not None and written.phase == status.phase and still(status) == written:
             planned = replace(planned, writes=replace(planned.writes, status=None))
         spec = planned.memory.spec
         done(
