@@ -123,6 +123,28 @@ async def test_one_that_gives_up_waiting_takes_no_slot_with_it() -> None:
         assert slots.used == 1
 
 
+async def test_one_that_gives_up_as_a_slot_comes_free_ends_as_asked() -> None:
+    """It is cancelled, and before it runs again the slot's owner has passed over it."""
+    slots = Slots(ConcurrencyLimiter(1, least=1, slow=1.0), Clock())
+    gate = asyncio.Event()
+
+    async def call() -> None:
+        async with slots.slot():
+            await gate.wait()
+
+    first, cancelled, last = (asyncio.create_task(call()) for _ in range(3))
+    await asyncio.sleep(0)
+    gate.set()  # `first` is to run next, and `cancelled` after it
+    cancelled.cancel()
+
+    ends = await asyncio.gather(first, cancelled, last, return_exceptions=True)
+
+    assert ends[0] is None
+    assert isinstance(ends[1], asyncio.CancelledError)
+    assert ends[2] is None
+    assert slots.used == 0
+
+
 async def test_failures_narrow_it_but_not_those_the_server_is_not_to_blame_for() -> None:
     clock = Clock()
     slots = Slots(ConcurrencyLimiter(4, least=1, slow=1.0), clock)

@@ -126,7 +126,7 @@ class Slots:
         except BaseException:
             if turn.done() and not turn.cancelled():  # it was let in at the very moment it gave up
                 self.used -= 1
-            else:
+            elif turn in self._waiting:  # not passed over since it was cancelled
                 self._waiting.remove(turn)
             self._let_in()
             raise
