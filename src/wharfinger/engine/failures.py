@@ -73,8 +73,10 @@ def _failure(error: Exception, failures: Failures) -> ApplicationError:
         return ApplicationError(one_line(str(error), MESSAGE_LIMIT), type=failures.unavailable)
     speaks = isinstance(error, failures.speaking)
     text = one_line(str(error) if speaks else f"{type(error).__name__}: {error}", MESSAGE_LIMIT)
-    traced = not (speaks and failures.retried)  # else each retry logs the same lines again
-    log.warning("activity_failed error=%r", text, exc_info=error if traced else None)
+    if speaks and failures.retried:  # each retry would log the same traceback again
+        log.warning("activity_failed error=%r", text)
+    else:
+        log.warning("activity_failed", exc_info=error)
     return ApplicationError(text, type=failures.unexpected, non_retryable=not failures.retried)
 
 
