@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.main import get_command
 
 from tests.cli.conftest import Shell
@@ -68,6 +69,16 @@ def command_lines() -> list[str]:
     groups = {name: group.commands for name, group in commands.items() if is_group(group)}
     single = [command for command in main.COMMANDS if command not in groups]
     return single + [f"{group} {command}" for group, members in groups.items() for command in members]
+
+
+def test_command_lines_share_no_state() -> None:
+    first, second = main.command_line(), main.command_line()
+
+    def registered(app: typer.Typer) -> int:
+        groups = [group.typer_instance for group in app.registered_groups if group.typer_instance is not None]
+        return len(app.registered_commands) + sum(map(registered, groups))
+
+    assert registered(first) == registered(second) == len(command_lines())
 
 
 def is_group(command: object) -> bool:

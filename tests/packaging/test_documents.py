@@ -28,23 +28,28 @@ def test_named_files_exist(document: Path) -> None:
     assert [str(path) for path in linked + named if not path.exists()] == []
 
 
+@pytest.fixture(scope="module")
+def command() -> Any:
+    """The whole command line."""
+    return typer.main.get_command(command_line())
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_named_commands_exist(document: Path) -> None:
-    commands: dict[str, Any] = typer.main.get_command(command_line()).commands  # type: ignore[attr-defined]
+def test_named_commands_exist(document: Path, command: Any) -> None:
     unknown = []
     for name, sub in COMMAND.findall(document.read_text()):
-        below = getattr(commands.get(name), "commands", None)
-        if name not in commands or (below is not None and sub and sub not in below):
+        below = getattr(command.commands.get(name), "commands", None)
+        if name not in command.commands or (below is not None and sub and sub not in below):
             unknown.append(f"{name} {sub}".strip())
 
     assert unknown == []
 
 
-def test_json_outputs_of_all_commands_are_documented() -> None:
+def test_json_outputs_of_all_commands_are_documented(command: Any) -> None:
     rows = re.findall(r"^\| `([a-z -]+)", (ROOT / "docs/json-outputs.md").read_text(), flags=re.M)
     documented = {" ".join(word for word in row.split() if not word.startswith("--")) for row in rows}
 
-    assert documented == set(with_json(typer.main.get_command(command_line()), ""))
+    assert documented == set(with_json(command, ""))
 
 
 def with_json(command: Any, name: str) -> Iterator[str]:

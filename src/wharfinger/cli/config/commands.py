@@ -28,19 +28,18 @@ class Format(StrEnum):
     JSON = "json"
 
 
-_group = typer.Typer(
-    no_args_is_help=True,
-    help="Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
-)
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    dynamic_config.register(_group)
-    app.add_typer(_group, name="config", rich_help_panel=RUN)
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Check a KubeSchedulerConfiguration, or show what it comes to; change what workers do while they run.",
+    )
+    group.command()(validate)
+    group.command("show")(show_configuration)
+    dynamic_config.register(group)
+    app.add_typer(group, name="config", rich_help_panel=RUN)
 
 
-@_group.command()
 def validate(
     file: Annotated[Path, typer.Argument(help="The configuration (YAML or JSON).", metavar="FILE")],
     *,
@@ -72,7 +71,6 @@ def validate(
         typer.echo(plain(f"note: {said}; to enable it: {line}"))
 
 
-@_group.command("show")
 def show_configuration(
     file: Annotated[
         Path | None,

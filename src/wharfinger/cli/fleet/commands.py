@@ -20,18 +20,12 @@ WRITE = "Change"
 READ = "Look"
 """Panels of `wharfinger fleet --help`."""
 
-_group = typer.Typer(
-    no_args_is_help=True, help="Scheduler instances: how many there are, what they run, how changes roll out."
-)
-
-
-@_group.callback()
-def _root() -> None:
-    """Scheduler instances: how many there are, what they run, how changes roll out."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Scheduler instances: how many there are, what they run, how changes roll out."
+    )
     for name in _MODULES:
-        importlib.import_module(f"wharfinger.cli.fleet.{name}").register(_group)
-    app.add_typer(_group, name="fleet", rich_help_panel=RUN)
+        importlib.import_module(f"wharfinger.cli.fleet.{name}").register(group)
+    app.add_typer(group, name="fleet", rich_help_panel=RUN)

@@ -24,21 +24,15 @@ if TYPE_CHECKING:
 HostArgument = Annotated[str, typer.Argument(help="Which host, by the name of its agent.", metavar="HOST")]
 WhyOption = Annotated[str, typer.Option("--reason", help="Why, for others who see it.", metavar="TEXT")]
 
-_group = typer.Typer(no_args_is_help=True, help="Machines that run scheduler instances: see them, keep off them.")
-
-
-@_group.callback()
-def _root() -> None:
-    """Machines that run scheduler instances: see them, keep off them."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    _group.command("list")(list_hosts)
+    group = typer.Typer(no_args_is_help=True, help="Machines that run scheduler instances: see them, keep off them.")
+    group.command("list")(list_hosts)
     for command in (cordon, drain, uncordon):
-        _group.command(command.__name__)(command)
-    _group.command("confirm-lost")(confirm_lost)
-    app.add_typer(_group, name="host", rich_help_panel=RUN)
+        group.command(command.__name__)(command)
+    group.command("confirm-lost")(confirm_lost)
+    app.add_typer(group, name="host", rich_help_panel=RUN)
 
 
 @connected
