@@ -13,13 +13,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from pydantic import ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.fleet_records import GrantRecord, RevisionRecord
+from wharfinger.contracts.fleet_records import R, RevisionRecord, read_value
 from wharfinger.contracts.fleets import (
     Created,
     CreateInput,
@@ -32,9 +31,9 @@ from wharfinger.contracts.fleets import (
     KillInput,
     NotGranted,
 )
-from wharfinger.contracts.records import Record
 from wharfinger.engine.fleets import instance_command
 from wharfinger.errors import ServerError
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Get, Store
 from wharfinger.runtime.runtime import InstanceId, Process, Runtime
@@ -46,8 +45,6 @@ KILLED_WITHIN = 5.0
 """Seconds from SIGKILL until a process must be gone."""
 BEAT = 3.0
 """Seconds between heartbeats."""
-
-R = TypeVar("R", bound=Record)
 
 
 class Exits(Protocol):
@@ -109,7 +106,7 @@ class HostActivities(FleetHost):
         look = await self._look(instance)
         if isinstance(look, NotGranted) and self._runtime.find(instance) is None:
             await self._exits.settle(instance)  # where it is to drain: no step has to wait for it
-        if not isinstance(look, GrantRecord):
+        if not isinstance(look, Grant):
             return look
         if (process := self._runtime.find(instance)) is not None:
             return Created(pid=process.pid, adopted=True)
@@ -122,7 +119,7 @@ class HostActivities(FleetHost):
         finally:
             self._creating -= 1
 
-    async def _start(self, instance: InstanceId, grant: GrantRecord) -> CreateOutcome:
+    async def _start(self, instance: InstanceId, grant: Grant) -> CreateOutcome:
         revision = await self._revision(instance.tenant, grant.revision)
         if ignored := instance_command.ignored_variables(revision, self._settings.allow_env):
             log.warning("variables_refused option=--allow-env instance=%s names=%s", instance, ",".join(ignored))
@@ -139,7 +136,7 @@ class HostActivities(FleetHost):
             taken=tuple(self._ports.values()),
         )
         look = await self._look(instance)  # right before the fork
-        if not isinstance(look, GrantRecord):
+        if not isinstance(look, Grant):
             return look
         self._ports[instance] = instance_command.told_port(command)
         starting = asyncio.ensure_future(self._runtime.start(instance, command))
@@ -159,12 +156,12 @@ class HostActivities(FleetHost):
         log.info("instance_started instance=%s pid=%d revision=%d", instance, process.pid, grant.revision)
         return Created(pid=process.pid, adopted=process.adopted)
 
-    async def _look(self, instance: InstanceId) -> GrantRecord | NotGranted | Ended:
+    async def _look(self, instance: InstanceId) -> Grant | NotGranted | Ended:
         """The grant, if it allows a start here now."""
         grant_key, exit_key = keys.grant(*instance), keys.exited(*instance)
         read = await self._store.txn([], [Get(grant_key), Get(exit_key)])
         grant_kv, exit_kv = read.reads
-        grant = _decoded(grant_kv.value, GrantRecord, grant_key) if grant_kv is not None else None
+        grant = _decoded(grant_kv.value, Grant, grant_key) if grant_kv is not None else None
         if grant is None or grant.want != "run" or grant.host != self._settings.host:
             return NotGranted()
         return grant if exit_kv is None else Ended(detail="it has an exit record")
@@ -172,7 +169,7 @@ class HostActivities(FleetHost):
     async def _wanted(self, instance: InstanceId) -> bool:
         """Whether it still has a grant for this host: one that says drain is followed by the instance itself."""
         kv = (await self._store.get(keys.grant(*instance))).kv
-        return kv is not None and _decoded(kv.value, GrantRecord, kv.key).host == self._settings.host
+        return kv is not None and _decoded(kv.value, Grant, kv.key).host == self._settings.host
 
     async def _revision(self, tenant: str, number: int) -> RevisionRecord:
         key = keys.revision(tenant, number)
@@ -232,8 +229,8 @@ def _instance(request: Incarnation) -> InstanceId:
 
 def _decoded(value: bytes, record: type[R], key: str) -> R:
     try:
-        return record.model_validate_json(value)
-    except ValidationError:
+        return read_value(record, value)
+    except ValueError:
         raise ApplicationError(f"{key} cannot be read", type=FleetFailure.FLEET_ERROR) from None
 
 

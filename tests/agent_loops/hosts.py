@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord
+from wharfinger.contracts.fleet_records import read_value, stored
+from wharfinger.model.fleet import Exit, Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 from wharfinger.runtime.runtime import Command, InstanceId
@@ -48,8 +49,8 @@ async def until(true: Callable[[], bool | Awaitable[bool]], seconds: float = 20.
 
 async def grant(store: Store, instance: InstanceId = FIRST, **more: Any) -> None:
     """Put a grant for the host `here`."""
-    record = GrantRecord(**{"revision": 1, "host": "here", **more})
-    await store.put(keys.grant(*instance), record.to_bytes())
+    record = Grant(**{"revision": 1, "host": "here", **more})
+    await store.put(keys.grant(*instance), stored(record))
 
 
 async def revoke(store: Store, instance: InstanceId = FIRST) -> None:
@@ -57,7 +58,7 @@ async def revoke(store: Store, instance: InstanceId = FIRST) -> None:
     await store.delete(keys.grant(*instance))
 
 
-async def exit_of(store: Store, instance: InstanceId = FIRST) -> ExitRecord | None:
+async def exit_of(store: Store, instance: InstanceId = FIRST) -> Exit | None:
     """The exit record, if there is one."""
     kv = (await store.get(keys.exited(*instance))).kv
-    return ExitRecord.model_validate_json(kv.value) if kv is not None else None
+    return read_value(Exit, kv.value) if kv is not None else None

@@ -9,8 +9,9 @@ import pytest
 
 from tests.agent_loops.hosts import COMMAND, FIRST, NOON, SECOND, exit_of, grant, revoke, running, until
 from wharfinger.agent_loops.host_exits import HostExits, exit_record
-from wharfinger.contracts.fleet_records import ExitRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.model.fleet import Exit
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation
 from wharfinger.runtime.runtime import Ending
@@ -58,7 +59,7 @@ async def test_an_end_is_recorded_while_its_grant_is_there(
         await until(lambda: not exits.waiting and runtime.running() == [])
         await until(lambda: _written(store))
 
-    assert await exit_of(store) == ExitRecord(how="code", detail="exit code 1", time="2026-01-01T12:00:00+00:00")
+    assert await exit_of(store) == Exit(how="code", detail="exit code 1", time="2026-01-01T12:00:00+00:00")
     assert await exit_of(store, SECOND) is None
 
 
@@ -100,7 +101,7 @@ async def test_an_end_is_kept_until_etcd_answers(store: MemoryStore, runtime: Fa
 
 async def test_the_first_record_stays(store: MemoryStore, exits: HostExits) -> None:
     await grant(store)
-    await store.put(keys.exited(*FIRST), ExitRecord(how="probe").to_bytes())
+    await store.put(keys.exited(*FIRST), stored(Exit(how="probe")))
     exits.add([Ending(FIRST, "unknown")])
     async with running(exits.run()):
         await until(lambda: not exits.waiting)

@@ -14,7 +14,7 @@ from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.config.dynamic import ProfileValue, digest, read_value
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord
 from wharfinger.dynamic_config import follower
 from wharfinger.dynamic_config.follower import Commit
@@ -27,6 +27,7 @@ from wharfinger.framework.catalog import Catalog, Entry
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
+from wharfinger.model.fleet import Grant
 from wharfinger.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import Configured, load_configuration, overlay_configuration
@@ -679,7 +680,7 @@ async def test_a_worker_takes_in_what_lies_in_etcd_before_it_serves() -> None:
 
 async def test_a_value_is_not_to_blame_for_an_etcd_that_went_back(tmp_path: Path) -> None:
     store, lock = MemoryStore(), tmp_path / "3.lock"
-    await store.put(keys.grant("common", 0, 3), GrantRecord(revision=7, host="here").to_bytes())
+    await store.put(keys.grant("common", 0, 3), stored(Grant(revision=7, host="here")))
     stage = Stage(store, grant=GrantSettings(0, 3, revision=7, lock=lock))
     task = stage.begin()
     await stage.until(lambda: stage.loops.shards.me)

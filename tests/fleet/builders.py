@@ -95,20 +95,27 @@ class Picture:
         self.grants.pop(key, None)
         self.instances.pop(key, None)
         if want is not None:
-            self.grants[key] = Grant(slot, incarnation, revision, host, want, identity, at)
+            self.grants[key] = Grant(
+                slot, incarnation, revision=revision, host=host, want=want, identity=identity, mod_revision=at
+            )
         if state is not None:
             self.instances[key] = Instance(slot, incarnation, state, host, revision, at)
         known = self.slots.get(slot)
         assign = known is None if assign is None else assign
         assigned = revision if assign or known is None else known.revision
         last = max(incarnation, known.incarnation if known is not None else 0)
-        self.slots[slot] = Slot(slot, last, assigned, at, known.crashes if known is not None else 0)
+        self.slots[slot] = Slot(
+            slot, incarnation=last, revision=assigned, mod_revision=at,
+            crashes=known.crashes if known is not None else 0,
+        )  # fmt: skip
         return self
 
     def died(self, slot: int, incarnation: int = 1, *, lived: float = 5.0, planned: bool = False) -> Picture:
         """The agent says that it ended; its record went with its lease."""
         self.instances.pop((slot, incarnation), None)
-        self.exits[slot, incarnation] = Exit(slot, incarnation, "code", "exit 1", lived, planned)
+        self.exits[slot, incarnation] = Exit(
+            slot, incarnation, how="code", detail="exit 1", lived=lived, planned=planned
+        )
         return self
 
     def without(self, slot: int, incarnation: int = 1) -> Picture:
@@ -134,7 +141,7 @@ class Picture:
         return Observed(
             read_at=self.counter,
             desired=desired if self.there else None,
-            actor=Actor(1, "fleet", "run", self.target, 1, self.decisions) if self.target else None,
+            actor=Actor(1, "fleet", "run", self.target, self.decisions, mod_revision=1) if self.target else None,
             revisions=tuple(self.revisions[number] for number in sorted(self.revisions)),
             slots=tuple(self.slots[number] for number in sorted(self.slots)),
             grants=tuple(self.grants[key] for key in sorted(self.grants)),

@@ -137,7 +137,7 @@ def test_a_slot_that_crashed_on_it_backs_off_under_the_new_number_too() -> None:
 
 def test_a_host_that_is_drained_is_left_all_the_same() -> None:
     picture = again(2)
-    picture.cordons = (Cordon("a", "drain"),)
+    picture.cordons = (Cordon("a", action="drain"),)
     for slot in range(2):
         picture.life(slot, 2, revision=2, host="ab"[slot])
     assert brief(roll(picture)) == ["up 0 r4"]

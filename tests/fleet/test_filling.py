@@ -288,7 +288,7 @@ def test_what_goes_at_once_stands_before_what_is_filled() -> None:
     ("hosts", "cordons", "version", "expected"),
     [
         ((Host("a"), Host("b")), (), "", "b"),
-        ((Host("a"), Host("b")), (Cordon("b", "cordon"),), "", "a"),
+        ((Host("a"), Host("b")), (Cordon("b", action="cordon"),), "", "a"),
         ((Host("a"), Host("b"), Host("c", ("v2",))), (), "v2", "c"),
         ((Host("a"), Host("b", capacity=1), Host("c", capacity=1)), (), "", "b"),
         ((Host("a", capacity=1),), (), "", ""),

@@ -225,7 +225,7 @@ def test_a_silent_queue_alone_loses_no_host() -> None:
 
 def test_a_draining_host_is_left_on_the_same_revision_within_the_budget() -> None:
     picture = standing(3)
-    picture.cordons = (Cordon("a", "drain"),)
+    picture.cordons = (Cordon("a", action="drain"),)
     decided = keep(picture)
     assert brief(decided) == ["up 2 r1"]
     assert decided.steps[0].host == "b"
@@ -236,7 +236,7 @@ def test_a_draining_host_is_left_on_the_same_revision_within_the_budget() -> Non
 
 def test_a_cordoned_host_keeps_what_it_has() -> None:
     picture = standing(3)
-    picture.cordons = (Cordon("a", "cordon"),)
+    picture.cordons = (Cordon("a", action="cordon"),)
     assert brief(keep(picture)) == []
 
 
@@ -245,7 +245,7 @@ def test_nothing_is_retired_from_a_draining_host_when_there_is_no_other() -> Non
     picture.hosts = {"a": Host("a")}
     for slot in (0, 1):
         picture.life(slot, host="a")
-    picture.cordons = (Cordon("a", "drain"),)
+    picture.cordons = (Cordon("a", action="drain"),)
     decided = keep(picture)
     assert brief(decided) == []
     assert decided.writes.status is not None

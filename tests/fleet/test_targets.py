@@ -92,7 +92,7 @@ def test_lost_host_is_fenced_while_a_drain_delays_a_rollout() -> None:
 
 def test_beside_a_long_drain_nothing_is_replaced_twice() -> None:
     picture = rolling(3, max_surge=Share(2))
-    picture.cordons = (Cordon("a", "drain"),)
+    picture.cordons = (Cordon("a", action="drain"),)
     assert brief(keep(picture, None, Busy("retire", 3, 1, host="a"))) == []
     assert brief(roll(picture)) == ["up 2 r2", "up 1 r2"]
 
@@ -180,7 +180,7 @@ def test_an_abort_freezes_the_target_drops_the_newcomers_and_is_done() -> None:
 
 def test_aborted_rollout_starts_nothing_even_for_a_draining_host() -> None:
     picture = rolling(2).revision(2, "t2", "aborted")
-    picture.cordons = (Cordon("a", "drain"),)
+    picture.cordons = (Cordon("a", action="drain"),)
     assert roll(picture).done == "aborted"
     assert brief(keep(picture)) == ["up 0 r1"]  # it is Fleet's
 

@@ -10,7 +10,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from tests.conftest import free_port
 from tests.forked import Forked
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
+from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.names import host_queue
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.fleet import Exit, Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 from wharfinger.runtime import locks
@@ -111,15 +112,15 @@ class Site:
     async def grant(self, instance: InstanceId = FIRST, want: str = "run", **template: Any) -> None:
         """Put revision 1 and a grant."""
         await self.store.put(keys.revision(instance.tenant, 1), RevisionRecord(template=template).to_bytes())
-        record = GrantRecord(revision=1, host=self.host, want=want)  # type: ignore[arg-type]
-        await self.store.put(keys.grant(*instance), record.to_bytes())
+        record = Grant(revision=1, host=self.host, want=want)  # type: ignore[arg-type]
+        await self.store.put(keys.grant(*instance), stored(record))
 
     async def drain(self, instance: InstanceId = FIRST) -> None:
         """Turn the grant to drain."""
         kv = (await self.store.get(keys.grant(*instance))).kv
         assert kv is not None
-        record = GrantRecord.model_validate_json(kv.value).model_copy(update={"want": "drain"})
-        await self.store.put(keys.grant(*instance), record.to_bytes())
+        record = replace(read_value(Grant, kv.value), want="drain")
+        await self.store.put(keys.grant(*instance), stored(record))
 
     async def registered(self, instance: InstanceId = FIRST) -> InstanceRecord | None:
         """What the instance says of itself."""
@@ -135,10 +136,10 @@ class Site:
                     return record
                 await asyncio.sleep(0.05)
 
-    async def exit(self, instance: InstanceId = FIRST) -> ExitRecord | None:
+    async def exit(self, instance: InstanceId = FIRST) -> Exit | None:
         """How it ended."""
         kv = (await self.store.get(keys.exited(*instance))).kv
-        return ExitRecord.model_validate_json(kv.value) if kv is not None else None
+        return read_value(Exit, kv.value) if kv is not None else None
 
     def lock(self, instance: InstanceId = FIRST) -> Path:
         """Its lock file."""

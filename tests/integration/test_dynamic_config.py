@@ -16,8 +16,9 @@ from tests.integration.worker_process import WorkerProcess
 from tests.patience import patient
 from wharfinger.cli.main import run
 from wharfinger.config.dynamic import digest
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
@@ -41,7 +42,7 @@ class Slot:
         self.processes: list[WorkerProcess] = []
 
     async def start(self, incarnation: int) -> WorkerProcess:
-        await self.store.put(keys.grant(TENANT, 0, incarnation), GrantRecord(revision=1, host="h").to_bytes())
+        await self.store.put(keys.grant(TENANT, 0, incarnation), stored(Grant(revision=1, host="h")))
         lock = self.folder / TENANT / "0" / f"{incarnation}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         named = (f"--instance={TENANT}/0/{incarnation}", "--instance-revision=1", f"--instance-lock={lock}")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.contracts.fleet_records import ActorRecord, ExitRecord, GrantRecord, RevisionRecord, SlotRecord
+from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.fleet import Actor, Exit, Grant, Slot
 from wharfinger.observe.fleet_pictures import Incarnation
 from wharfinger.observe.fleet_reading import read, read_to_decide
 from wharfinger.observe.fleets import FleetView
@@ -33,8 +34,8 @@ async def test_a_cordon_that_cannot_be_read_is_shown_as_a_cordon(store: MemorySt
 @pytest.mark.parametrize("name", ["01", "+1", "-1", "x", "²"])
 @pytest.mark.parametrize("kind", [keys.REVISIONS, keys.SLOTS])
 async def test_a_key_without_a_plain_number_is_no_record(store: MemoryStore, kind: str, name: str) -> None:
-    record = RevisionRecord(template={}) if kind == keys.REVISIONS else SlotRecord(incarnation=1, revision=1)
-    await store.put(f"{kind}blue/{name}", record.to_bytes())
+    record = RevisionRecord(template={}) if kind == keys.REVISIONS else Slot(incarnation=1, revision=1)
+    await store.put(f"{kind}blue/{name}", stored(record))
 
     picture = (await read(store)).fleet("blue")
 
@@ -55,7 +56,7 @@ async def test_a_worker_started_by_hand_has_no_slot(store: MemoryStore) -> None:
 @pytest.mark.parametrize("key", [f"{keys.INSTANCES}blue", f"{keys.GRANTS}blue", f"{keys.SLOTS}blue/1/2"])
 async def test_a_key_of_another_length_is_named_and_hides_nothing(store: MemoryStore, key: str) -> None:
     await store.put(key, b'{"state": "ready", "host": "a", "pid": 1, "revision": 1, "incarnation": 1}')
-    await store.put(keys.grant("blue", 0, 1), GrantRecord(revision=1, host="a").to_bytes())
+    await store.put(keys.grant("blue", 0, 1), stored(Grant(revision=1, host="a")))
 
     picture = (await read(store)).fleet("blue")
 
@@ -75,7 +76,7 @@ async def test_an_unreadable_worker_started_by_hand_concerns_no_plan(store: Memo
 
 
 async def test_exits_that_are_left_of_a_fleet_are_seen(store: MemoryStore) -> None:
-    await store.put(keys.exited("blue", 0, 2), ExitRecord(how="code", detail="3", lived=4.0).to_bytes())
+    await store.put(keys.exited("blue", 0, 2), stored(Exit(how="code", detail="3", lived=4.0)))
 
     assert [exit.slot for exit in (await FleetView(store, builtin.catalog()).observe("blue")).exits] == [0]
 
@@ -83,7 +84,7 @@ async def test_exits_that_are_left_of_a_fleet_are_seen(store: MemoryStore) -> No
 async def test_fleets_of_longer_names_are_not_read_with_one(store: MemoryStore) -> None:
     read_keys: list[str] = []
     for tenant in ("blue", "blue-b"):
-        await store.put(keys.actor(tenant), ActorRecord(epoch=1, workflow_id="w", run_id="r").to_bytes())
+        await store.put(keys.actor(tenant), stored(Actor(epoch=1, workflow_id="w", run_id="r")))
     listed = store.list
 
     def listing(prefix: str, **more: Any) -> Any:
@@ -97,7 +98,7 @@ async def test_fleets_of_longer_names_are_not_read_with_one(store: MemoryStore) 
 
 async def test_all_fleets_grants_count_on_a_host_but_a_picture_has_its_own(store: MemoryStore) -> None:
     for tenant, slot in (("blue", 0), ("blue", 1), ("green", 0), ("blue-b", 0)):
-        await store.put(keys.grant(tenant, slot, 1), GrantRecord(revision=1, host="a").to_bytes())
+        await store.put(keys.grant(tenant, slot, 1), stored(Grant(revision=1, host="a")))
 
     estate = await read_to_decide(store, "blue")
 

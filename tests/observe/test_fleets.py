@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    CordonRecord,
-    ExitRecord,
-    GrantRecord,
-    HostRecord,
-    OutcomeRecord,
-    RevisionRecord,
-    SlotRecord,
-)
+from wharfinger.contracts.fleet_records import HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.model.fleet import Cordon, Decisions, Grant, Host, Instance, Observed, Revision, Slot
+from wharfinger.model.fleet import Actor, Cordon, Decisions, Exit, Grant, Host, Instance, Observed, Revision, Slot
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
@@ -42,7 +33,7 @@ def view(store: MemoryStore) -> FleetView:
 
 
 def grant(**more: Any) -> bytes:
-    return GrantRecord(**{"revision": 1, "host": "a", "identity": 7} | more).to_bytes()
+    return stored(Grant(**{"revision": 1, "host": "a", "identity": 7} | more))
 
 
 async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView) -> None:
@@ -50,21 +41,21 @@ async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView
     await store.put(keys.revision("blue", 1), RevisionRecord(template={}).to_bytes())
     await store.put(keys.revision("blue", 10), RevisionRecord(template={"version": "v2"}).to_bytes())
     await store.put(keys.outcome("blue", 1), OutcomeRecord(outcome="completed").to_bytes())
-    await store.put(keys.slot("blue", 0), SlotRecord(incarnation=3, revision=1, crashes=2).to_bytes())
+    await store.put(keys.slot("blue", 0), stored(Slot(incarnation=3, revision=1, crashes=2)))
     granted = await store.put(keys.grant("blue", 0, 3), grant(settle=5.0))
     ready = InstanceRecord(state="ready", host="a", pid=1, revision="1")
     registered = await store.put(keys.instance("blue", "0", 3), ready.to_bytes())
     await store.put(keys.instance("blue", "hand-a-1", 1), ready.to_bytes())
-    await store.put(keys.exited("blue", 0, 2), ExitRecord(how="code", detail="3", lived=4.0).to_bytes())
+    await store.put(keys.exited("blue", 0, 2), stored(Exit(how="code", detail="3", lived=4.0)))
     await store.put(keys.host("a"), HostRecord(boot_id="b", pid=2, installs=("v2",), capacity=3).to_bytes())
-    await store.put(keys.cordon("b"), CordonRecord(action="drain").to_bytes())
+    await store.put(keys.cordon("b"), stored(Cordon(action="drain")))
     await store.put(keys.lost_host("c"), b"{}")
     decided = Decisions(3, 10, canary=(1,), halted="no progress")
-    acting = ActorRecord(epoch=4, workflow_id="w", run_id="r", target=10, decisions=decided)
-    await store.put(keys.actor("blue"), acting.to_bytes())
+    acting = Actor(epoch=4, workflow_id="w", run_id="r", target=10, decisions=decided)
+    await store.put(keys.actor("blue"), stored(acting))
     await store.put(keys.tenant("blue"), b"{}")
     await store.put(keys.grant("blue-2", 0, 1), grant())
-    last = await store.put(keys.slot("blue-2", 0), SlotRecord(incarnation=1, revision=1).to_bytes())
+    last = await store.put(keys.slot("blue-2", 0), stored(Slot(incarnation=1, revision=1)))
 
     seen = await view.observe("blue")
 
@@ -79,12 +70,12 @@ async def test_everything_of_a_fleet_is_read(store: MemoryStore, view: FleetView
     assert first == Revision(1, seen.desired.template, "completed")
     assert (second.number, second.outcome, second.version) == (10, None, "v2")
     assert second.template != first.template
-    assert seen.slots == (Slot(0, 3, 1, 6, crashes=2),)
-    assert seen.grants == (Grant(0, 3, 1, "a", "run", 7, granted, settle=True),)
+    assert seen.slots == (Slot(0, incarnation=3, revision=1, mod_revision=6, crashes=2),)
+    assert seen.grants == (Grant(0, 3, revision=1, host="a", identity=7, mod_revision=granted, settle=5.0),)
     assert seen.instances == (Instance(0, 3, "ready", "a", 1, registered),)
     assert [one.detail for one in seen.exits] == ["3"]
     assert seen.hosts == (Host("a", ("v2",), 3, instances=2),)
-    assert seen.cordons == (Cordon("b", "drain"),)
+    assert seen.cordons == (Cordon("b", action="drain"),)
     assert seen.lost == ("c",)
     assert seen.tenant_present
     assert (seen.unreadable, seen.blind, seen.status) == ((), False, "")
@@ -152,7 +143,7 @@ async def test_other_unreadable_records_are_only_left_out(store: MemoryStore, vi
 async def test_unreadable_cordon_keeps_instances_off_and_drains_none(store: MemoryStore, view: FleetView) -> None:
     await store.put(keys.cordon("a"), b"drain!")
 
-    assert (await view.observe("blue")).cordons == (Cordon("a", "cordon"),)
+    assert (await view.observe("blue")).cordons == (Cordon("a", action="cordon", why="its record cannot be read"),)
 
 
 @pytest.mark.parametrize("name", ["01", "-1", "x", "9" * 5000])

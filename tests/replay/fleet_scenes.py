@@ -11,9 +11,10 @@ from typing import Any
 from temporalio.client import WorkflowExecutionStatus
 
 from tests.workflows.fleet_world import IMPATIENT, TENANT, FleetWorld
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.fleets import PlanInput
 from wharfinger.contracts.names import FLEET, control_queue
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 
 FleetScene = Callable[[FleetWorld], Awaitable[tuple[str, int]]]
@@ -253,7 +254,7 @@ async def lives(world: FleetWorld, revision: int = 0) -> list[tuple[int, int]]:
     found = []
     async for page in world.store.list(f"{keys.GRANTS}{TENANT}/"):
         for kv in page.items:
-            if revision in (0, GrantRecord.model_validate_json(kv.value).revision):
+            if revision in (0, read_value(Grant, kv.value).revision):
                 slot, incarnation = kv.key.split("/")[-2:]
                 found.append((int(slot), int(incarnation)))
     return found

@@ -17,8 +17,9 @@ from tests.integration.gateway import Gateway, audit
 from tests.integration.worker_process import mistakes
 from tests.patience import patient
 from tests.worker.conftest import Site
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue
 
@@ -66,8 +67,8 @@ class Hand:
         return self._folder / f"{incarnation}.lock"
 
     async def grant(self, incarnation: int, **fields: Any) -> None:
-        record = GrantRecord(**{"revision": incarnation, "host": "here", **fields})
-        await self.site.store.put(keys.grant("common", 0, incarnation), record.to_bytes())
+        record = Grant(**{"revision": incarnation, "host": "here", **fields})
+        await self.site.store.put(keys.grant("common", 0, incarnation), stored(record))
 
     async def revoke(self, incarnation: int) -> None:
         assert await self.site.store.delete(keys.grant("common", 0, incarnation))

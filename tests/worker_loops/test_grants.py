@@ -11,9 +11,10 @@ import pytest
 from tests.clock import Clock
 from tests.patience import patient
 from tests.worker_loops.stage import Stage
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import Changes
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation, Put
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings
@@ -24,8 +25,8 @@ from wharfinger.worker_loops.grants import OwnGrant
 async def grant(
     store: MemoryStore, slot: int = 0, incarnation: int = 3, *, tenant: str = "common", **fields: Any
 ) -> int:
-    record = GrantRecord(**{"revision": 7, "host": "here", **fields})
-    return await store.put(keys.grant(tenant, slot, incarnation), record.to_bytes())
+    record = Grant(**{"revision": 7, "host": "here", **fields})
+    return await store.put(keys.grant(tenant, slot, incarnation), stored(record))
 
 
 async def revoke(store: MemoryStore, slot: int = 0, incarnation: int = 3) -> None:

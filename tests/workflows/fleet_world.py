@@ -25,14 +25,7 @@ from tests.patience import patient
 from tests.workflows.conftest import sandbox
 from wharfinger.activities.fleets import ControlActivities
 from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
-from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    ExitRecord,
-    FleetStatusRecord,
-    GrantRecord,
-    HostRecord,
-    OutcomeRecord,
-)
+from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, read_value, stored
 from wharfinger.contracts.fleets import (
     Created,
     CreateInput,
@@ -48,6 +41,7 @@ from wharfinger.contracts.names import control_queue, fleet_workflow_id, host_qu
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.failures import FLEETS, ActivityFailures
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.model.fleet import Actor, Exit, Grant
 from wharfinger.model.rollout import Status
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
@@ -84,7 +78,7 @@ class PretendedHosts(FleetHost):
         kv = (await self._store.get(keys.grant(*life))).kv
         if (await self._store.get(keys.exited(*life))).kv is not None:
             return Ended()
-        if kv is None or (grant := GrantRecord.model_validate_json(kv.value)).want != "run":
+        if kv is None or (grant := read_value(Grant, kv.value)).want != "run":
             return NotGranted()
         if grant.revision in self.refused:
             raise ApplicationError("there is no such version", type="UnknownVersion", non_retryable=True)
@@ -102,7 +96,7 @@ class PretendedHosts(FleetHost):
         self, tenant: str, slot: int, incarnation: int, *, revision: int, host: str, **more: Any
     ) -> None:
         record = InstanceRecord(host=host, pid=1, revision=str(revision), **{"state": "ready"} | more)
-        await self._store.put(keys.instance(tenant, str(slot), incarnation), record.to_bytes())
+        await self._store.put(keys.instance(tenant, str(slot), incarnation), stored(record))
 
     async def end(self, tenant: str, slot: int, incarnation: int, **how: Any) -> None:
         """The process is gone: its record goes with its lease, and the agent says so while there is a grant."""
@@ -110,11 +104,11 @@ class PretendedHosts(FleetHost):
         await self._store.delete(keys.instance(tenant, str(slot), incarnation))
         kv = (await self._store.get(keys.grant(*life))).kv
         if kv is not None:
-            planned = GrantRecord.model_validate_json(kv.value).want == "drain"
-            record = ExitRecord(planned=planned, **how)
+            planned = read_value(Grant, kv.value).want == "drain"
+            record = Exit(planned=planned, **how)
             await self._store.txn(
                 [Compare(keys.exited(*life), "create", 0), Compare(kv.key, "mod", kv.mod_revision)],
-                [Put(keys.exited(*life), record.to_bytes())],
+                [Put(keys.exited(*life), stored(record))],
             )
 
     async def follow_grants(self) -> None:
@@ -124,7 +118,7 @@ class PretendedHosts(FleetHost):
                 for event in batch.events:
                     if event.deleted or self.stubborn:
                         continue
-                    if GrantRecord.model_validate_json(event.kv.value).want == "drain":
+                    if read_value(Grant, event.kv.value).want == "drain":
                         tenant, slot, incarnation = event.kv.key.removeprefix(keys.GRANTS).split("/")
                         await self.end(tenant, int(slot), int(incarnation), how="drained")
 
@@ -173,7 +167,7 @@ class FleetWorld:
 
     async def add_host(self, name: str) -> None:
         record = HostRecord(boot_id="b", pid=1, installs=("v1", "v2", "v3"))
-        await self.store.put(keys.host(name), record.to_bytes())
+        await self.store.put(keys.host(name), stored(record))
 
     async def runs(self, workflow_id: str) -> list[str]:
         """Run ids of a workflow's last chain, first to last."""
@@ -194,10 +188,10 @@ class FleetWorld:
         kv = (await self.store.get(keys.fleet_status(TENANT))).kv
         return FleetStatusRecord.model_validate_json(kv.value).status if kv is not None else None
 
-    async def actor(self) -> ActorRecord:
+    async def actor(self) -> Actor:
         kv = (await self.store.get(keys.actor(TENANT))).kv
         assert kv is not None
-        return ActorRecord.model_validate_json(kv.value)
+        return read_value(Actor, kv.value)
 
     async def outcomes(self) -> dict[int, str]:
         found = {}
@@ -218,9 +212,9 @@ class FleetWorld:
                     found[slot] = int(record.revision)
         return found
 
-    async def grant(self, slot: int, incarnation: int) -> GrantRecord | None:
+    async def grant(self, slot: int, incarnation: int) -> Grant | None:
         kv = (await self.store.get(keys.grant(TENANT, slot, incarnation))).kv
-        return GrantRecord.model_validate_json(kv.value) if kv is not None else None
+        return read_value(Grant, kv.value) if kv is not None else None
 
     async def left(self) -> list[str]:
         """All keys of the fleet."""

@@ -13,8 +13,9 @@ from tests.conftest import TemporalServer
 from tests.replay import fleet_scenes as scenes
 from tests.workflows.fleet_world import TENANT, FleetWorld, fleet_world
 from wharfinger.contracts.actors import ActorStatus, RollingUpdateInput, RolloutReport
-from wharfinger.contracts.fleet_records import ActorRecord, OutcomeRecord
+from wharfinger.contracts.fleet_records import OutcomeRecord, stored
 from wharfinger.contracts.names import ROLLING_UPDATE, control_queue
+from wharfinger.model.fleet import Actor
 from wharfinger.registry import keys
 
 
@@ -118,8 +119,8 @@ async def test_fenced_rollout_ends_without_an_outcome_record(world: FleetWorld) 
     generation = await world.apply(2, "v2")
     await world.until(lambda: scenes.granted(world, 2))
     before = await world.actor()
-    other = ActorRecord(epoch=before.epoch + 7, workflow_id="somebody", run_id="else", target=before.target)
-    await world.store.put(keys.actor(TENANT), other.to_bytes())
+    other = Actor(epoch=before.epoch + 7, workflow_id="somebody", run_id="else", target=before.target)
+    await world.store.put(keys.actor(TENANT), stored(other))
     await world.handle(world.rollout_id(generation)).signal("poke")
 
     report = await result(world, world.rollout_id(generation))

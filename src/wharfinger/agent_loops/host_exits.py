@@ -16,9 +16,10 @@ from datetime import datetime
 
 from pydantic import ValidationError
 
-from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord
+from wharfinger.contracts.fleet_records import read_value, stored
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import StoreError, Unavailable
+from wharfinger.model.fleet import Exit, Grant
 from wharfinger.process.backoff import delays
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, Put
@@ -135,7 +136,7 @@ class HostExits:
             if grant_kv is None or exit_kv is not None:
                 return
             try:
-                grant = GrantRecord.model_validate_json(grant_kv.value)
+                grant = read_value(Grant, grant_kv.value)
             except ValidationError:
                 log.error("grant_unreadable key=%s", grant_key)
                 return
@@ -151,7 +152,7 @@ class HostExits:
             result = await self._store.txn(
                 [Compare(grant_key, "mod", grant_kv.mod_revision), Compare(exit_key, "create", 0)],
                 # Its registration must not count until the lease is over: its pods change hands at once.
-                [Put(exit_key, record.to_bytes()), Delete(registration)],
+                [Put(exit_key, stored(record)), Delete(registration)],
             )
             if result.succeeded:
                 self._metrics.host_ended.labels(record.how).inc()
@@ -160,21 +161,20 @@ class HostExits:
         raise Unavailable(f"{grant_key} changed {TRIES} times")
 
 
-def exit_record(ending: Ending | None, *, planned: bool, lived: bool, blamed: str, time: datetime) -> ExitRecord:
+def exit_record(ending: Ending | None, *, planned: bool, lived: bool, blamed: str, time: datetime) -> Exit:
     """What is written of an end; `blamed`: why probes had it killed."""
     when = time.isoformat(timespec="seconds")
     if ending is None and not lived:
-        return ExitRecord(how="never-started", detail="it was ended before it began", planned=planned, time=when)
+        return Exit(how="never-started", detail="it was ended before it began", planned=planned, time=when)
     if ending is None:
-        return ExitRecord(how="signal", detail="it ended while no agent looked", planned=planned, time=when)
+        return Exit(how="signal", detail="it ended while no agent looked", planned=planned, time=when)
     words = f": {ending.last_words}" if ending.last_words else ""
     if blamed:
-        return ExitRecord(how="probe", detail=blamed + words, lived=ending.lived, planned=planned, time=when)
+        return Exit(how="probe", detail=blamed + words, lived=ending.lived, planned=planned, time=when)
     if planned and (ending.how == "unknown" or (ending.how == "code" and not ending.number)):
-        return ExitRecord(how="drained", lived=ending.lived, planned=True, time=when)
-    how = "code" if ending.how == "code" else "signal"
-    return ExitRecord(
-        how=how,
+        return Exit(how="drained", lived=ending.lived, planned=True, time=when)
+    return Exit(
+        how="code" if ending.how == "code" else "signal",
         detail=_said(ending) + words,
         lived=ending.lived,
         planned=planned,

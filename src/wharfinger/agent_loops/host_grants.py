@@ -15,8 +15,9 @@ from functools import partial
 from pydantic import ValidationError
 
 from wharfinger.agent_loops.following import follow
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import read_value
 from wharfinger.errors import StoreError
+from wharfinger.model.fleet import Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.runtime.runtime import InstanceId, Runtime
@@ -73,7 +74,7 @@ class HostGrants:
     def _ours(self, kv: KeyValue) -> InstanceId | None:
         instance = instance_of(kv.key, keys.GRANTS)
         try:
-            record = GrantRecord.model_validate_json(kv.value)
+            record = read_value(Grant, kv.value)
         except ValidationError:
             return instance  # what cannot be read ends no instance
         return instance if record.host == self._host else None

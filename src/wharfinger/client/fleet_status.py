@@ -7,7 +7,7 @@ from datetime import datetime
 
 from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_sentences import hints, waiting
-from wharfinger.contracts.fleet_records import ExitRecord
+from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import Condition
 from wharfinger.observe.fleet_pictures import Estate, Incarnation, LastChange, Picture
 from wharfinger.observe.fleet_reading import existing, read
@@ -36,7 +36,7 @@ class FleetInstance:
     """What `/readyz` misses."""
     problems: dict[str, str]
     """What it reports of its dynamic configuration, by kind."""
-    exit: ExitRecord | None
+    exit: Exit | None
     unproven: bool = False
     """Whether it is the updated instance of a slot that the open rollout still observes."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from wharfinger.contracts.fleet_records import ExitRecord
+from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import SlotStatus
 from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
 
@@ -124,7 +124,7 @@ def note(picture: Picture, life: Incarnation, told: SlotStatus | None) -> str:
     return "; ".join(dict.fromkeys(part for part in parts if part))
 
 
-def exit_words(exited: ExitRecord) -> str:
+def exit_words(exited: Exit) -> str:
     """How an incarnation ended: `code 1 after 12 s`."""
     words = {
         "drained": "drained",

@@ -4,13 +4,13 @@
 
     revisions/<tenant>/<n>                RevisionRecord   the actor, create-only
     outcomes/<tenant>/<n>                 OutcomeRecord    the actor, create-only
-    actors/<tenant>                       ActorRecord      the actor, by compare-and-set
+    actors/<tenant>                       model Actor      the actor, by compare-and-set
     fleetstatus/<tenant>                  FleetStatusRecord  the actor
-    slots/<tenant>/<slot>                 SlotRecord       the actor
-    grants/<tenant>/<slot>/<incarnation>  GrantRecord      the actor, create-only; then want: run -> drain
-    exits/<tenant>/<slot>/<incarnation>   ExitRecord       the host's agent, create-only, while the grant is there
+    slots/<tenant>/<slot>                 model Slot       the actor
+    grants/<tenant>/<slot>/<incarnation>  model Grant      the actor, create-only; then want: run -> drain
+    exits/<tenant>/<slot>/<incarnation>   model Exit       the host's agent, create-only, while the grant is there
     hosts/<host>                          HostRecord       the agent, under its lease, create-only
-    cordons/<host>                        CordonRecord     the CLI
+    cordons/<host>                        model Cordon     the CLI
     losthosts/<host>                      LostHostRecord   the CLI; an agent of that name removes it
 
 Every write of the actor compares the mod revision of `actors/<tenant>`, which only actors write: an actor
@@ -19,13 +19,48 @@ first adds 1 to its epoch (the very first begins with etcd's revision), and fenc
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from wharfinger.contracts.records import Record
-from wharfinger.model.fleet import Decisions, OutcomeName, Want
+from wharfinger.model.fleet import IN_KEY, Actor, Cordon, Exit, Grant, OutcomeName, Slot
 from wharfinger.model.rollout import Status
+
+Fact = Actor | Slot | Grant | Exit | Cordon
+R = TypeVar("R", bound=Record | Fact)
+
+_FACTS = (Actor, Slot, Grant, Exit, Cordon)
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in _FACTS}
+_IN_KEY: Mapping[type, set[str]] = {
+    kind: {one.name for one in fields(kind) if one.metadata == IN_KEY} for kind in _FACTS
+}
+
+
+def stored(record: Record | Fact) -> bytes:
+    """As stored in etcd: compact JSON, without what the key says."""
+    if isinstance(record, Record):
+        return record.to_bytes()
+    kind = type(record)
+    return _ADAPTERS[kind].dump_json(record, exclude=_IN_KEY[kind], exclude_none=True)
+
+
+def mapping(record: Fact) -> dict[str, Any]:
+    """The stored value for JSON, with all its fields."""
+    kind = type(record)
+    found: dict[str, Any] = _ADAPTERS[kind].dump_python(record, mode="json", exclude=_IN_KEY[kind])
+    return found
+
+
+def read_value(kind: type[R], value: bytes, **from_key: Any) -> R:
+    """The record in a value; `from_key`: what the key says. Raises `ValueError`."""
+    if issubclass(kind, Record):
+        return kind.model_validate_json(value)
+    record = _ADAPTERS[kind].validate_json(value)
+    found: R = replace(record, **from_key) if from_key else record
+    return found
 
 
 class RevisionRecord(Record):
@@ -55,52 +90,6 @@ class OutcomeRecord(Record):
     time: str = ""
 
 
-class ActorRecord(Record):
-    """The workflow that acts on the fleet's slots."""
-
-    epoch: int
-    workflow_id: str
-    run_id: str
-    target: int = 0
-    """The revision that is wanted."""
-    decisions: Decisions | None = None
-    """About that target, unless they name another one; None = an earlier release wrote it, or nothing is decided."""
-
-
-class SlotRecord(Record):
-    """A slot's counters."""
-
-    incarnation: int
-    revision: int
-    crashes: int = 0
-
-
-class GrantRecord(Record):
-    """An incarnation may live."""
-
-    revision: int
-    host: str
-    want: Want = "run"
-    identity: int = 0
-    """Create revision of the fleet's object."""
-    settle: float = 0.0
-    """Seconds that it stays `starting` after it synced, because its predecessor crashed."""
-    token: str = ""
-    """Which activity put it: a repeated one recognises its own."""
-
-
-class ExitRecord(Record):
-    """How an incarnation ended."""
-
-    how: Literal["drained", "code", "signal", "probe", "never-started"]
-    detail: str = ""
-    lived: float = 0.0
-    planned: bool = False
-    host_restarted: bool = False
-    """Whether its host was started anew meanwhile."""
-    time: str = ""
-
-
 class HostRecord(Record):
     """A live agent."""
 
@@ -118,15 +107,6 @@ class HostRecord(Record):
     """Seconds of a lease of its instances; None = unknown, as for `allow_env`."""
     host_lost: float | None = None
     """Seconds without an agent after which its control part gives a host up; None = unknown, as for `allow_env`."""
-    time: str = ""
-
-
-class CordonRecord(Record):
-    """Keep off a host; `drain`: leave it too."""
-
-    action: Literal["cordon", "drain"]
-    who: str = ""
-    why: str = ""
     time: str = ""
 
 

@@ -24,7 +24,7 @@ def written(observed: Observed, writes: Writes) -> Observed:
         ]
     actor = observed.actor
     if writes.target is not None:
-        actor = replace(actor or Actor(1, "", "", 0, 1), target=writes.target)
+        actor = replace(actor or Actor(1, "", "", mod_revision=1), target=writes.target)
     if writes.decisions is not None and actor is not None:
         actor = replace(actor, decisions=writes.decisions)
     cleared = {(clear.slot, clear.incarnation) for clear in writes.clears}
@@ -61,7 +61,7 @@ def ended(observed: Observed, step: Retire | Drop) -> Observed:
     slots = observed.slots
     if isinstance(step, Retire):
         grants = tuple(replace(g, want="drain") if (g.slot, g.incarnation) == key else g for g in grants)
-        exits = (*exits, Exit(*key, "drained", planned=True))
+        exits = (*exits, Exit(*key, how="drained", planned=True))
         slots = tuple(replace(s, revision=step.assign) if step.assign and s.number == step.slot else s for s in slots)
     else:
         grants = tuple(grant for grant in grants if (grant.slot, grant.incarnation) != key)
@@ -83,12 +83,19 @@ def brought_up(observed: Observed, step: Up) -> tuple[Observed, int]:
     asked answers, and is there again if it was missing.
     """
     at = observed.read_at + 1
-    slot = next((slot for slot in observed.slots if slot.number == step.slot), Slot(step.slot, 0, 0, at))
+    slot = next(
+        (slot for slot in observed.slots if slot.number == step.slot),
+        Slot(step.slot, incarnation=0, revision=0, mod_revision=at),
+    )
     incarnation = step.incarnation or slot.incarnation + 1
     identity = observed.desired.identity if observed.desired is not None else 0
     grants = observed.grants
     if not step.incarnation:
-        grants = (*grants, Grant(step.slot, incarnation, step.revision, step.host, "run", identity, at, step.settle))
+        given = Grant(
+            step.slot, incarnation, revision=step.revision, host=step.host, identity=identity,
+            settle=float(step.settle), mod_revision=at,
+        )  # fmt: skip
+        grants = (*grants, given)
         slot = replace(slot, incarnation=incarnation, revision=step.revision if step.assign else slot.revision)
     before = record_of(observed, step.slot, incarnation)
     settles = any(g.settle for g in grants if (g.slot, g.incarnation) == (step.slot, incarnation))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
@@ -53,7 +53,7 @@ class InstanceChange(NamedTuple):
 class Granted(NamedTuple):
     """The grant under which this worker lives, as etcd shows it."""
 
-    record: GrantRecord | None
+    record: Grant | None
     """None = it cannot be read."""
     create_revision: int
     mod_revision: int

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from wharfinger.config.dynamic import is_target
-from wharfinger.contracts.fleet_records import GrantRecord
+from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import (
@@ -23,6 +23,7 @@ from wharfinger.manifests.decode import (
     decode_pod,
     decode_surrounding,
 )
+from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
@@ -69,7 +70,7 @@ class Observed(NamedTuple):
     kv: KeyValue
     prefix: str
     parts: tuple[str, ...]
-    value: Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None = None
+    value: Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | None = None
     """None for kinds whose value means nothing (versions, tenants), for deleted and for invalid keys, and for
     objects that mean nothing to any decision.
 
@@ -125,7 +126,7 @@ def incarnation_number(text: str) -> int | None:
 
 def _decode(
     kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses
-) -> Pod | Node | Surrounding | Refusal | InstanceRecord | GrantRecord | None:
+) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
@@ -202,10 +203,10 @@ def _instance(kv: KeyValue, incarnation: str) -> InstanceRecord:
         raise InvalidObject(_first_line(error)) from error
 
 
-def decode_grant(kv: KeyValue) -> GrantRecord:
+def decode_grant(kv: KeyValue) -> Grant:
     """A stored grant; raises `InvalidObject`."""
     try:
-        return GrantRecord.model_validate_json(kv.value)
+        return read_value(Grant, kv.value)
     except ValidationError as error:
         raise InvalidObject(_first_line(error)) from error
 

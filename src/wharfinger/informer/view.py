@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.progress import Versions
-from wharfinger.contracts.fleet_records import GrantRecord
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import (
     Changes,
@@ -28,6 +27,7 @@ from wharfinger.informer.changes import (
 )
 from wharfinger.informer.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
+from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity, PodKey
@@ -220,7 +220,7 @@ class View:
 
     def _grant(self, observed: Observed, changes: Changes) -> None:
         """Our own: `observe` passes no other."""
-        record = observed.value if isinstance(observed.value, GrantRecord) else None
+        record = observed.value if isinstance(observed.value, Grant) else None
         kv = observed.kv
         self.grant = None if observed.deleted else Granted(record, kv.create_revision, kv.mod_revision)
         changes.grant = True

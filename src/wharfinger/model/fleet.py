@@ -8,14 +8,19 @@
     where       Host (an agent's lease), Cordon (keep off)
 
 Numbers of slots, incarnations and revisions are integers; durations are seconds; etcd's counters are called mod
-revision and create revision, never just revision. Neighbours: `config.fleet` makes the desired part of what users
-write, `contracts.fleet_records` is how the rest lies in etcd, `fleet` decides.
+revision and create revision, never just revision. `Actor`, `Slot`, `Grant`, `Exit` and `Cordon` lie in etcd as they are
+here: what is `IN_KEY` is said by their key, or is its mod revision, and all else by the value. Neighbours:
+`config.fleet` makes the desired part of what users write, `contracts.fleet_records` encodes the records, `fleet`
+decides.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+IN_KEY: Final = {"in_key": True}
+"""Metadata of a field that is not part of the stored value; in a record that is to be written it does not matter."""
 
 InstanceState = Literal["starting", "ready", "draining", "withdrawn"]
 Want = Literal["run", "drain"]
@@ -138,32 +143,34 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The stable name of an instance's place."""
+    """The stable name of an instance's place, and its counters."""
 
-    number: int
-    incarnation: int
+    number: int = field(default=0, metadata=IN_KEY)
+    incarnation: int = field(kw_only=True)
     """The last one given; never reused, never lowered."""
-    revision: int
+    revision: int = field(kw_only=True)
     """Assigned: what a crashed instance returns on."""
-    mod_revision: int
-    crashes: int = 0
+    crashes: int = field(default=0, kw_only=True)
     """In a row; decides the back-off. Reset when an instance lived for `STEADY` seconds."""
+    mod_revision: int = field(default=0, kw_only=True, metadata=IN_KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Permission for one incarnation to live; deleting it is the fence."""
 
-    slot: int
-    incarnation: int
-    revision: int
-    host: str
-    want: Want
-    identity: int
-    """Of the fleet that gave it."""
-    mod_revision: int
-    settle: bool = False
-    """Whether its predecessor crashed: it stays `starting` for min_ready after it synced."""
+    slot: int = field(default=0, metadata=IN_KEY)
+    incarnation: int = field(default=0, metadata=IN_KEY)
+    revision: int = field(kw_only=True)
+    host: str = field(kw_only=True)
+    want: Want = field(default="run", kw_only=True)
+    identity: int = field(default=0, kw_only=True)
+    """Create revision of the object of the fleet that gave it."""
+    settle: float = field(default=0.0, kw_only=True)
+    """Seconds that it stays `starting` after it synced, because its predecessor crashed."""
+    token: str = field(default="", kw_only=True)
+    """Which activity put it: a repeated one recognises its own."""
+    mod_revision: int = field(default=0, kw_only=True, metadata=IN_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +191,18 @@ class Instance:
 class Exit:
     """How an incarnation ended, as its agent saw it."""
 
-    slot: int
-    incarnation: int
-    how: Literal["drained", "code", "signal", "probe", "never-started"]
-    detail: str = ""
-    lived: float = 0.0
+    slot: int = field(default=0, metadata=IN_KEY)
+    incarnation: int = field(default=0, metadata=IN_KEY)
+    how: Literal["drained", "code", "signal", "probe", "never-started"] = field(kw_only=True)
+    detail: str = field(default="", kw_only=True)
+    lived: float = field(default=0.0, kw_only=True)
     """Seconds."""
-    planned: bool = False
+    planned: bool = field(default=False, kw_only=True)
     """Whether it was asked to end: no crash then."""
-    host_restarted: bool = False
+    host_restarted: bool = field(default=False, kw_only=True)
     """Whether its host was started anew: the end is no fault of the template."""
+    time: str = field(default="", kw_only=True)
+    """RFC 3339, UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +222,12 @@ class Host:
 class Cordon:
     """Keep off a host; `drain`: also leave it."""
 
-    host: str
-    action: Literal["cordon", "drain"]
+    host: str = field(default="", metadata=IN_KEY)
+    action: Literal["cordon", "drain"] = field(kw_only=True)
+    who: str = field(default="", kw_only=True)
+    why: str = field(default="", kw_only=True)
+    time: str = field(default="", kw_only=True)
+    """RFC 3339, UTC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +276,11 @@ class Actor:
     epoch: int
     workflow_id: str
     run_id: str
-    target: int
+    target: int = 0
     """Number of the revision that is wanted, once taken; 0 = none yet."""
-    mod_revision: int
     decisions: Decisions | None = None
-    """About that target, unless they name another one; None = not known."""
+    """About that target, unless they name another one; None = an earlier release wrote it, or nothing is decided."""
+    mod_revision: int = field(default=0, kw_only=True, metadata=IN_KEY)
 
 
 @dataclass(frozen=True, slots=True)

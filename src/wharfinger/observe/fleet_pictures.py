@@ -11,18 +11,14 @@ from typing import Any, NamedTuple
 
 from wharfinger.config.fleet_fields import CHANGE_CAUSE, CHANGED_BY
 from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    CordonRecord,
-    ExitRecord,
     FleetStatusRecord,
-    GrantRecord,
     HostRecord,
     LostHostRecord,
     OutcomeRecord,
     RevisionRecord,
-    SlotRecord,
 )
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord
+from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.registry.store import KeyValue
 
 
@@ -58,13 +54,13 @@ class Picture:
     wrong_object: str = ""
     """Why what was written is no object; empty when it is one."""
     status: FleetStatusRecord | None = None
-    actor: ActorRecord | None = None
+    actor: Actor | None = None
     revisions: dict[int, RevisionRecord] = field(default_factory=dict)
     outcomes: dict[int, OutcomeRecord] = field(default_factory=dict)
-    slots: dict[int, SlotRecord] = field(default_factory=dict)
-    grants: dict[Incarnation, GrantRecord] = field(default_factory=dict)
+    slots: dict[int, Slot] = field(default_factory=dict)
+    grants: dict[Incarnation, Grant] = field(default_factory=dict)
     instances: dict[Incarnation, InstanceRecord] = field(default_factory=dict)
-    exits: dict[Incarnation, ExitRecord] = field(default_factory=dict)
+    exits: dict[Incarnation, Exit] = field(default_factory=dict)
     configs: dict[Incarnation, ConfigStatusRecord] = field(default_factory=dict)
     by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
     """Workers without a slot's number: no fleet manages them."""
@@ -194,7 +190,7 @@ class Estate:
     read_at: int
     fleets: dict[str, Picture]
     hosts: dict[str, HostRecord] = field(default_factory=dict)
-    cordons: dict[str, CordonRecord] = field(default_factory=dict)
+    cordons: dict[str, Cordon] = field(default_factory=dict)
     lost: dict[str, LostHostRecord] = field(default_factory=dict)
     """Hosts that are gone for good, as a person says; one that has an agent is back."""
     granted: dict[str, int] = field(default_factory=dict)

@@ -16,22 +16,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    CordonRecord,
-    ExitRecord,
+    Fact,
     FleetStatusRecord,
-    GrantRecord,
     HostRecord,
     LostHostRecord,
     OutcomeRecord,
     RevisionRecord,
-    SlotRecord,
+    read_value,
 )
 from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Record
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.manifests import documents
+from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
@@ -39,18 +38,18 @@ from wharfinger.registry.store import KeyValue, Store
 
 _READS = 5
 """Times that a read is begun again because etcd compacted what it was reading."""
-_MODELS: Mapping[str, type[Record]] = {
+_MODELS: Mapping[str, type[Record | Fact]] = {
     keys.REVISIONS: RevisionRecord,
     keys.OUTCOMES: OutcomeRecord,
-    keys.ACTORS: ActorRecord,
+    keys.ACTORS: Actor,
     keys.FLEET_STATUS: FleetStatusRecord,
-    keys.SLOTS: SlotRecord,
-    keys.GRANTS: GrantRecord,
+    keys.SLOTS: Slot,
+    keys.GRANTS: Grant,
     keys.INSTANCES: InstanceRecord,
     keys.CONFIG_STATUS: ConfigStatusRecord,
-    keys.EXITS: ExitRecord,
+    keys.EXITS: Exit,
     keys.HOSTS: HostRecord,
-    keys.CORDONS: CordonRecord,
+    keys.CORDONS: Cordon,
     keys.LOST_HOSTS: LostHostRecord,
 }
 _OF_ONE = (keys.FLEETS, keys.ACTORS, keys.FLEET_STATUS)
@@ -169,28 +168,30 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
     numbers = [number_in_key(part) for part in parts]
     by_hand = kind == keys.INSTANCES and numbers[:1] == [None]
     try:
-        record = _MODELS[kind].model_validate_json(kv.value)
+        record = read_value(_MODELS[kind], kv.value)
     except ValueError as error:
         if by_hand:
             picture.unreadable_by_hand.append(f"{kv.key}: {_first_line(error)}")
         else:
             _refuse(picture, kind, kv, _first_line(error))
         return
-    if isinstance(record, GrantRecord):
+    if isinstance(record, Grant):
         estate.granted[record.host] = estate.granted.get(record.host, 0) + 1
+    at = kv.mod_revision
     match record, numbers:
-        case ActorRecord(), []:
-            picture.actor = record
+        case Actor(), []:
+            picture.actor = replace(record, mod_revision=at)
         case FleetStatusRecord(), []:
             picture.status = record
         case RevisionRecord(), [int(number)]:
             picture.revisions[number] = record
         case OutcomeRecord(), [int(number)]:
             picture.outcomes[number] = record
-        case SlotRecord(), [int(number)]:
-            picture.slots[number] = record
-        case GrantRecord(), [int(slot), int(incarnation)]:
-            picture.grants[Incarnation(slot, incarnation)] = record
+        case Slot(), [int(number)]:
+            picture.slots[number] = replace(record, number=number, mod_revision=at)
+        case Grant(), [int(slot), int(incarnation)]:
+            life = Incarnation(slot, incarnation)
+            picture.grants[life] = replace(record, **life._asdict(), mod_revision=at)
         case InstanceRecord(), [int(slot), int(incarnation)]:
             picture.instances[Incarnation(slot, incarnation)] = record
         case InstanceRecord(), _ if by_hand:
@@ -199,8 +200,9 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
             picture.configs[Incarnation(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
             return  # of a worker that no fleet manages
-        case ExitRecord(), [int(slot), int(incarnation)]:
-            picture.exits[Incarnation(slot, incarnation)] = record
+        case Exit(), [int(slot), int(incarnation)]:
+            life = Incarnation(slot, incarnation)
+            picture.exits[life] = replace(record, **life._asdict())
         case _:
             _refuse(picture, kind, kv, "its name is no key of its kind")
             return
@@ -215,17 +217,17 @@ def _refuse(picture: Picture, kind: str, kv: KeyValue, why: str) -> None:
 def _take_host(estate: Estate, kind: str, parts: tuple[str, ...], kv: KeyValue) -> None:
     name = "/".join(parts)
     try:
-        match _MODELS[kind].model_validate_json(kv.value):
+        match read_value(_MODELS[kind], kv.value):
             case HostRecord() as host:
                 estate.hosts[name] = host
-            case CordonRecord() as cordon:
-                estate.cordons[name] = cordon
+            case Cordon() as cordon:
+                estate.cordons[name] = replace(cordon, host=name)
             case LostHostRecord() as lost:
                 estate.lost[name] = lost
     except ValueError as error:
         estate.unreadable.append(f"{kv.key}: {_first_line(error)}")
         if kind == keys.CORDONS:
-            estate.cordons[name] = CordonRecord(action="cordon", why="its record cannot be read")
+            estate.cordons[name] = Cordon(name, action="cordon", why="its record cannot be read")
 
 
 def _first_line(error: ValueError) -> str:

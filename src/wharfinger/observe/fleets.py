@@ -13,18 +13,7 @@ from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.names import COMMON
 from wharfinger.errors import ConfigurationError, InvalidConfiguration, InvalidObject
 from wharfinger.framework.catalog import Catalog
-from wharfinger.model.fleet import (
-    Actor,
-    Cordon,
-    Desired,
-    Exit,
-    Grant,
-    Host,
-    Instance,
-    Observed,
-    Revision,
-    Slot,
-)
+from wharfinger.model.fleet import Desired, Host, Instance, Observed, Revision
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import number_in_key, read_to_decide
 from wharfinger.registry import keys
@@ -55,17 +44,17 @@ class FleetView:
         return Observed(
             read_at=estate.read_at,
             desired=self._wanted(picture),
-            actor=_actor(picture),
+            actor=picture.actor,
             revisions=self._revisions(picture),
-            slots=_slots(picture),
-            grants=_grants(picture),
+            slots=tuple(slot for _, slot in sorted(picture.slots.items())),
+            grants=tuple(grant for _, grant in sorted(picture.grants.items())),
             instances=_instances(picture),
-            exits=_exits(picture),
+            exits=tuple(ended for _, ended in sorted(picture.exits.items())),
             hosts=tuple(
                 Host(name, host.installs, host.capacity, estate.granted.get(name, 0))
                 for name, host in sorted(estate.hosts.items())
             ),
-            cordons=tuple(Cordon(name, cordon.action) for name, cordon in sorted(estate.cordons.items())),
+            cordons=tuple(cordon for _, cordon in sorted(estate.cordons.items())),
             lost=tuple(sorted(estate.lost)),
             tenant_present=picture.tenant_present and tenant != COMMON,
             # Of a status that cannot be read there is no digest, so it is written anew.
@@ -129,39 +118,6 @@ class FleetView:
         return named
 
 
-def _actor(picture: Picture) -> Actor | None:
-    record = picture.actor
-    if record is None:
-        return None
-    at = picture.mod_revisions[keys.actor(picture.tenant)]
-    return Actor(record.epoch, record.workflow_id, record.run_id, record.target, at, record.decisions)
-
-
-def _slots(picture: Picture) -> tuple[Slot, ...]:
-    return tuple(
-        Slot(
-            number, record.incarnation, record.revision,
-            picture.mod_revisions[keys.slot(picture.tenant, number)], record.crashes,
-        )
-        for number, record in sorted(picture.slots.items())
-    )  # fmt: skip
-
-
-def _grants(picture: Picture) -> tuple[Grant, ...]:
-    return tuple(
-        Grant(
-            *life,
-            revision=record.revision,
-            host=record.host,
-            want=record.want,
-            identity=record.identity,
-            mod_revision=picture.mod_revisions[keys.grant(picture.tenant, *life)],
-            settle=record.settle > 0,
-        )
-        for life, record in sorted(picture.grants.items())
-    )
-
-
 def _instances(picture: Picture) -> tuple[Instance, ...]:
     """Registrations of granted workers; those of workers started by hand are left out."""
     return tuple(
@@ -174,11 +130,4 @@ def _instances(picture: Picture) -> tuple[Instance, ...]:
             waiting_for=record.waiting_for,
         )
         for life, record in sorted(picture.instances.items())
-    )
-
-
-def _exits(picture: Picture) -> tuple[Exit, ...]:
-    return tuple(
-        Exit(*life, record.how, record.detail, record.lived, record.planned, record.host_restarted)
-        for life, record in sorted(picture.exits.items())
     )

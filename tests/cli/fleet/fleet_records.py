@@ -9,18 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    CordonRecord,
-    ExitRecord,
-    FleetStatusRecord,
-    GrantRecord,
-    HostRecord,
-    OutcomeRecord,
-    RevisionRecord,
-    SlotRecord,
-)
+from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord, Record
+from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.model.rollout import Status
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
@@ -73,9 +64,7 @@ class Records:
 
     def actor(self, target: int = 2) -> Records:
         """Who acts."""
-        return self.record(
-            keys.actor(self.tenant), ActorRecord(epoch=1, workflow_id="w/fleet", run_id="r", target=target)
-        )
+        return self.record(keys.actor(self.tenant), Actor(epoch=1, workflow_id="w/fleet", run_id="r", target=target))
 
     def revision(self, number: int, outcome: str = "", template: Mapping[str, Any] | None = None) -> Records:
         """A revision, and its outcome where it has one."""
@@ -90,12 +79,12 @@ class Records:
 
     def slot(self, number: int, incarnation: int = 1, revision: int = 2, crashes: int = 0) -> Records:
         """A slot's counters."""
-        record = SlotRecord(incarnation=incarnation, revision=revision, crashes=crashes)
+        record = Slot(incarnation=incarnation, revision=revision, crashes=crashes)
         return self.record(keys.slot(self.tenant, number), record)
 
     def grant(self, slot: int, incarnation: int = 1, revision: int = 2, **fields: Any) -> Records:
         """Permission to live, on host-a."""
-        record = GrantRecord(**{"revision": revision, "host": "host-a", **fields})
+        record = Grant(**{"revision": revision, "host": "host-a", **fields})
         return self.record(keys.grant(self.tenant, slot, incarnation), record)
 
     def instance(self, slot: int, incarnation: int = 1, state: str = "ready", **fields: Any) -> Records:
@@ -105,7 +94,7 @@ class Records:
 
     def ended(self, slot: int, incarnation: int = 1, **fields: Any) -> Records:
         """How one ended."""
-        return self.record(keys.exited(self.tenant, slot, incarnation), ExitRecord.model_validate(fields))
+        return self.record(keys.exited(self.tenant, slot, incarnation), Exit(**fields))
 
     def serving(self, slot: int, revision: int = 2) -> Records:
         """A slot whose instance is ready."""
@@ -120,12 +109,12 @@ class Records:
         """What an operator said of a host."""
         return self.record(
             keys.cordon(name),
-            CordonRecord.model_validate({"action": action, "who": "ann", "why": "new disks", "time": ago(60)}),
+            Cordon(action=action, who="ann", why="new disks", time=ago(60)),
         )
 
     def record(self, key: str, record: Record) -> Records:
         """Any record."""
-        return self.put(key, record.to_bytes())
+        return self.put(key, stored(record))
 
     def put(self, key: str, value: bytes) -> Records:
         """Any value."""

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import ActorRecord, ExitRecord, GrantRecord, SlotRecord
+from wharfinger.contracts.fleet_records import R, read_value, stored
 from wharfinger.contracts.fleets import DrainInput, GrantInput, RecordInput
-from wharfinger.contracts.records import InstanceRecord, Record
+from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import Asker
 from wharfinger.engine.fleets.recording import Recording
 from wharfinger.engine.transactions import STOCK, Limits
-from wharfinger.model.fleet import Decisions
+from wharfinger.model.fleet import Actor, Decisions, Exit, Grant, Slot
 from wharfinger.model.rollout import Counted, Writes
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
@@ -60,32 +60,32 @@ class FleetStage:
 
     async def act(self, epoch: int, target: int = 1, *, run: str = "run-1", decisions: int = 0) -> int:
         made = Decisions(number=decisions, target=target) if decisions else None
-        record = ActorRecord(epoch=epoch, workflow_id="test/fleet/blue", run_id=run, target=target, decisions=made)
-        return await self.store.put(keys.actor(self.tenant), record.to_bytes())
+        record = Actor(epoch=epoch, workflow_id="test/fleet/blue", run_id=run, target=target, decisions=made)
+        return await self.store.put(keys.actor(self.tenant), stored(record))
 
     async def slot(self, number: int, **fields: Any) -> int:
-        record = SlotRecord(**{"incarnation": 1, "revision": 1} | fields)
-        return await self.store.put(keys.slot(self.tenant, number), record.to_bytes())
+        record = Slot(**{"incarnation": 1, "revision": 1} | fields)
+        return await self.store.put(keys.slot(self.tenant, number), stored(record))
 
     async def grant(self, slot: int, incarnation: int = 1, **fields: Any) -> int:
-        record = GrantRecord(**{"revision": 1, "host": "a", "identity": self.identity} | fields)
-        return await self.store.put(keys.grant(self.tenant, slot, incarnation), record.to_bytes())
+        record = Grant(**{"revision": 1, "host": "a", "identity": self.identity} | fields)
+        return await self.store.put(keys.grant(self.tenant, slot, incarnation), stored(record))
 
     async def instance(self, slot: int, incarnation: int = 1, **fields: Any) -> int:
         record = InstanceRecord(**{"state": "ready", "host": "a", "pid": 1, "revision": "1"} | fields)
-        return await self.store.put(keys.instance(self.tenant, str(slot), incarnation), record.to_bytes())
+        return await self.store.put(keys.instance(self.tenant, str(slot), incarnation), stored(record))
 
     async def exit(self, slot: int, incarnation: int = 1, **fields: Any) -> int:
-        record = ExitRecord(**{"how": "drained"} | fields)
-        return await self.store.put(keys.exited(self.tenant, slot, incarnation), record.to_bytes())
+        record = Exit(**{"how": "drained"} | fields)
+        return await self.store.put(keys.exited(self.tenant, slot, incarnation), stored(record))
 
     async def read(self, key: str) -> KeyValue | None:
         return (await self.store.get(key)).kv
 
-    async def record(self, key: str, kind: type[Record]) -> Any:
+    async def record(self, key: str, kind: type[R]) -> R:
         kv = await self.read(key)
         assert kv is not None, key
-        return kind.model_validate_json(kv.value)
+        return read_value(kind, kv.value)
 
     async def names(self) -> list[str]:
         """All keys of the fleet, without the root."""

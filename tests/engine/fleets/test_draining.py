@@ -9,10 +9,10 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker, until
 from tests.patience import patient
-from wharfinger.contracts.fleet_records import GrantRecord, SlotRecord
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
 from wharfinger.engine.fleets.draining import Draining
 from wharfinger.errors import Unavailable
+from wharfinger.model.fleet import Grant, Slot
 from wharfinger.model.rollout import Counted
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -43,7 +43,7 @@ async def drain(
 
 
 async def wants(stage: FleetStage, slot: int = 0) -> str:
-    return str((await stage.record(keys.grant(stage.tenant, slot, 1), GrantRecord)).want)
+    return str((await stage.record(keys.grant(stage.tenant, slot, 1), Grant)).want)
 
 
 async def until_draining(stage: FleetStage) -> None:
@@ -169,7 +169,7 @@ async def test_a_successor_that_is_ready_gives_the_slot_its_revision(stage: Flee
     await stage.exit(0)
     await draining
 
-    assert (await stage.record(keys.slot(stage.tenant, 0), SlotRecord)).revision == 2
+    assert (await stage.record(keys.slot(stage.tenant, 0), Slot)).revision == 2
 
 
 async def test_a_later_try_waits_on_and_asks_nothing_twice(quick: FleetStage) -> None:

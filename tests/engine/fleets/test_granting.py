@@ -6,10 +6,10 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker
-from wharfinger.contracts.fleet_records import GrantRecord, SlotRecord
 from wharfinger.contracts.fleets import FleetFailure, Granted, Moved
 from wharfinger.engine.fleets.granting import Granting
 from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.model.fleet import Grant, Slot
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -18,10 +18,10 @@ async def test_the_first_life_of_a_slot_is_number_one(stage: FleetStage) -> None
     outcome = await Granting(stage.store).grant(stage.grant_input(revision=3, settle=7.0), asker())
 
     assert outcome == Granted(incarnation=1)
-    grant = await stage.record(keys.grant(stage.tenant, 0, 1), GrantRecord)
+    grant = await stage.record(keys.grant(stage.tenant, 0, 1), Grant)
     assert (grant.revision, grant.host, grant.want, grant.identity) == (3, "a", "run", stage.identity)
     assert grant.settle == 7.0
-    slot = await stage.record(keys.slot(stage.tenant, 0), SlotRecord)
+    slot = await stage.record(keys.slot(stage.tenant, 0), Slot)
     assert (slot.incarnation, slot.revision) == (1, 3)
 
 
@@ -41,9 +41,7 @@ async def test_the_next_life_counts_up_and_keeps_the_rest(stage: FleetStage) -> 
     outcome = await Granting(stage.store).grant(stage.grant_input(revision=5), asker())
 
     assert outcome == Granted(incarnation=9)
-    assert await stage.record(keys.slot(stage.tenant, 0), SlotRecord) == SlotRecord(
-        incarnation=9, revision=2, crashes=3
-    )
+    assert await stage.record(keys.slot(stage.tenant, 0), Slot) == Slot(incarnation=9, revision=2, crashes=3)
 
 
 async def test_a_grant_may_assign_its_revision(quick: FleetStage) -> None:
@@ -51,7 +49,7 @@ async def test_a_grant_may_assign_its_revision(quick: FleetStage) -> None:
 
     await Granting(quick.store).grant(quick.grant_input(revision=5, assign=True), asker())
 
-    assert (await quick.record(keys.slot(quick.tenant, 0), SlotRecord)).revision == 5
+    assert (await quick.record(keys.slot(quick.tenant, 0), Slot)).revision == 5
 
 
 async def test_a_later_try_of_the_same_activity_finds_its_grant(stage: FleetStage) -> None:
@@ -74,7 +72,7 @@ async def test_an_answer_that_got_lost_grants_once(quick: FleetStage, applied: b
     outcome = await granting.grant(quick.grant_input(), asker())
 
     assert outcome == Granted(incarnation=1)
-    assert (await quick.record(keys.slot(quick.tenant, 0), SlotRecord)).incarnation == 1
+    assert (await quick.record(keys.slot(quick.tenant, 0), Slot)).incarnation == 1
 
 
 async def test_another_epoch_is_refused_for_good(stage: FleetStage) -> None:

@@ -21,10 +21,11 @@ from tests.engine.intercepted import intercepted
 from tests.patience import patient
 from wharfinger.activities.hosts import HostActivities
 from wharfinger.agent_loops.host_exits import HostExits
-from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord, RevisionRecord
+from wharfinger.contracts.fleet_records import RevisionRecord, read_value, stored
 from wharfinger.contracts.fleets import Created, CreateInput, Ended, FleetFailure, KillInput, NotGranted
 from wharfinger.engine.failures import FLEETS
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.model.fleet import Exit, Grant
 from wharfinger.registry import keys
 from wharfinger.registry.store import Read
 from wharfinger.runtime.runtime import Command, InstanceId, Process
@@ -54,15 +55,15 @@ class Host:
         )
 
     async def grant(self, instance: InstanceId = FIRST, **more: Any) -> None:
-        record = GrantRecord(**{"revision": 1, "host": "here", **more})
-        await self.store.put(keys.grant(*instance), record.to_bytes())
+        record = Grant(**{"revision": 1, "host": "here", **more})
+        await self.store.put(keys.grant(*instance), stored(record))
 
     async def revision(self, number: int = 1, **template: Any) -> None:
         await self.store.put(keys.revision("common", number), RevisionRecord(template=template).to_bytes())
 
-    async def exit(self, instance: InstanceId = FIRST) -> ExitRecord | None:
+    async def exit(self, instance: InstanceId = FIRST) -> Exit | None:
         kv = (await self.store.get(keys.exited(*instance))).kv
-        return ExitRecord.model_validate_json(kv.value) if kv is not None else None
+        return read_value(Exit, kv.value) if kv is not None else None
 
     @property
     def command(self) -> Command:
@@ -155,7 +156,7 @@ async def test_a_second_create_finds_the_first_process(host: Host) -> None:
 
 async def test_what_has_an_exit_record_is_not_started_again(host: Host) -> None:
     await host.grant()
-    await host.store.put(keys.exited(*FIRST), ExitRecord(how="code").to_bytes())
+    await host.store.put(keys.exited(*FIRST), stored(Exit(how="code")))
 
     assert isinstance(await host.activities.create_instance(CREATE), Ended)
     assert host.runtime.started == []
@@ -253,7 +254,7 @@ async def test_a_create_looks_again_right_before_the_fork(host: Host, exited: bo
         async def get(self, key: str, *, revision: int = 0) -> Read:
             if key.startswith(keys.REVISIONS):
                 if exited:
-                    await self.put(keys.exited(*FIRST), ExitRecord(how="never-started").to_bytes())
+                    await self.put(keys.exited(*FIRST), stored(Exit(how="never-started")))
                 else:
                     await self.delete(keys.grant(*FIRST))
             return await super().get(key, revision=revision)

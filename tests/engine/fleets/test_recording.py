@@ -10,19 +10,12 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.fleets.fleet_stage import EPOCH, FleetStage, asker, fleet_object
-from wharfinger.contracts.fleet_records import (
-    ActorRecord,
-    FleetStatusRecord,
-    GrantRecord,
-    OutcomeRecord,
-    RevisionRecord,
-    SlotRecord,
-)
+from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, RevisionRecord
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.fleets.writes import digest
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import Unavailable
-from wharfinger.model.fleet import Decisions
+from wharfinger.model.fleet import Actor, Decisions, Grant, Slot
 from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, Running, Status, Writes
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -34,9 +27,9 @@ async def record(stage: FleetStage, request: RecordInput, **who: Any) -> Recorde
     return await stage.recording().record(request, asker(**who))
 
 
-async def actor(stage: FleetStage) -> ActorRecord:
-    found = await stage.record(keys.actor(stage.tenant), ActorRecord)
-    assert isinstance(found, ActorRecord)
+async def actor(stage: FleetStage) -> Actor:
+    found = await stage.record(keys.actor(stage.tenant), Actor)
+    assert isinstance(found, Actor)
     return found
 
 
@@ -200,7 +193,7 @@ async def test_what_an_ended_incarnation_left_goes_together(stage: FleetStage) -
     assert await stage.read(keys.grant(stage.tenant, 0, 2)) is None
     assert await stage.read(keys.exited(stage.tenant, 0, 2)) is None
     assert await stage.read(keys.grant(stage.tenant, 0, 3)) is not None
-    slot = await stage.record(keys.slot(stage.tenant, 0), SlotRecord)
+    slot = await stage.record(keys.slot(stage.tenant, 0), Slot)
     assert (slot.incarnation, slot.revision, slot.crashes) == (3, 5, 4)
 
 
@@ -219,7 +212,7 @@ async def test_two_lives_of_a_slot_and_a_revoked_one_are_cleared_in_one_go(stage
         f"schedulerfleets/{stage.tenant}",
         f"slots/{stage.tenant}/0",
     ]
-    assert (await stage.record(keys.slot(stage.tenant, 0), SlotRecord)).crashes == 2
+    assert (await stage.record(keys.slot(stage.tenant, 0), Slot)).crashes == 2
 
 
 async def test_the_tenant_is_there_or_not(stage: FleetStage) -> None:
@@ -414,7 +407,7 @@ async def check_everything(stage: FleetStage, slots: int) -> None:
         ]
     )
     for slot in range(slots):
-        assert (await stage.record(keys.slot(stage.tenant, slot), SlotRecord)).crashes == 1
+        assert (await stage.record(keys.slot(stage.tenant, slot), Slot)).crashes == 1
 
 
 async def test_more_than_one_transaction_takes_is_cut(stage: FleetStage) -> None:
@@ -503,7 +496,7 @@ async def test_while_something_may_live_nothing_ends(quick: FleetStage) -> None:
     await quick.grant(0)
 
     assert not (await record(quick, quick.record_input(Writes(end=True)))).ended
-    assert await quick.record(keys.grant(quick.tenant, 0, 1), GrantRecord)
+    assert await quick.record(keys.grant(quick.tenant, 0, 1), Grant)
 
 
 async def test_a_fleet_that_is_wanted_again_does_not_end(quick: FleetStage) -> None:

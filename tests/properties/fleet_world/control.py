@@ -162,7 +162,7 @@ class Control:
         target, decisions = (old.target, old.decisions) if old is not None else (0, None)
         revision = self._etcd.next()
         epoch = seen + 1 if seen else revision - 1
-        shelf.actor = Actor(epoch, asker, asker, target, revision, decisions)
+        shelf.actor = Actor(epoch, asker, asker, target, decisions, mod_revision=revision)
         self._world.tell(f"{shelf.tenant}: {asker} takes epoch {epoch}")
         return epoch
 
@@ -257,7 +257,7 @@ class Control:
         if shelf.fleet is None or shelf.fleet.create_revision != basis.identity:
             done(MOVED)
             return
-        slot = shelf.slots.get(step.slot) or Slot(step.slot, 0, step.revision, 0)
+        slot = shelf.slots.get(step.slot) or Slot(step.slot, incarnation=0, revision=step.revision)
         if step.after not in (-1, slot.incarnation) and not self._world.broken("late-grant"):
             done(MOVED)
             return
@@ -267,7 +267,10 @@ class Control:
             done(MOVED)
             return
         mod = self._etcd.next()
-        grant = Grant(*life, step.revision, step.host, "run", basis.identity, mod, step.settle)
+        grant = Grant(
+            *life, revision=step.revision, host=step.host, identity=basis.identity,
+            settle=float(step.settle), mod_revision=mod,
+        )  # fmt: skip
         self._world.judge.granted(shelf, grant, basis)
         shelf.grants[life] = grant
         shelf.tokens[life] = token

@@ -209,7 +209,9 @@ class Machine:
             return
         how, detail, lived = ended
         planned = grant.want == "drain" or how == "drained"
-        record = Exit(*life, how, detail, lived, planned, host_restarted=detail == HOST_CRASHED)  # type: ignore[arg-type]
+        record = Exit(
+            *life, how=how, detail=detail, lived=lived, planned=planned, host_restarted=detail == HOST_CRASHED
+        )  # type: ignore[arg-type]
         try:
             if etcd.put_exit(tenant, life, record):
                 self._world.judge.newcomers.reported(shelf, record)

@@ -282,7 +282,7 @@ class Story:
         name = self._rng.choice(list(self._world.machines))
         action = self._rng.choice((None, "cordon", "drain"))
         self._world.tell(f"user: {name}: {action or 'uncordon'}")
-        self._world.etcd.put_cordon(Cordon(name, action) if action is not None else None, name)
+        self._world.etcd.put_cordon(Cordon(name, action=action) if action is not None else None, name)
 
     def confirm_lost(self, tenant: str) -> None:
         """Rightly or not: what is there again is not lost."""

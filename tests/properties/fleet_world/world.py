@@ -361,15 +361,15 @@ class World:
         identity = shelf.fleet.create_revision
         shelf.revisions[1] = template
         shelf.outcomes[1] = "completed"
-        shelf.actor = Actor(1, "fleet", "run-0", 1, self.etcd.next())
+        shelf.actor = Actor(1, "fleet", "run-0", 1, mod_revision=self.etcd.next())
         shelf.present = name != "common"
         machines = list(self.machines.values())
         for number in range(spec.replicas):
             machine = machines[number % len(machines)]
             life = (number, 1)
             mod = self.etcd.next()
-            shelf.slots[number] = Slot(number, 1, 1, mod)
-            shelf.grants[life] = Grant(number, 1, 1, machine.name, "run", identity, mod)
+            shelf.slots[number] = Slot(number, incarnation=1, revision=1, mod_revision=mod)
+            shelf.grants[life] = Grant(number, 1, revision=1, host=machine.name, identity=identity, mod_revision=mod)
             shelf.tokens[life] = None
             shelf.born[life] = mod
             shelf.instances[life] = Instance(number, 1, "ready", machine.name, 1, self.etcd.next())

@@ -115,7 +115,8 @@ async def _cordon(
 async def _write(store: Store, host: str, action: Literal["cordon", "drain"], reason: str) -> bool:
     from wharfinger.client.committing import commit
     from wharfinger.client.fleet_changes import author
-    from wharfinger.contracts.fleet_records import CordonRecord
+    from wharfinger.contracts.fleet_records import stored
+    from wharfinger.model.fleet import Cordon
     from wharfinger.registry import keys
     from wharfinger.registry.store import KeyValue
 
@@ -123,22 +124,23 @@ async def _write(store: Store, host: str, action: Literal["cordon", "drain"], re
     now = rfc3339(datetime.now(UTC))
     written = False
 
-    def over(stored: KeyValue | None) -> bytes | None:
+    def over(before: KeyValue | None) -> bytes | None:
         nonlocal written
-        if stored is not None and _same(stored.value, action, by.why):
+        if before is not None and _same(before.value, action, by.why):
             return None
         written = True
-        return CordonRecord(action=action, who=by.who, why=by.why, time=now).to_bytes()
+        return stored(Cordon(action=action, who=by.who, why=by.why, time=now))
 
     await commit(store, keys.cordon(host), over, f"the cordon of {host}")
     return written
 
 
 def _same(value: bytes, action: str, why: str) -> bool:
-    from wharfinger.contracts.fleet_records import CordonRecord
+    from wharfinger.contracts.fleet_records import read_value
+    from wharfinger.model.fleet import Cordon
 
     try:
-        record = CordonRecord.model_validate_json(value)
+        record = read_value(Cordon, value)
     except ValueError:
         return False
     return record.action == action and why in ("", record.why)

@@ -9,6 +9,7 @@ from typing import Any
 
 from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_status import FleetInstance, status_of
+from wharfinger.contracts.fleet_records import mapping
 from wharfinger.observe.fleet_pictures import Estate, Picture
 
 
@@ -74,7 +75,7 @@ def _last_change(picture: Picture) -> dict[str, str] | None:
 
 
 def _instance(one: FleetInstance) -> dict[str, Any]:
-    exited = one.exit.model_dump(mode="json") if one.exit is not None else None
+    exited = mapping(one.exit) if one.exit is not None else None
     return {**camel(dataclasses.asdict(one)), "exit": exited}
 
 
@@ -114,7 +115,7 @@ def host_list(estate: Estate) -> list[dict[str, Any]]:
                 "status": fleet_summary.host_status(estate, name),
                 "instances": counts.get(name, 0),
                 "agent": camel(host.model_dump(mode="json")) if host is not None else None,
-                "cordon": camel(cordon.model_dump(mode="json")) if cordon is not None else None,
+                "cordon": camel(mapping(cordon)) if cordon is not None else None,
                 "lost": camel(lost.model_dump(mode="json")) if lost is not None else None,
             }
         )

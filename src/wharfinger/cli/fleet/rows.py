@@ -22,7 +22,8 @@ from wharfinger.client.fleet_summary import (
     updated,
     wanted_ready,
 )
-from wharfinger.contracts.fleet_records import CordonRecord, HostRecord, LostHostRecord
+from wharfinger.contracts.fleet_records import HostRecord, LostHostRecord
+from wharfinger.model.fleet import Cordon
 from wharfinger.model.rollout import Condition, SlotStatus
 from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
 
@@ -122,7 +123,7 @@ def host_rows(estate: Estate, now: datetime) -> list[tuple[str, ...]]:
 
 def _host_row(estate: Estate, name: str, instances: int, now: datetime) -> tuple[str, ...]:
     host = estate.hosts.get(name)
-    said: CordonRecord | LostHostRecord | None = estate.lost.get(name) if host is None else None
+    said: Cordon | LostHostRecord | None = estate.lost.get(name) if host is None else None
     said = said or estate.cordons.get(name)
     why = ""
     if said is not None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from wharfinger.contracts.fleet_records import ExitRecord, GrantRecord
 from wharfinger.contracts.fleets import AwaitInput, AwaitProgress, Ended, NotGranted, Ready, ReadyOutcome
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.fleets.fencing import decoded, read_together
 from wharfinger.errors import InvalidObject, StoreError, Unavailable
+from wharfinger.model.fleet import Exit, Grant
 from wharfinger.model.rollout import LATE
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
@@ -125,7 +125,7 @@ def ended(exited: KeyValue | None, grant: KeyValue | None) -> Ended | NotGranted
     """Why it will not become ready; None = it may."""
     if exited is not None:
         return Ended(detail=told(exited))
-    if grant is None or decoded(grant, GrantRecord).want != "run":
+    if grant is None or decoded(grant, Grant).want != "run":
         return NotGranted()
     return None
 
@@ -133,7 +133,7 @@ def ended(exited: KeyValue | None, grant: KeyValue | None) -> Ended | NotGranted
 def told(exited: KeyValue) -> str:
     """How it ended, for people."""
     try:
-        record = decoded(exited, ExitRecord)
+        record = decoded(exited, Exit)
     except InvalidObject:
         return ""
     return f"{record.how}: {record.detail}" if record.detail else record.how

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
-from wharfinger.contracts.fleet_records import GrantRecord, SlotRecord
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.fleets import Drained, DrainInput, DrainOutcome, Moved, StillThere
-from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together
+from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.errors import StoreError, Unavailable
+from wharfinger.model.fleet import Grant, Slot
 from wharfinger.model.rollout import HOST_LOST, LATE
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
@@ -60,15 +62,15 @@ class Draining:
         actor = acting(tenant, actor_kv, request.epoch)
         if grant_kv is None:
             return Moved(what="the grant is gone")
-        grant = decoded(grant_kv, GrantRecord)
-        conditions: list[Condition] = [actor.unchanged, Compare(grant_kv.key, "mod", grant_kv.mod_revision)]
+        grant = decoded(grant_kv, Grant)
+        conditions: list[Condition] = [unchanged(tenant, actor), Compare(grant_kv.key, "mod", grant_kv.mod_revision)]
         writes: list[Operation] = []
         if grant.want != "drain":
             if exit_kv is not None:
                 return Moved(what="it has ended by itself")
             if grant_kv.mod_revision != request.grant_mod_revision:
                 return Moved(what="its grant changed")
-            decided = actor.record.decisions
+            decided = actor.decisions
             if decided is not None and decided.number > request.decisions >= 0:
                 return Moved(what="something else was decided about the rollout meanwhile")
             moved = [one for one, kv in zip(request.counted, counted, strict=True) if mod(kv) != one.mod_revision]
@@ -81,12 +83,12 @@ class Draining:
             if isinstance(alive, Moved):
                 return alive
             conditions += alive
-            draining = grant.model_copy(update={"want": "drain", "token": asker.token})
-            writes.append(Put(grant_kv.key, draining.to_bytes()))
+            draining = replace(grant, want="drain", token=asker.token)
+            writes.append(Put(grant_kv.key, stored(draining)))
         assigned = self._assigned(request, slot_kv)
         if assigned is not None and slot_kv is not None:
             conditions.append(Compare(slot_kv.key, "mod", slot_kv.mod_revision))
-            writes.append(Put(slot_kv.key, assigned.to_bytes()))
+            writes.append(Put(slot_kv.key, stored(assigned)))
         return not writes or (await self._store.txn(conditions, writes)).succeeded
 
     async def _alive(self, request: DrainInput) -> Moved | list[Condition]:
@@ -102,7 +104,7 @@ class Draining:
             marks = [key for life in lives for key in (keys.grant(*life), keys.exited(*life))]
             read, _ = await read_together(self._store, marks)
             for one, grant_kv, exit_kv in zip(some, read[::2], read[1::2], strict=True):
-                if exit_kv is not None or grant_kv is None or decoded(grant_kv, GrantRecord).want != "run":
+                if exit_kv is not None or grant_kv is None or decoded(grant_kv, Grant).want != "run":
                     return Moved(what=f"slot {one.slot} has ended or leaves, and was counted on")
                 exited = keys.exited(request.tenant, one.slot, one.incarnation)
                 conditions += [
@@ -111,12 +113,12 @@ class Draining:
                 ]
         return conditions if len(others) <= AT_A_TIME else []
 
-    def _assigned(self, request: DrainInput, slot_kv: KeyValue | None) -> SlotRecord | None:
+    def _assigned(self, request: DrainInput, slot_kv: KeyValue | None) -> Slot | None:
         """The slot's record where its revision is to be another one."""
         if not request.assign or slot_kv is None:
             return None
-        record = decoded(slot_kv, SlotRecord)
-        return None if record.revision == request.assign else record.model_copy(update={"revision": request.assign})
+        record = decoded(slot_kv, Slot)
+        return None if record.revision == request.assign else replace(record, revision=request.assign)
 
     async def _wait(self, request: DrainInput, beat: Callable[[], None]) -> DrainOutcome:
         """Until the agent reports its end, or the time is over: at the latest when no process is left to report it.
@@ -149,5 +151,5 @@ class Draining:
                     if left <= 0 or unheard >= self._host_lost:
                         return StillThere()
                     if not host:
-                        wanted.append(keys.host(decoded(grant_kv, GrantRecord).host))
+                        wanted.append(keys.host(decoded(grant_kv, Grant).host))
                 await watch.changed(min(TICK, left))

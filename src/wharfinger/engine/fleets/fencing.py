@@ -7,22 +7,19 @@ changes; so comparing its mod revision, read together with the epoch, is compari
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 from temporalio import activity
 
-from wharfinger.contracts.fleet_records import ActorRecord
-from wharfinger.contracts.records import Record
+from wharfinger.contracts.fleet_records import R, read_value
 from wharfinger.engine.failures import fenced
 from wharfinger.errors import InvalidObject
+from wharfinger.model.fleet import Actor
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Condition, Get, KeyValue, Operation, Put, Store
+from wharfinger.registry.store import Compare, Condition, Get, KeyValue, Operation, Store
 
 TRIES = 8
 """Transactions of one activity that may fail because something moved; then the activity does."""
-
-R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,36 +47,19 @@ class Asker:
         return cls(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
-    """The actor as etcd had it when it was looked at."""
-
-    tenant: str
-    record: ActorRecord
-    mod_revision: int
-
-    @property
-    def unchanged(self) -> Condition:
-        """What every write of its compares."""
-        return Compare(keys.actor(self.tenant), "mod", self.mod_revision)
-
-    def put(self, **changes: object) -> Put:
-        """The record, changed."""
-        return Put(keys.actor(self.tenant), self.record.model_copy(update=changes).to_bytes())
-
-    def now(self, revision: int, **changes: object) -> Actor:
-        """The actor after such a write."""
-        return replace(self, record=self.record.model_copy(update=changes), mod_revision=revision)
+def unchanged(tenant: str, actor: Actor) -> Condition:
+    """What every write of an actor compares."""
+    return Compare(keys.actor(tenant), "mod", actor.mod_revision)
 
 
 def acting(tenant: str, kv: KeyValue | None, epoch: int) -> Actor:
     """The actor of that epoch, as its key was read. Raises `Fenced` when it is another one, or none."""
     if kv is None:
         raise fenced(tenant, "none is recorded any more")
-    record = decoded(kv, ActorRecord)
-    if record.epoch != epoch:
-        raise fenced(tenant, f"{record.workflow_id} acts under epoch {record.epoch}, and not {epoch}")
-    return Actor(tenant, record, kv.mod_revision)
+    actor = decoded(kv, Actor, mod_revision=kv.mod_revision)
+    if actor.epoch != epoch:
+        raise fenced(tenant, f"{actor.workflow_id} acts under epoch {actor.epoch}, and not {epoch}")
+    return actor
 
 
 async def read_together(store: Store, wanted: Sequence[str]) -> tuple[list[KeyValue | None], int]:
@@ -89,10 +69,10 @@ async def read_together(store: Store, wanted: Sequence[str]) -> tuple[list[KeyVa
     return list(answer.reads), answer.revision
 
 
-def decoded(kv: KeyValue, kind: type[R]) -> R:
+def decoded(kv: KeyValue, kind: type[R], **from_key: int) -> R:
     """The record in a key. Raises `InvalidObject`, naming the key."""
     try:
-        return kind.model_validate_json(kv.value)
+        return read_value(kind, kv.value, **from_key)
     except ValueError as error:
         raise InvalidObject(f"{kv.key} cannot be read: {' '.join(str(error).split())[:200]}") from None
 

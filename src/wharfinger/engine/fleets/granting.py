@@ -7,10 +7,13 @@ that it was to follow. The number comes from the slot's counter in etcd: given o
 
 from __future__ import annotations
 
-from wharfinger.contracts.fleet_records import GrantRecord, SlotRecord
+from dataclasses import replace
+
+from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.fleets import Granted, GrantInput, GrantOutcome, Moved
-from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together
+from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.errors import Unavailable
+from wharfinger.model.fleet import Grant, Slot
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put, Store
 
@@ -34,7 +37,7 @@ class Granting:
         wanted = (keys.actor(tenant), keys.fleet(tenant), keys.slot(tenant, slot))
         (actor_kv, fleet_kv, slot_kv), _ = await read_together(self._store, wanted)
         actor = acting(tenant, actor_kv, request.epoch)
-        counter = decoded(slot_kv, SlotRecord) if slot_kv is not None else None
+        counter = decoded(slot_kv, Slot) if slot_kv is not None else None
         if counter is not None and await self._is_ours(request, counter.incarnation, asker):
             return Granted(incarnation=counter.incarnation)
         if fleet_kv is None or fleet_kv.create_revision != request.identity:
@@ -42,7 +45,7 @@ class Granting:
         if request.after not in (-1, counter.incarnation if counter is not None else 0):
             return Moved(what="the slot's next incarnation was granted already")
         after = counted_up(counter, request)
-        record = GrantRecord(
+        record = Grant(
             revision=request.revision,
             host=request.host,
             identity=request.identity,
@@ -52,24 +55,24 @@ class Granting:
         grant = keys.grant(tenant, slot, after.incarnation)
         answer = await self._store.txn(
             [
-                actor.unchanged,
+                unchanged(tenant, actor),
                 Compare(keys.slot(tenant, slot), "mod", mod(slot_kv)),
                 Compare(keys.fleet(tenant), "create", request.identity),
                 Compare(grant, "create", 0),
             ],
-            [Put(keys.slot(tenant, slot), after.to_bytes()), Put(grant, record.to_bytes())],
+            [Put(keys.slot(tenant, slot), stored(after)), Put(grant, stored(record))],
         )
         return Granted(incarnation=after.incarnation) if answer.succeeded else None
 
     async def _is_ours(self, request: GrantInput, incarnation: int, asker: Asker) -> bool:
         """Whether an earlier try of this activity gave the slot's last grant."""
         read = await self._store.get(keys.grant(request.tenant, request.slot, incarnation))
-        return read.kv is not None and decoded(read.kv, GrantRecord).token == asker.token
+        return read.kv is not None and decoded(read.kv, Grant).token == asker.token
 
 
-def counted_up(counter: SlotRecord | None, request: GrantInput) -> SlotRecord:
+def counted_up(counter: Slot | None, request: GrantInput) -> Slot:
     """The slot's record with one incarnation more."""
     if counter is None:
-        return SlotRecord(incarnation=1, revision=request.revision)
+        return Slot(incarnation=1, revision=request.revision)
     revision = request.revision if request.assign else counter.revision
-    return counter.model_copy(update={"incarnation": counter.incarnation + 1, "revision": revision})
+    return replace(counter, incarnation=counter.incarnation + 1, revision=revision)

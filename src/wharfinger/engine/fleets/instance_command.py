@@ -24,8 +24,9 @@ from temporalio.exceptions import ApplicationError
 
 from wharfinger.config.fleet_fields import TemplateFields
 from wharfinger.config.understanding import understood
-from wharfinger.contracts.fleet_records import GrantRecord, RevisionRecord
+from wharfinger.contracts.fleet_records import RevisionRecord
 from wharfinger.contracts.fleets import FleetFailure
+from wharfinger.model.fleet import Grant
 from wharfinger.runtime.ports import is_free
 from wharfinger.runtime.runtime import Command, InstanceId
 from wharfinger.settings import AgentSettings, EtcdSettings
@@ -40,7 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 def compose(
     instance: InstanceId,
-    grant: GrantRecord,
+    grant: Grant,
     revision: RevisionRecord,
     *,
     settings: AgentSettings,

@@ -15,19 +15,22 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from wharfinger.config.fleet import FleetObject, is_deleting, read_fleet
-from wharfinger.contracts.fleet_records import ActorRecord, RevisionRecord
+from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.failures import fenced
-from wharfinger.engine.fleets.fencing import TRIES, Actor, Asker, acting, decoded, mod, read_together
+from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
 from wharfinger.engine.fleets.writes import Found, Part, looked_at, may_serve, missing, packed
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
 from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.fleet import Actor
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put, Store
 from wharfinger.telemetry import Metrics
@@ -57,17 +60,17 @@ class Recording:
         actor = (
             await self._take(request, kv, found.revision, asker) if request.take else acting(tenant, kv, request.epoch)
         )
-        epoch = actor.record.epoch
+        epoch = actor.epoch
         targeted = await self._target(request, actor)
         if targeted is None:
             log.info("fleet_target_refused reason=object_changed tenant=%s", tenant)
-            return RecordedFleet(epoch=epoch, target=actor.record.target)
+            return RecordedFleet(epoch=epoch, target=actor.target)
         if not await self._write(request, epoch):
             lives = ",".join(f"{slot}/{incarnation}" for slot, incarnation in request.revoke)
             log.info("fleet_revoke_refused reason=may_serve tenant=%s instances=%s", tenant, lives)
-            return RecordedFleet(epoch=epoch, target=targeted.record.target, moved=True)
+            return RecordedFleet(epoch=epoch, target=targeted.target, moved=True)
         ended = request.writes.end and await self._end(tenant, epoch)
-        return RecordedFleet(epoch=epoch, target=targeted.record.target, ended=ended)
+        return RecordedFleet(epoch=epoch, target=targeted.target, ended=ended)
 
     async def _take(self, request: RecordInput, kv: KeyValue | None, revision: int, asker: Asker) -> Actor:
         """Become the actor, once, behind the one that the plan saw.
@@ -76,15 +79,15 @@ class Recording:
         that one's actor still sends is of another epoch.
         """
         tenant, epoch = request.tenant, request.epoch + 1 if request.epoch else revision
-        present = decoded(kv, ActorRecord) if kv is not None else None
+        present = decoded(kv, Actor, mod_revision=kv.mod_revision) if kv is not None else None
         ours = present is not None and (present.workflow_id, present.run_id) == asker.run
-        if kv is not None and present is not None and ours and request.epoch in (0, present.epoch - 1):
-            return Actor(tenant, present, kv.mod_revision)  # an earlier try took it
+        if present is not None and ours and request.epoch in (0, present.epoch - 1):
+            return present  # an earlier try took it
         if (present.epoch if present is not None else 0) != request.epoch:
             raise fenced(tenant, f"it was taken over from epoch {request.epoch}")
-        record = ActorRecord(epoch=epoch, workflow_id=asker.workflow_id, run_id=asker.run_id)
+        actor = Actor(epoch, asker.workflow_id, asker.run_id)
         if present is not None:
-            record = record.model_copy(update={"target": present.target, "decisions": present.decisions})
+            actor = replace(actor, target=present.target, decisions=present.decisions)
         key = keys.actor(tenant)
         conditions: list[Condition] = [Compare(key, "mod", mod(kv))]
         if kv is None and request.desired:
@@ -93,11 +96,11 @@ class Recording:
             if fleet is None:
                 raise fenced(tenant, "the fleet has ended")
             conditions.append(Compare(fleet.key, "mod", fleet.mod_revision))
-        answer = await self._store.txn(conditions, [Put(key, record.to_bytes())])
+        answer = await self._store.txn(conditions, [Put(key, stored(actor))])
         if not answer.succeeded:
             raise fenced(tenant, f"it is being taken over from epoch {request.epoch}")
         log.info("fleet_actor_changed tenant=%s epoch=%d workflow=%s", tenant, epoch, asker.workflow_id)
-        return Actor(tenant, record, answer.revision)
+        return replace(actor, mod_revision=answer.revision)
 
     # --- the target ---------------------------------------------------------------------------
 
@@ -106,18 +109,19 @@ class Recording:
 
         None when the object is not what was planned for.
         """
-        before, target = actor.record, request.writes.target
-        changes: dict[str, object] = {}
-        if target is not None and target != before.target:
+        target = request.writes.target
+        changes: dict[str, Any] = {}
+        if target is not None and target != actor.target:
             changes["target"] = target
         said = request.writes.decisions
-        last = before.decisions.number if before.decisions is not None else 0
-        if said is not None and said.number > last and said.target == changes.get("target", before.target):
+        last = actor.decisions.number if actor.decisions is not None else 0
+        if said is not None and said.number > last and said.target == changes.get("target", actor.target):
             changes["decisions"] = said  # a try that comes late, after something else was decided, has a lower number
         if not changes:
             return actor
-        conditions: list[Condition] = [actor.unchanged]
-        writes: list[Operation] = [actor.put(**changes)]
+        after = replace(actor, **changes)
+        conditions: list[Condition] = [unchanged(request.tenant, actor)]
+        writes: list[Operation] = [Put(keys.actor(request.tenant), stored(after))]
         if "target" in changes and target is not None and request.writes.new_revision:
             record = await self._revision(request)
             if record is None:
@@ -127,8 +131,8 @@ class Recording:
             writes.append(Put(key, record.to_bytes()))
         answer = await self._store.txn(conditions, writes)
         if answer.succeeded:
-            return actor.now(answer.revision, **changes)
-        acting(request.tenant, (await self._store.get(keys.actor(request.tenant))).kv, actor.record.epoch)
+            return replace(after, mod_revision=answer.revision)
+        acting(request.tenant, (await self._store.get(keys.actor(request.tenant))).kv, actor.epoch)
         if "target" not in changes:  # another try of it: nothing that was planned is in doubt
             raise Unavailable(f"the actor's record of {request.tenant} is being written")
         return None
@@ -173,7 +177,7 @@ class Recording:
             return True
         actor = acting(tenant, (await self._store.get(keys.actor(tenant))).kv, epoch)
         for together in packed(parts, self._limits):
-            conditions = [actor.unchanged, *(each for part in together for each in part.conditions)]
+            conditions = [unchanged(tenant, actor), *(each for part in together for each in part.conditions)]
             operations = [each for part in together for each in part.operations]
             if not (await self._store.txn(conditions, operations)).succeeded:
                 return False

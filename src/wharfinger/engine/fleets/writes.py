@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
 
-from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, SlotRecord
+from wharfinger.contracts.fleet_records import FleetStatusRecord, OutcomeRecord, stored
 from wharfinger.contracts.fleets import RecordInput
 from wharfinger.contracts.names import COMMON
 from wharfinger.engine.fleets.fencing import decoded, mod
 from wharfinger.engine.transactions import PER_KEY, Limits
 from wharfinger.errors import InvalidObject
-from wharfinger.model.fleet import OutcomeName
+from wharfinger.model.fleet import OutcomeName, Slot
 from wharfinger.model.rollout import WHATEVER, Status, Writes
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put
@@ -162,10 +162,10 @@ def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
             changes["revision"] = one.revision
     kv = found.get(keys.slot(tenant, slot))
     if kv is not None:
-        before = decoded(kv, SlotRecord)
-        after = before.model_copy(update=changes)
+        before = decoded(kv, Slot)
+        after = replace(before, **changes)
         if after != before:
-            operations.append(Put(kv.key, after.to_bytes()))
+            operations.append(Put(kv.key, stored(after)))
             conditions.append(Compare(kv.key, "mod", mod(kv)))
     return Part(tuple(operations), tuple(conditions))
 
