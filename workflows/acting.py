@@ -43,7 +43,7 @@ with workflow.unsafe.imports_passed_through():
         RecordInput,
     )
     from wharfinger.contracts.names import SEARCH_TENANT
-    from wharfinger.fleet.actor import Actor
+    from wharfinger.fleet.actor import ActorState
     from wharfinger.model.fleet import Role
     from wharfinger.model.rollout import LATE, Memory, Up, Writes
 
@@ -72,7 +72,7 @@ class Acting:
         self, role: Role, tenant: str, cluster: str, memory: Memory, *, generation: int = 0, epoch: int = 0
     ) -> None:
         """`generation`: of the rollout that is its own; `epoch`: under which it acts already, 0 = it must take over."""
-        self.actor = Actor(role, memory)
+        self.actor = ActorState(role, memory)
         self.steps = Steps(self.actor, tenant, cluster, epoch)
         self._role: Role = role
         self._tenant = tenant

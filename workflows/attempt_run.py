@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class Room:
+class EvictionResult:
     """The result of evicting the victims of a refusal."""
 
     lapsed: bool = False
@@ -127,7 +127,14 @@ class AttemptRun(ABC):
     # --- waiting ------------------------------------------------------------------------------
 
     async def _parked(
-        self, timings: AttemptTimings, message: str, room: Room, *, since: int, leaving: float, refused_at: float
+        self,
+        timings: AttemptTimings,
+        message: str,
+        room: EvictionResult,
+        *,
+        since: int,
+        leaving: float,
+        refused_at: float,
     ) -> ApplicationError:
         """Wait after a refusal, except where the nomination has lapsed; the error with which the run ends.
 

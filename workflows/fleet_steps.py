@@ -53,7 +53,7 @@ with workflow.unsafe.imports_passed_through():
         StillThere,
     )
     from wharfinger.contracts.names import host_queue
-    from wharfinger.fleet.actor import Actor, StepResult
+    from wharfinger.fleet.actor import ActorState, StepResult
     from wharfinger.model.rollout import Drop, Retire, Up
 
 REFUSED = (FleetFailure.UNKNOWN_VERSION, FleetFailure.SECRET_MISSING, FleetFailure.CANNOT_START)
@@ -81,7 +81,7 @@ def is_fenced(error: BaseException) -> bool:
 
 
 @dataclass(slots=True)
-class Open:
+class OpenStep:
     """A step that is being taken."""
 
     step: Step
@@ -94,7 +94,7 @@ class Open:
 class Steps:
     """The open steps of one actor."""
 
-    def __init__(self, actor: Actor, tenant: str, cluster: str, epoch: int) -> None:
+    def __init__(self, actor: ActorState, tenant: str, cluster: str, epoch: int) -> None:
         self.epoch = epoch
         self.ended = 0
         """How many ended."""
@@ -108,7 +108,7 @@ class Steps:
         self._actor = actor
         self._tenant = tenant
         self._cluster = cluster
-        self._open: dict[int, Open] = {}
+        self._open: dict[int, OpenStep] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -116,7 +116,7 @@ class Steps:
     def start(self, step: Step, planned: Planned) -> None:
         """Start a step's task."""
         key = self._actor.begun(step)
-        current = self._open[key] = Open(step, step.incarnation)
+        current = self._open[key] = OpenStep(step, step.incarnation)
         current.task = asyncio.create_task(self._program(key, current, planned))
         current.task.add_done_callback(partial(self._done, key))
 
@@ -158,7 +158,7 @@ class Steps:
         self.ended += 1
         self.left += result.kind == "gone"
 
-    def _result(self, current: Open, task: asyncio.Task[StepResult]) -> StepResult:
+    def _result(self, current: OpenStep, task: asyncio.Task[StepResult]) -> StepResult:
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (error is not None and is_cancelled_exception(error)):
             return StepResult("cancelled", incarnation=current.incarnation)
@@ -172,7 +172,7 @@ class Steps:
 
     # --- programs -----------------------------------------------------------------------------
 
-    def _program(self, key: int, current: Open, planned: Planned) -> Coroutine[Any, Any, StepResult]:
+    def _program(self, key: int, current: OpenStep, planned: Planned) -> Coroutine[Any, Any, StepResult]:
         match current.step:
             case Up() as step:
                 return self._up(key, current, step, planned)
@@ -181,7 +181,7 @@ class Steps:
             case Drop() as step:
                 return self._drop(step, planned)
 
-    async def _up(self, key: int, current: Open, step: Up, planned: Planned) -> StepResult:
+    async def _up(self, key: int, current: OpenStep, step: Up, planned: Planned) -> StepResult:
         if not current.incarnation:
             current.incarnation = await self._grant(step, planned)
             if not current.incarnation:

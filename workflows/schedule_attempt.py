@@ -31,7 +31,7 @@ with workflow.unsafe.imports_passed_through():
         AttemptInput,
         AttemptResult,
         FailureType,
-        Permission,
+        PermitDecision,
         chain_retry,
         has_chain_policy,
         parsed,
@@ -55,7 +55,7 @@ with workflow.unsafe.imports_passed_through():
         Scheduling,
     )
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, Room, failure, required_revision
+    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
 
 POD_KEY = SearchAttributeKey.for_keyword(SEARCH_POD)
 NODE_KEY = SearchAttributeKey.for_keyword(SEARCH_NODE)
@@ -78,10 +78,10 @@ class ScheduleAttempt(AttemptRun):
         super().__init__()
         self._pod: AttemptInput
         self._node: str | None = None
-        self._permission: Permission | None = None
+        self._permission: PermitDecision | None = None
 
     @workflow.signal
-    def permit(self, signal: Permission = Permission()) -> None:  # noqa: B008 - frozen
+    def permit(self, signal: PermitDecision = PermitDecision()) -> None:  # noqa: B008 - frozen
         """Allow or refuse the binding of a pod that a Permit plugin holds."""
         self._permission = signal
 
@@ -198,12 +198,12 @@ class ScheduleAttempt(AttemptRun):
             refused_at=refused_at,
         )
 
-    async def _make_room(self, refused: Refused, recorded: Recorded) -> Room | Gone:
+    async def _make_room(self, refused: Refused, recorded: Recorded) -> EvictionResult | Gone:
         """Evict the victims of the nomination that was just recorded."""
         if not refused.victims:
-            return Room()
+            return EvictionResult()
         if not recorded.nominated:
-            return Room(lapsed=True, revision=recorded.revision)
+            return EvictionResult(lapsed=True, revision=recorded.revision)
         pod, info = self._pod, workflow.info()
         outcome = await self._commit(
             Scheduling.evict,
@@ -212,7 +212,7 @@ class ScheduleAttempt(AttemptRun):
             summary=shortened(f"{victims_listed(refused)} → off {refused.nominated_node}", SUMMARY_LIMIT),
         )
         if isinstance(outcome, Evicted):
-            return Room(not outcome.complete, outcome.revision, outcome.leaving, evicted=True)
+            return EvictionResult(not outcome.complete, outcome.revision, outcome.leaving, evicted=True)
         return outcome
 
     async def _record_failure(self, kind: str, message: str) -> None:

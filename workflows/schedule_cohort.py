@@ -49,7 +49,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.names import SCHEDULE_COHORT
     from wharfinger.contracts.scheduling import PLACE_RETRY, Gone, Scheduling
     from wharfinger.contracts.search import PODS_KEY, pod_digests
-    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, Room, failure, required_revision
+    from wharfinger.workflows.attempt_run import ONLY_ASSUMED, AttemptRun, EvictionResult, failure, required_revision
 
 PLACE_TIMEOUT = timedelta(seconds=10)
 """Of `place_many`, with its waits for the watch and for the cohort before it."""
@@ -169,11 +169,11 @@ class ScheduleCohort(AttemptRun):
             refused_at=refused_at,
         )
 
-    async def _make_room(self, placed: PlacedMany, recorded: RecordedMany) -> Room:
+    async def _make_room(self, placed: PlacedMany, recorded: RecordedMany) -> EvictionResult:
         """Evict the victims of all members; stop as soon as one nomination does not hold."""
         if recorded.lapsed:
-            return Room(lapsed=True, revision=recorded.revision)
-        room, info = Room(), workflow.info()
+            return EvictionResult(lapsed=True, revision=recorded.revision)
+        room, info = EvictionResult(), workflow.info()
         for request in evictions(placed, recorded, workflow_id=info.workflow_id, run_id=info.run_id):
             outcome = await self._commit(
                 Scheduling.evict,

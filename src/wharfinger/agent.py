@@ -246,7 +246,7 @@ async def run_agent(settings: AgentSettings) -> int:
         client = await unless_stopped(stop, connecting)
         if client is None:
             return 0
-        runtime = Processes(settings.data_dir, limits.Limits(limits.delegated()))
+        runtime = Processes(settings.data_dir, limits.ProcessLimits(limits.delegated()))
         stack.push_async_callback(runtime.close)
         logs = asyncio.create_task(runtime.look_after_logs())
         stack.callback(logs.cancel)

@@ -16,7 +16,7 @@ from tests.cli.conftest import Shell
 from tests.patience import patient
 from wharfinger.cli import main
 from wharfinger.cli.connect import open_temporal
-from wharfinger.cli.options import Connection, connection_from
+from wharfinger.cli.options import ConnectionOptions, connection_from
 from wharfinger.errors import ServerError, UsageError
 
 
@@ -178,13 +178,13 @@ def test_connection_follows_the_options(tmp_path: Path) -> None:
 
 
 def test_without_options_a_connection_has_the_defaults_of_the_settings() -> None:
-    assert connection_from() == Connection()
+    assert connection_from() == ConnectionOptions()
 
 
 @pytest.mark.parametrize("url", ["", "http://", "a:b:c", "http://a:99999", "http://a/path", "http://[::1"])
 def test_what_is_no_address_of_an_etcd_is_refused(url: str) -> None:
     if not url:
-        assert connection_from(etcd=[url]) == Connection()
+        assert connection_from(etcd=[url]) == ConnectionOptions()
         return
     with pytest.raises(UsageError, match="--etcd"):
         connection_from(etcd=[url])

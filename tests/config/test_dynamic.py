@@ -25,7 +25,7 @@ from wharfinger.config.kube_scheduler import why_unknown
 from wharfinger.config.overlay import check_alone
 from wharfinger.errors import InvalidConfiguration, InvalidObject
 from wharfinger.framework.args import PluginArgs
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.manifests import documents
 from wharfinger.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
@@ -57,7 +57,7 @@ class Sorted:
         return -arrival if self._backwards else arrival
 
 
-SORTED = Catalog([*catalog(), Entry("Sorted", Sorted, SortedArgs)])
+SORTED = Catalog([*catalog(), CatalogEntry("Sorted", Sorted, SortedArgs)])
 SORTED_CONFIG = profile({"multiPoint": {"disabled": [{"name": "PrioritySort"}]}})
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, model_validator
 
 from tests.config.conftest import completed, paths, problems, profile, with_args
 from wharfinger.framework.args import PluginArgs
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.plugins.builtin import catalog
 
 
@@ -240,7 +240,7 @@ class TestArguments:
         class Args(BaseModel):
             rack: str
 
-        demanding = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
+        demanding = Catalog([*catalog(), CatalogEntry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
         assert problems({}, demanding) == ["profiles[0].pluginConfig.rack: Racks: Field required"]
 
     @pytest.mark.parametrize("written", [{"pluginConfig": [{"name": "Racks", "args": {"rack": "r1"}}]}, {}])
@@ -253,7 +253,7 @@ class TestArguments:
             def known(cls, _: object) -> object:
                 raise TypeError("no longer so")
 
-        broken = Catalog([*catalog(), Entry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
+        broken = Catalog([*catalog(), CatalogEntry("Racks", lambda _: None, Args)])  # type: ignore[arg-type, return-value]
         (found,) = problems(profile({}, **written), broken)
         assert found.endswith("plugin Racks could not check its arguments: TypeError: no longer so")
 
@@ -270,7 +270,7 @@ class TestArguments:
         class Args(PluginArgs):
             rack: str = "r0"
 
-        foreign = Catalog([*catalog(), Entry("Racks", racks_of(Args), Args, origin="racks")])
+        foreign = Catalog([*catalog(), CatalogEntry("Racks", racks_of(Args), Args, origin="racks")])
         written = {"apiVersion": "example.com/v1", "kind": kind, "rack": "r1"}
         assert completed(with_args("Racks", written), foreign).args["Racks"] == Args(rack="r1")
 
@@ -278,6 +278,6 @@ class TestArguments:
         class Args(PluginArgs):
             kind: str = "of wood"
 
-        foreign = Catalog([*catalog(), Entry("Racks", racks_of(Args), Args, origin="racks")])
+        foreign = Catalog([*catalog(), CatalogEntry("Racks", racks_of(Args), Args, origin="racks")])
         written = {"apiVersion": "example.com/v1", "kind": "of steel"}
         assert completed(with_args("Racks", written), foreign).args["Racks"] == Args(kind="of steel")

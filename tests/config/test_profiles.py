@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.config.conftest import completed, order, problems, profile, with_args
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.model.pod import Pod
 from wharfinger.plugins.builtin import catalog
 from wharfinger.profiles import load_configuration, load_profiles
@@ -28,7 +28,7 @@ class Fifo:
         return arrival
 
 
-WITH_FIFO = Catalog([*catalog(), Entry("Fifo", Fifo)])
+WITH_FIFO = Catalog([*catalog(), CatalogEntry("Fifo", Fifo)])
 
 
 class TestDefaults:
@@ -108,7 +108,7 @@ class TestWrittenForm:
         assert order(json.loads(completed(config).canonical())) == order(config)
 
     def test_it_does_not_depend_on_the_defaults_of_the_day(self) -> None:
-        later = Catalog([*catalog(), Entry("NewerDefault", Fifo)])
+        later = Catalog([*catalog(), CatalogEntry("NewerDefault", Fifo)])
         kept = json.loads(completed({}).canonical())
         assert completed(kept, later).names == completed({}).names
 
@@ -191,7 +191,7 @@ class TestMerging:
         assert list(completed(config).multi_point) == DEFAULTS
 
     def test_weights_that_overflow_together_are_refused(self) -> None:
-        heavy = Catalog([*catalog(), Entry("Heavy", Fifo, weight=2**62)])
+        heavy = Catalog([*catalog(), CatalogEntry("Heavy", Fifo, weight=2**62)])
         assert problems({}, heavy) == [
             "profiles[0].plugins: the score weights are too large together",
             "profiles[0]: plugin Heavy calls itself Fifo; both names must be the same",

@@ -10,7 +10,7 @@ import pytest
 from tests.patience import patient
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.dev import common_fleet
-from wharfinger.dev.instances import Instances
+from wharfinger.dev.instances import InstanceFollower
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -24,7 +24,7 @@ class Watched:
 
     def __init__(self, store: MemoryStore) -> None:
         self.news = asyncio.Event()
-        self.seen = Instances(self.news.set)
+        self.seen = InstanceFollower(self.news.set)
         self.task = asyncio.create_task(self.seen.follow(store))
 
     async def until(self, complete: bool, slots: list[int]) -> None:

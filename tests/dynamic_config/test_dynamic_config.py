@@ -23,7 +23,7 @@ from wharfinger.dynamic_config.kinds import ProfileKind
 from wharfinger.dynamic_config.last_good import LastGoodFiles
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.framework.args import PluginArgs
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.framework.profile import InForce
 from wharfinger.framework.status import SUCCESS, Status, unresolvable
 from wharfinger.informer.changes import Changes, ConfigChange
@@ -788,7 +788,7 @@ class Curfew:
 @pytest.mark.parametrize("gang", [None, ("together", 2)])
 async def test_pods_that_other_arguments_hold_back_no_more_are_started(gang: tuple[str, int] | None) -> None:
     config = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Curfew"}]}}}]}
-    started = load_configuration(config, catalog=Catalog([*catalog(), Entry("Curfew", Curfew, CurfewArgs)]))
+    started = load_configuration(config, catalog=Catalog([*catalog(), CatalogEntry("Curfew", Curfew, CurfewArgs)]))
     over = {"profiles": {"default-scheduler": {"pluginConfig": [{"name": "Curfew", "args": {"over": True}}]}}}
     profiles = InForce(started.profiles)
     async with Stage(profiles=profiles) as stage:
@@ -816,7 +816,7 @@ async def test_waiting_pods_are_decided_again_only_where_that_may_help(
     overlay: dict[str, Any], told: list[bool]
 ) -> None:
     config = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Curfew"}]}}}]}
-    started = load_configuration(config, catalog=Catalog([*catalog(), Entry("Curfew", Curfew, CurfewArgs)]))
+    started = load_configuration(config, catalog=Catalog([*catalog(), CatalogEntry("Curfew", Curfew, CurfewArgs)]))
     profiles, store, heard = InForce(started.profiles), MemoryStore(), list[bool]()
 
     def overlaid(value: ProfileValue, running: Configured) -> Configured:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.dynamic_config.last_good import Good, LastGoodFiles, Trial
+from wharfinger.dynamic_config.last_good import Good, LastGoodFiles, TriedValue
 
 ONE, TWO, NONE = Good({"level": "debug"}), Good({"level": "error"}), Good(None)
-TRIAL = Trial("d" * 64, 7)
+TRIAL = TriedValue("d" * 64, 7)
 
 
 class Slot:

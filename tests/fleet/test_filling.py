@@ -12,7 +12,7 @@ from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.fleet.seeing import broken
 from wharfinger.model.fleet import Cordon, FleetSpec, Host, Share
-from wharfinger.model.rollout import STEADY, UNKNOWN, Busy, Crashed, Memory, Up, Waiting
+from wharfinger.model.rollout import STEADY, UNKNOWN, AwaitedIncarnation, Busy, Crashed, Memory, Up
 
 
 def test_the_first_creation_is_a_rollout() -> None:
@@ -182,7 +182,7 @@ def test_many_whose_ends_were_seen_at_once_are_repaired_together() -> None:
 
 def test_granted_newcomer_without_a_waiting_step_is_adopted() -> None:
     picture = standing(2).life(1, state=None)
-    memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK - 10),))
+    memory = replace(picture.memory(), waiting=(AwaitedIncarnation(1, 1, CLOCK - 10),))
     decided = keep(picture, memory)
     assert brief(decided) == ["up 1 r1 .1"]
     assert brief(keep(picture, memory, Busy("up", 1, 1, 1, "b"))) == []
@@ -246,7 +246,9 @@ def test_one_that_is_only_asked_for_holds_no_careful_repair_up() -> None:
 
 def test_a_newcomer_that_is_never_ready_is_given_up_and_tried_again_later() -> None:
     picture = standing(2, instance_deadline=60.0).life(1, state="starting", host="b")
-    memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK - 60.0),), ready=picture.memory().ready[:1])
+    memory = replace(
+        picture.memory(), waiting=(AwaitedIncarnation(1, 1, CLOCK - 60.0),), ready=picture.memory().ready[:1]
+    )
     busy = Busy("up", 1, 1, 1, "b")
     assert keep(picture, memory, busy).give_up == (1,)
     decided = keep(picture, memory)
@@ -270,7 +272,7 @@ def test_another_revision_does_not_wait_for_the_former_ones_back_off() -> None:
 
 def test_refused_start_is_dropped_with_a_reason() -> None:
     picture = standing(2).life(1, state=None)
-    memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK, refused="no secret tls/3"),))
+    memory = replace(picture.memory(), waiting=(AwaitedIncarnation(1, 1, CLOCK, refused="no secret tls/3"),))
     decided = keep(picture, memory)
     assert brief(decided) == ["drop 1.1"]
     later_on = keep(picture.without(1), decided.memory)
@@ -280,7 +282,7 @@ def test_refused_start_is_dropped_with_a_reason() -> None:
 
 def test_what_goes_at_once_stands_before_what_is_filled() -> None:
     picture = standing(4).without(0).without(1).life(3, state=None)
-    memory = picture.memory(waiting=(Waiting(3, 1, CLOCK, refused="no secret tls/3"),))
+    memory = picture.memory(waiting=(AwaitedIncarnation(3, 1, CLOCK, refused="no secret tls/3"),))
     assert brief(keep(picture, memory)) == ["drop 3.1", "up 0 r1", "up 1 r1"]
 
 
@@ -340,7 +342,7 @@ def test_a_host_that_others_filled_meanwhile_is_named() -> None:
     picture.hosts["b"] = Host("b", capacity=1)
     observed = picture.observed()
     crowded = tuple(replace(host, instances=2) if host.name == "b" else host for host in observed.hosts)
-    memory = replace(picture.memory(), waiting=(Waiting(1, 1, CLOCK - 10),))
+    memory = replace(picture.memory(), waiting=(AwaitedIncarnation(1, 1, CLOCK - 10),))
     asked = Asked("fleet", "acme", 0, (Busy("up", 1, 1, 1, "b"),), LEASE)
 
     status = plan(replace(observed, hosts=crowded), memory, asked).writes.status

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
-from wharfinger.model.fleet import Decisions, RolloutRequest, Share, Trial
+from wharfinger.model.fleet import Decisions, RolloutRequest, Share, SlotTrial
 from wharfinger.model.rollout import Crashed, Memory, Plan, ReadySince
 
 SOAK = 30.0
@@ -43,7 +43,7 @@ def condition(decided: Plan, kind: str) -> tuple[str, str] | None:
     )
 
 
-def trial(decided: Plan, slot: int) -> Trial:
+def trial(decided: Plan, slot: int) -> SlotTrial:
     return next(one for one in decided.memory.trials if one.slot == slot)
 
 
@@ -228,7 +228,7 @@ def test_a_stopped_rollout_is_not_completed_before_it_is_resumed() -> None:
 def test_after_a_resume_a_slot_fails_by_two_further_ends() -> None:
     picture, memory = updated()
     memory = replace(
-        memory, trials=(Trial(2, ends=2, incarnation=1, why="exit 1"),), halted="slot 2 ...", halted_by="failures"
+        memory, trials=(SlotTrial(2, ends=2, incarnation=1, why="exit 1"),), halted="slot 2 ...", halted_by="failures"
     )
     picture.want(request=RolloutRequest(100, "resume"))
     decided = roll(picture, memory)
@@ -242,7 +242,7 @@ def test_after_a_resume_a_slot_fails_by_two_further_ends() -> None:
 
 def test_failed_slot_reverts_the_rollout_where_the_spec_asks_for_it() -> None:
     picture, memory = updated(on_deadline="revert")
-    memory = replace(memory, trials=(Trial(2, ends=1, incarnation=1),))
+    memory = replace(memory, trials=(SlotTrial(2, ends=1, incarnation=1),))
     picture.died(2, 2)
     decided = roll(picture, memory)
     assert decided.writes.target == 1
@@ -253,7 +253,7 @@ def test_failed_slot_reverts_the_rollout_where_the_spec_asks_for_it() -> None:
 
 def test_as_many_slots_may_fail_as_the_threshold_allows() -> None:
     picture, memory = updated(4, 2, failure_threshold=2)
-    memory = replace(memory, trials=(Trial(2, ends=1, incarnation=1), Trial(3, ends=1, incarnation=1)))
+    memory = replace(memory, trials=(SlotTrial(2, ends=1, incarnation=1), SlotTrial(3, ends=1, incarnation=1)))
     picture.died(3, 2)
     one = roll(picture, memory)
     assert one.memory.halted == ""
@@ -291,7 +291,7 @@ def test_the_end_of_a_proven_slot_is_repaired_and_holds_nothing() -> None:
     picture.without(1, 1).died(2, 2)
     picture.slots[1] = replace(picture.slots[1], revision=2)
     crashed = roll(picture, counting(later(proven, 1.0), picture))
-    assert trial(crashed, 2) == Trial(2, proven=True, ends=1, incarnation=2, why="exit 1")
+    assert trial(crashed, 2) == SlotTrial(2, proven=True, ends=1, incarnation=2, why="exit 1")
     picture.without(2, 2)
     assert "up 2 r2" in brief(roll(picture, later(crashed, 2.0)))
 
@@ -302,7 +302,7 @@ def test_ends_are_recorded_for_a_memory_that_is_lost() -> None:
     decided = roll(picture, memory)
     said = decided.writes.decisions
     assert said is not None
-    assert said.trials == (Trial(2, ends=1, incarnation=2, why="exit 1"),)
+    assert said.trials == (SlotTrial(2, ends=1, incarnation=2, why="exit 1"),)
     picture.decisions = said
     picture.without(2, 2).life(2, 3, revision=2).died(2, 3)
     assert "slot 2 ended unasked 2 times" in roll(picture, Memory(clock=CLOCK)).memory.halted
@@ -378,7 +378,7 @@ def failing_after(number: int, looping: int) -> Plan:
     memory = picture.memory(stable=2, crashed=(Crashed(0, CLOCK - 5.0, 2, "exit 1", "a", looping),))
     first = roll(picture, memory)
     picture.life(2, 3, revision=3).died(2, 3)
-    crashed = replace(later(first, 5.0), crashed=(), trials=(Trial(2, ends=1, incarnation=1),))
+    crashed = replace(later(first, 5.0), crashed=(), trials=(SlotTrial(2, ends=1, incarnation=1),))
     return roll(picture, crashed)
 
 

@@ -37,7 +37,7 @@ from wharfinger.config.fleet_template import read_template
 from wharfinger.contracts.fleets import FleetFailure
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.errors import ConfigurationError
-from wharfinger.fleet.actor import Actor, StepResult
+from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import RolloutRequest, Share
 from wharfinger.model.rollout import Busy, Memory, Up
@@ -249,7 +249,7 @@ def test_r18_what_is_known_cannot_be_changed_from_elsewhere() -> None:
 
 def test_r19_a_create_that_was_cancelled_is_no_success() -> None:
     """The answer `cancelled` was not the empty string, so it counted as an id."""
-    actor = Actor("rollout", Memory(clock=9.0))
+    actor = ActorState("rollout", Memory(clock=9.0))
     key = actor.begun(Up(0, 2, "a"))
     actor.granted(key, 2)
     actor.ended(key, StepResult("cancelled", incarnation=2))
@@ -271,7 +271,7 @@ def test_r21_each_slot_keeps_its_own_trouble() -> None:
     """One error variable was written and tested by all goroutines."""
     picture = Picture(replace(SPEC, replicas=2), target=1).revision(1, "t1")
     picture.life(0, 1, state=None).life(1, 1, state=None)
-    actor = Actor("rollout", picture.memory())
+    actor = ActorState("rollout", picture.memory())
     for slot, why in ((0, "no secret tls/3"), (1, "the executable cannot be run")):
         actor.ended(actor.begun(Up(slot, 1, "a", incarnation=1)), StepResult("refused", incarnation=1, why=why))
     decided = roll(picture, actor.memory)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from tests.fleet.builders import CLOCK, LEASE, Picture, brief, keep, later, roll, rolling, standing
 from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.fleet.seeing import broken
-from wharfinger.model.rollout import Memory, Plan, Status
+from wharfinger.model.rollout import Memory, Plan, RolloutStatus
 
 
-def status(decided: Plan) -> Status:
+def status(decided: Plan) -> RolloutStatus:
     assert decided.writes.status is not None
     return decided.writes.status
 

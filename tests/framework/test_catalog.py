@@ -11,7 +11,7 @@ import yaml
 
 from wharfinger.config.origins import enabling, origins
 from wharfinger.errors import ConfigurationError, PluginError
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.plugins.builtin import catalog
 from wharfinger.plugins.node_name import NodeName
 from wharfinger.profiles import load_configuration, load_profiles
@@ -156,7 +156,7 @@ def test_one_that_calls_itself_otherwise_is_refused(install: Install) -> None:
 
 def test_a_name_is_given_once() -> None:
     with pytest.raises(ConfigurationError, match="two plugins are called NodeName"):
-        Catalog([*catalog(), Entry("NodeName", NodeName)])
+        Catalog([*catalog(), CatalogEntry("NodeName", NodeName)])
 
 
 @pytest.mark.parametrize(

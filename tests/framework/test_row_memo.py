@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.row_memo import Tally
+from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.testing.facts import node, pod
 
@@ -29,7 +29,7 @@ def three_nodes(*pods_on: int) -> Snapshot:
     )
 
 
-def by_zone(tally: Tally, snapshot: Snapshot, among: np.ndarray | None = None) -> dict[str | None, int]:  # type: ignore[type-arg]
+def by_zone(tally: DomainSums, snapshot: Snapshot, among: np.ndarray | None = None) -> dict[str | None, int]:  # type: ignore[type-arg]
     values = snapshot.label("zone").values
     sums = tally.sums(snapshot, "zone", among).tolist()
     return {value: count for value, count in zip(values, sums, strict=False) if value is not None}
@@ -37,7 +37,7 @@ def by_zone(tally: Tally, snapshot: Snapshot, among: np.ndarray | None = None) -
 
 def test_only_rows_that_changed_are_counted_again() -> None:
     count = Counting()
-    tally = Tally(count)
+    tally = DomainSums(count)
     before = three_nodes(1, 2, 3)
     assert tally.rows(before).tolist() == [1, 2, 3]
     count.asked.clear()
@@ -48,7 +48,7 @@ def test_only_rows_that_changed_are_counted_again() -> None:
 
 
 def test_what_was_handed_out_stays_true() -> None:
-    tally = Tally(Counting())
+    tally = DomainSums(Counting())
     before = three_nodes(1, 2, 3)
     rows, sums = tally.rows(before), tally.sums(before, "zone")
     tally.sums(before.place(pod("new"), "n1"), "zone")
@@ -57,7 +57,7 @@ def test_what_was_handed_out_stays_true() -> None:
 
 
 def test_sums_follow_the_rows_that_take_part() -> None:
-    tally = Tally(Counting())
+    tally = DomainSums(Counting())
     snapshot = three_nodes(1, 2, 3)
     among = np.array([True, True, False])
     assert by_zone(tally, snapshot) == {"a": 4, "b": 2}
@@ -70,7 +70,7 @@ def test_sums_follow_the_rows_that_take_part() -> None:
 
 
 def test_sums_are_made_anew_when_a_node_moves_to_another_domain() -> None:
-    tally = Tally(Counting())
+    tally = DomainSums(Counting())
     snapshot = three_nodes(1, 2, 3)
     assert by_zone(tally, snapshot) == {"a": 4, "b": 2}
     moved = snapshot.with_nodes_changed({0: snapshot.rows[0].with_node(node("n0", labels={"zone": "c"}))})
@@ -80,7 +80,7 @@ def test_sums_are_made_anew_when_a_node_moves_to_another_domain() -> None:
 
 def test_nodes_that_stay_are_not_counted_again_when_others_come_and_go() -> None:
     count = Counting()
-    tally = Tally(count)
+    tally = DomainSums(count)
     snapshot = three_nodes(1, 2, 3)
     tally.rows(snapshot)
     count.asked.clear()
@@ -92,7 +92,7 @@ def test_nodes_that_stay_are_not_counted_again_when_others_come_and_go() -> None
 
 
 def test_the_sums_kept_are_bounded() -> None:
-    tally = Tally(Counting())
+    tally = DomainSums(Counting())
     snapshot = three_nodes(1, 2, 3)
     masks = [np.array([True, True, number % 2 == 0]) for number in range(20)]
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_the_sums_kept_are_bounded() -> None:
 
 
 def test_a_snapshot_without_nodes_has_no_numbers() -> None:
-    tally = Tally(Counting())
+    tally = DomainSums(Counting())
     assert tally.rows(Snapshot.of(())).tolist() == []
     assert tally.rows(three_nodes(1, 2, 3)).tolist() == [1, 2, 3]
     assert tally.rows(Snapshot.of(())).tolist() == []

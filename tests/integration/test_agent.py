@@ -28,7 +28,7 @@ from wharfinger.contracts.names import fleet_workflow_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.runtime.limits import Limits
+from wharfinger.runtime.limits import ProcessLimits
 from wharfinger.runtime.processes import Processes
 from wharfinger.settings import AgentSettings, EtcdSettings, LeaseSettings, TemporalSettings
 
@@ -269,7 +269,7 @@ async def test_stuck_instance_is_killed_and_recorded_as_such(
         control=False,
         probe_every=0.3,
     )
-    stop, runtime = asyncio.Event(), Processes(site.data, Limits(None))
+    stop, runtime = asyncio.Event(), Processes(site.data, ProcessLimits(None))
     async with aiohttp.ClientSession() as session:
         ask, stuck = asking(session, 1.0), asyncio.Event()
 

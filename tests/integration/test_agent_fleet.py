@@ -20,7 +20,7 @@ from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.contracts.records import InstanceRecord
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings, TemporalSettings
@@ -63,7 +63,7 @@ def fleet(deleting: bool = False, **spec: Any) -> bytes:
     ).encode()
 
 
-async def status(site: Site) -> Status | None:
+async def status(site: Site) -> RolloutStatus | None:
     kv = (await site.store.get(keys.fleet_status(TENANT))).kv
     return FleetStatusRecord.model_validate_json(kv.value).status if kv is not None else None
 

@@ -9,7 +9,7 @@ import pytest
 from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.fleet import Actor, Exit, Grant, Slot
-from wharfinger.observe.fleet_pictures import Incarnation
+from wharfinger.observe.fleet_pictures import SlotIncarnation
 from wharfinger.observe.fleet_reading import read, read_to_decide
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
@@ -61,7 +61,7 @@ async def test_a_key_of_another_length_is_named_and_hides_nothing(store: MemoryS
     picture = (await read(store)).fleet("blue")
 
     assert picture.unreadable[0].startswith(f"{key}: ")
-    assert list(picture.grants) == [Incarnation(0, 1)]
+    assert list(picture.grants) == [SlotIncarnation(0, 1)]
 
 
 async def test_an_unreadable_worker_started_by_hand_concerns_no_plan(store: MemoryStore) -> None:
@@ -104,4 +104,4 @@ async def test_all_fleets_grants_count_on_a_host_but_a_picture_has_its_own(store
 
     assert estate.granted == {"a": 4}
     assert list(estate.fleets) == ["blue"]
-    assert sorted(estate.fleet("blue").grants) == [Incarnation(0, 1), Incarnation(1, 1)]
+    assert sorted(estate.fleet("blue").grants) == [SlotIncarnation(0, 1), SlotIncarnation(1, 1)]

@@ -12,10 +12,10 @@ import pytest
 
 from tests.properties.fleet_world.run import play
 from wharfinger.fleet import progress, seeing
-from wharfinger.fleet.actor import Actor
+from wharfinger.fleet.actor import ActorState
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.hosts import Hosts
-from wharfinger.fleet.lives import View
+from wharfinger.fleet.lives import Look
 from wharfinger.fleet.proving import Proof
 from wharfinger.fleet.targets import Target
 
@@ -28,7 +28,7 @@ NOTICED = (0, 13, 28, 96, 161, 485, 608, 1073)
 ALWAYS, NEVER = property(lambda _: True), property(lambda _: False)
 
 
-def _looked_without_doubt(actor: Actor, plan: Any, took: float, retried: bool = False) -> Any:
+def _looked_without_doubt(actor: ActorState, plan: Any, took: float, retried: bool = False) -> Any:
     followed = LOOKED(actor, plan, took, retried)
     actor._advance(took)
     return followed
@@ -42,15 +42,15 @@ def _found_without_doubt(*arguments: Any) -> Any:
     ]
 
 
-LOOKED, FOUND = Actor.looked, seeing._found
+LOOKED, FOUND = ActorState.looked, seeing._found
 
 
 @pytest.mark.parametrize(
     ("where", "what", "instead", "rules"),
     [
-        (View, "settled", ALWAYS, {"sight"}),
-        (Actor, "_gap", lambda _: None, {"sight"}),
-        (Actor, "looked", _looked_without_doubt, {"sight", "floor"}),
+        (Look, "settled", ALWAYS, {"sight"}),
+        (ActorState, "_gap", lambda _: None, {"sight"}),
+        (ActorState, "looked", _looked_without_doubt, {"sight", "floor"}),
         (Draft, "may_lose_one", ALWAYS, {"floor"}),
         (Draft, "room", ALWAYS, {"ceiling"}),
         (Target, "canary_only", NEVER, {"canary"}),

@@ -20,7 +20,7 @@ from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.registry import keys
-from wharfinger.whatif.changes import Changes
+from wharfinger.whatif.changes import NodeChanges
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Result
 from wharfinger.whatif.play import simulate
@@ -159,7 +159,9 @@ async def orders_agree(cluster: Cluster, hand: Hand) -> None:
     scene = await cluster.scene()
     for name in ("team-0", "team-1"):
         scene.withdraw(PodKey("default", name))
-    answer = {one.pod: one for one in simulate(scene, Changes(), waiting=True).pods if not one.pod.name.startswith("t")}
+    answer = {
+        one.pod: one for one in simulate(scene, NodeChanges(), waiting=True).pods if not one.pod.name.startswith("t")
+    }
     assert {key for key in keys_of_pending if answer[key].result is Result.GATED} == {
         entry.key for entry in queue.gated.values()
     }

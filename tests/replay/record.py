@@ -29,7 +29,7 @@ from tests.replay.node_scenes import NODE_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
-from wharfinger.contracts.attempts import Permission, Wake
+from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
 
@@ -104,7 +104,7 @@ async def held_and_refused(stage: Stage) -> tuple[str, int]:
     hold = PermitWait(plugin="Quota", seconds=60)
     stage.activities.places = [placed().model_copy(update={"permit": hold}), placed(revision=20)]
     handle = await stage.start()
-    await handle.signal("permit", Permission(allowed=False, reason="over quota"))
+    await handle.signal("permit", PermitDecision(allowed=False, reason="over quota"))
     await stage.parked(handle.id, timers=2)
     await handle.signal("wake", WAKE)
     await handle.result()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.runtime import locks
-from wharfinger.runtime.limits import Limits
+from wharfinger.runtime.limits import ProcessLimits
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Command
 
@@ -46,7 +46,7 @@ def instance_command(lock: Path, what: str = "sleep", **more: int) -> Command:
 @asynccontextmanager
 async def runtime_on(data: Path, group: Path | None = None) -> AsyncIterator[Processes]:
     """A runtime, with a cgroup where one is given; what it started goes on when it is closed."""
-    runtime = Processes(data, Limits(group))
+    runtime = Processes(data, ProcessLimits(group))
     try:
         yield runtime
     finally:

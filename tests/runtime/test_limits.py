@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.runtime.limits import Bounds, Limits, delegated
+from wharfinger.runtime.limits import Bounds, ProcessLimits, delegated
 
 
 def hierarchy(root: Path, own: str, controllers: str = "cpu memory pids") -> tuple[Path, Path]:
@@ -45,7 +45,7 @@ def test_without_controllers_or_at_the_root_there_is_none(tmp_path: Path) -> Non
 
 
 def test_an_instance_gets_a_cgroup_with_its_limits(tmp_path: Path) -> None:
-    Limits(tmp_path).apply("common.0.1", 4711, Bounds(memory=1024, cpu=1500))
+    ProcessLimits(tmp_path).apply("common.0.1", 4711, Bounds(memory=1024, cpu=1500))
 
     group = tmp_path / "common.0.1"
     assert (group / "memory.max").read_text() == "1024"
@@ -55,7 +55,7 @@ def test_an_instance_gets_a_cgroup_with_its_limits(tmp_path: Path) -> None:
 
 def test_limits_can_be_put_on_again(tmp_path: Path) -> None:
     for pid in (4711, 4711):
-        Limits(tmp_path).apply("common.0.1", pid, Bounds(memory=1024))
+        ProcessLimits(tmp_path).apply("common.0.1", pid, Bounds(memory=1024))
 
     assert (tmp_path / "common.0.1" / "memory.max").read_text() == "1024"
     assert not (tmp_path / "common.0.1" / "cpu.max").exists()
@@ -69,7 +69,7 @@ def test_cgroup_bound_is_kept_when_the_next_agent_has_no_cgroup(
     (tmp_path / str(own) / "cgroup").write_text("0::/system.slice/agent.service/common.0.1\n")
     before = resource.getrlimit(resource.RLIMIT_DATA)
 
-    Limits(None, tmp_path).apply("common.0.1", own, Bounds(memory=1 << 40))
+    ProcessLimits(None, tmp_path).apply("common.0.1", own, Bounds(memory=1 << 40))
 
     assert caplog.text == ""
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -13,14 +13,14 @@ from pathlib import Path
 import wharfinger
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {"": ROOT / "src" / "wharfinger", "workflows": ROOT / "workflows", "activities": ROOT / "activities"}
+FOLDERS = (ROOT / "src" / "wharfinger", ROOT / "workflows", ROOT / "activities")
 """Where rooms lie: all in one folder but these two, see `package-dir` in pyproject.toml."""
 
 LONGEST_TEST_NAME = 70
 """A reader takes in a longer name only at the second look; what does not fit belongs into the docstring."""
 
-Doubles = dict[str, list[tuple[str, str]]]
-"""Name of a class -> room and file of each of its definitions."""
+Classes = dict[str, list[str]]
+"""Name of a class -> file of each of its definitions."""
 
 
 def layers() -> list[list[str]]:
@@ -48,21 +48,19 @@ def packages() -> set[str]:
     return {module.name for module in pkgutil.iter_modules(wharfinger.__path__)} - {"__main__"}
 
 
-def public_classes() -> Doubles:
+def public_classes() -> Classes:
     """Every public class that stands at the top level of a module."""
-    found: Doubles = defaultdict(list)
-    for package, folder in FOLDERS.items():
+    found: Classes = defaultdict(list)
+    for folder in FOLDERS:
         for path in sorted(folder.rglob("*.py")):
-            within = path.relative_to(folder)
-            room = package or (within.parts[0] if len(within.parts) > 1 else within.stem)
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found[node.name].append((room, path.relative_to(ROOT).as_posix()))
+                    found[node.name].append(path.relative_to(ROOT).as_posix())
     return found
 
 
-def described(doubles: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> list[str]:
-    return [f"{name}: {', '.join(file for _, file in places)}" for name, places in doubles]
+def described(doubles: Iterable[tuple[str, Iterable[str]]]) -> list[str]:
+    return [f"{name}: {', '.join(files)}" for name, files in doubles]
 
 
 def test_the_room_table_lists_every_package_once() -> None:
@@ -84,22 +82,10 @@ def test_the_room_table_has_the_order_of_the_layers() -> None:
     assert [number for row in rows for number in row] == sorted(number for row in rows for number in row)
 
 
-def test_no_two_public_classes_of_a_layer_have_one_name() -> None:
-    """Double names of rooms in different layers are printed: they cost a reader time, too (`pytest -rP`)."""
-    layer_of = {room: number for number, layer in enumerate(layers()) for room in layer}
+def test_no_two_public_classes_have_one_name() -> None:
     doubles = {name: places for name, places in public_classes().items() if len(places) > 1}
-    print("double names over all rooms:", *described(sorted(doubles.items())), sep="\n  ")
 
-    in_one_layer = {}
-    for name, places in doubles.items():
-        by_layer = defaultdict(list)
-        for room, file in places:
-            by_layer[layer_of[room]].append((room, file))
-        same = [one for places_of in by_layer.values() if len(places_of) > 1 for one in places_of]
-        if same:
-            in_one_layer[name] = same
-
-    assert described(sorted(in_one_layer.items())) == []
+    assert described(sorted(doubles.items())) == []
 
 
 def test_names_of_tests_have_at_most_70_characters() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wharfinger.testing import node_manifest, pod_manifest
-from wharfinger.whatif.changes import Changes
+from wharfinger.whatif.changes import NodeChanges
 from wharfinger.whatif.inventory import Inventory
 from wharfinger.whatif.outcome import Answer
 from wharfinger.whatif.play import simulate
 from wharfinger.whatif.scene import Scene
 
-NO_CHANGES = Changes()
+NO_CHANGES = NodeChanges()
 SMALL = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
@@ -52,7 +52,7 @@ def scene(objects: Iterable[Mapping[str, Any]], live: Iterable[Mapping[str, Any]
 def ask(
     *objects: Mapping[str, Any],
     live: Iterable[Mapping[str, Any]] = (),
-    changes: Changes = NO_CHANGES,
+    changes: NodeChanges = NO_CHANGES,
     waiting: bool = False,
     config: Any = None,
 ) -> Answer:

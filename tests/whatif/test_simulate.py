@@ -7,7 +7,7 @@ import pytest
 from tests.whatif.objects import ask, node, nodes_of, pod, scene, workload
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.model.pod import PodKey
-from wharfinger.whatif.changes import Changes, MoreNodes
+from wharfinger.whatif.changes import MoreNodes, NodeChanges
 from wharfinger.whatif.outcome import Cause, Result
 
 ZONE = "topology.kubernetes.io/zone"
@@ -117,7 +117,7 @@ def test_a_drained_nodes_pods_go_elsewhere_but_for_its_daemons() -> None:
         {**pod("over", nodeName="a"), "status": {"phase": "Succeeded"}},
     ]
 
-    answer = ask(*objects, changes=Changes(drained=("a",)))
+    answer = ask(*objects, changes=NodeChanges(drained=("a",)))
 
     assert [(one.pod.name, one.cause, one.left, one.node) for one in answer.pods] == [
         ("one", Cause.DRAINED, "a", "b"),
@@ -137,7 +137,7 @@ def test_drain_names_the_budgets_it_has_to_wait_for() -> None:
     }
     pods = [pod(f"w{number}", cpu="100m", nodeName="a", labels={"app": "web"}) for number in range(3)]
 
-    answer = ask(node("a"), node("b"), budget, *pods, changes=Changes(drained=("a",)))
+    answer = ask(node("a"), node("b"), budget, *pods, changes=NodeChanges(drained=("a",)))
 
     assert answer.complete
     assert answer.notes == (
@@ -146,7 +146,7 @@ def test_drain_names_the_budgets_it_has_to_wait_for() -> None:
 
 
 def test_a_cordoned_node_takes_no_new_pods_and_keeps_its_own() -> None:
-    answer = ask(node("a"), pod("there", nodeName="a"), pod("new"), changes=Changes(cordoned=("a",)))
+    answer = ask(node("a"), pod("there", nodeName="a"), pod("new"), changes=NodeChanges(cordoned=("a",)))
 
     assert nodes_of(answer) == {"new": None}
     assert answer.after.resources["pods"].requested == 1
@@ -159,7 +159,7 @@ def test_nodes_that_are_added_are_like_the_other_but_new() -> None:
 
     answer = ask(
         like, agent, pod("x", cpu="500m", nodeSelector={ZONE: "z"}), pod("y"),
-        changes=Changes(more=(MoreNodes(2, "a"),)),
+        changes=NodeChanges(more=(MoreNodes(2, "a"),)),
     )  # fmt: skip
 
     assert nodes_of(answer)["x"] in ("a-new-1", "a-new-2")
@@ -170,20 +170,20 @@ def test_nodes_that_are_added_are_like_the_other_but_new() -> None:
 def test_changes_combine() -> None:
     answer = ask(
         node("a"), node("b"), pod("x", nodeName="a"),
-        changes=Changes(more=(MoreNodes(1, "a"),), cordoned=("b",), drained=("a",)),
+        changes=NodeChanges(more=(MoreNodes(1, "a"),), cordoned=("b",), drained=("a",)),
     )  # fmt: skip
 
     assert nodes_of(answer) == {"x": "a-new-1"}
 
 
 def test_a_daemon_set_reaches_nodes_that_are_added() -> None:
-    answer = ask(node("a"), workload("DaemonSet", "agent"), changes=Changes(more=(MoreNodes(1, "a"),)))
+    answer = ask(node("a"), workload("DaemonSet", "agent"), changes=NodeChanges(more=(MoreNodes(1, "a"),)))
 
     assert nodes_of(answer) == {"agent-a": "a", "agent-a-new-1": "a-new-1"}
 
 
 def test_a_change_of_a_node_that_is_not_there_is_refused() -> None:
-    for changes in (Changes(drained=("x",)), Changes(cordoned=("x",)), Changes(more=(MoreNodes(1, "x"),))):
+    for changes in (NodeChanges(drained=("x",)), NodeChanges(cordoned=("x",)), NodeChanges(more=(MoreNodes(1, "x"),))):
         with pytest.raises(UsageError, match="there is no node x"):
             ask(node("a"), changes=changes)
 
@@ -211,7 +211,7 @@ def test_unreadable_bound_pods_of_the_live_state_keep_their_room() -> None:
         "1 objects of the live state cannot be read and do not count",
         "1 bound pods of the live state cannot be read: what they hold on their nodes counts, nothing else",
     )
-    drained = ask(pod("large", cpu="4"), live=[*live[:3]], changes=Changes(drained=("a",)))
+    drained = ask(pod("large", cpu="4"), live=[*live[:3]], changes=NodeChanges(drained=("a",)))
     assert nodes_of(drained) == {"large": "b"}
     assert "1 pods of drained nodes cannot be read and are placed nowhere" in drained.notes
 
@@ -257,7 +257,7 @@ def test_the_scene_keeps_nothing_of_what_it_was_given_changed() -> None:
     before = repr(objects)
 
     made = scene(objects)
-    made.change(Changes(drained=("a",)))
+    made.change(NodeChanges(drained=("a",)))
     made.given_pods()
 
     assert repr(objects) == before

@@ -14,15 +14,15 @@ from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.model.pod import Pod
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.cohorts import CLEARED, FEW, MOST_ALONE, PATIENCE, STUCK, Budget, Forming, Load
+from wharfinger.worker_loops.cohorts import CLEARED, FEW, MOST_ALONE, PATIENCE, STUCK, Backlog, Forming, InputBudget
 from wharfinger.worker_loops.dispatcher import CHAINS
 from wharfinger.worker_loops.starts import LATER
 
 SETTINGS = DispatchSettings(hold=0.0, cohort_from=4, cohort_most=6, cohorts_in_flight=2, parked_chains=3)
 
 
-def load(**what: int) -> Load:
-    return Load(**{"ready": 0, "ruled": 0, "together": 0, "alone": 0, "cohorts": 0, "chains": 0, **what})
+def load(**what: int) -> Backlog:
+    return Backlog(**{"ready": 0, "ruled": 0, "together": 0, "alone": 0, "cohorts": 0, "chains": 0, **what})
 
 
 def forming(**settings: Any) -> Forming:
@@ -69,7 +69,7 @@ def test_cohorts_larger_than_temporal_can_list_are_capped_with_a_log(caplog: pyt
         (load(ready=1, chains=1000), 24),
     ],
 )
-def test_cohorts_are_sized_by_the_backlog_and_a_lone_pod_is_in_none(what: Load, size: int) -> None:
+def test_cohorts_are_sized_by_the_backlog_and_a_lone_pod_is_in_none(what: Backlog, size: int) -> None:
     assert forming().size(what, 0.0) == size
     assert forming(cohorts=False).size(what, 0.0) == (size if what.together else 0)
 
@@ -131,7 +131,7 @@ def measured(plain: float | None, ruled: float | None = None) -> Forming:
     ],
 )
 def test_no_cohort_of_what_single_attempts_clear_within_two_seconds(
-    plain: float | None, ruled: float | None, what: Load, formed: bool
+    plain: float | None, ruled: float | None, what: Backlog, formed: bool
 ) -> None:
     policy = measured(plain, ruled)
 
@@ -191,7 +191,7 @@ def test_input_of_a_cohort_stays_within_its_bytes() -> None:
     def entry(name: str) -> Entry:
         return Entry(Pod(namespace="ns", name=name, uid="u" * 36), 0.0, 0.0, Part.ACTIVE, "seen")
 
-    budget = Budget(1000)
+    budget = InputBudget(1000)
     taken = [name for name in ("a" * 200, "é" * 200, "b" * 200, "c" * 200) if budget.fits(entry(name))]
 
     assert [name[0] for name in taken] == ["a", "b", "c"]

@@ -38,7 +38,7 @@ from wharfinger.contracts.cohort_scheduling import (
     Unbound,
 )
 from wharfinger.contracts.cohorts import CohortPod, CohortResult, GangName, Turn
-from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
+from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 from wharfinger.contracts.names import SEARCH_PODS, cohort_workflow_id, gang_workflow_id, pod_workflow_id, task_queue
 from wharfinger.contracts.scheduling import (
@@ -81,7 +81,7 @@ def placed(node: str = "node-1", *, revision: int = 10) -> Placed:
         node=node,
         node_revision=3,
         score=180,
-        ranking=(NodeScore(node=node, total=180), NodeScore(node="node-2", total=150)),
+        ranking=(ScoredNode(node=node, total=180), ScoredNode(node="node-2", total=150)),
         computation=Computation(revision=revision, nodes=3, feasible=2),
     )
 

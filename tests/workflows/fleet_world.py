@@ -42,7 +42,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.failures import FLEETS, ActivityFailures
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.model.fleet import Actor, Exit, Grant
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleets import FleetView
 from wharfinger.plugins import builtin
 from wharfinger.registry import keys
@@ -184,7 +184,7 @@ class FleetWorld:
         events = (await self.client.get_workflow_handle(workflow_id, run_id=run).fetch_history()).events
         return str(events[0].workflow_execution_started_event_attributes.first_execution_run_id)
 
-    async def status(self) -> Status | None:
+    async def status(self) -> RolloutStatus | None:
         kv = (await self.store.get(keys.fleet_status(TENANT))).kv
         return FleetStatusRecord.model_validate_json(kv.value).status if kv is not None else None
 
@@ -232,7 +232,7 @@ class FleetWorld:
 
         await self.until(told, seconds)
 
-    async def until_settled(self, rollout: str = "none", seconds: float = 30) -> Status:
+    async def until_settled(self, rollout: str = "none", seconds: float = 30) -> RolloutStatus:
         """Until the status says so, and speaks of the object as it is."""
 
         async def settled() -> bool:

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.patience import patient
 from tests.workflows.conftest import QUICK, Stage, gone, placed, preempting, refused
-from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, GoneReason, Permission, Wake
+from wharfinger.contracts.attempts import AttemptResult, AttemptTimings, GoneReason, PermitDecision, Wake
 from wharfinger.contracts.scheduling import (
     BindInput,
     Bound,
@@ -432,7 +432,7 @@ async def test_a_held_pod_that_is_not_permitted_waits_refused_by_that_plugin(sta
     stage.activities.places = [held(seconds)]
     handle = await stage.start()
     if seconds > 1:
-        await handle.signal("permit", Permission(allowed=False, reason="over quota" + "!" * 1_000_000))
+        await handle.signal("permit", PermitDecision(allowed=False, reason="over quota" + "!" * 1_000_000))
     while not stage.activities.requests(RefusalInput):
         await asyncio.sleep(0.02)
     await handle.terminate()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wharfinger.cli.options import Connection
+from wharfinger.cli.options import ConnectionOptions
 from wharfinger.errors import ServerError, Unavailable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def open_store(connection: Connection, *, within: float = FIRST_ANSWER) -> AsyncIterator[Store]:
+async def open_store(connection: ConnectionOptions, *, within: float = FIRST_ANSWER) -> AsyncIterator[Store]:
     """The etcd that the options name, asked once so that a wrong address is reported at once: `within` so many seconds.
 
     Raises `Unavailable`, `AccessDenied`.
@@ -47,7 +47,7 @@ async def open_store(connection: Connection, *, within: float = FIRST_ANSWER) ->
         await store.close()
 
 
-def _no_etcd(connection: Connection, error: Unavailable) -> Unavailable:
+def _no_etcd(connection: ConnectionOptions, error: Unavailable) -> Unavailable:
     addresses = ", ".join(connection.etcd.endpoints)
     reason = str(error.__cause__ or error)
     return Unavailable(
@@ -56,7 +56,7 @@ def _no_etcd(connection: Connection, error: Unavailable) -> Unavailable:
     )
 
 
-async def open_temporal(connection: Connection, *, within: float = FIRST_ANSWER) -> Client:
+async def open_temporal(connection: ConnectionOptions, *, within: float = FIRST_ANSWER) -> Client:
     """A Temporal client with pydantic's data converter, which has answered within so many seconds.
 
     TLS and API keys come from the SDK's environment configuration. Raises `ServerError`, and

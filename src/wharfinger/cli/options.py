@@ -50,7 +50,7 @@ CONNECTION_PANEL = "Connection"
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionOptions:
     """What the connection options said: where etcd and Temporal are."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
@@ -102,7 +102,7 @@ ConfigOption = Annotated[
 """The option of commands that decide."""
 
 
-class Plugins(StrEnum):
+class PluginPackages(StrEnum):
     """Which plugins of installed packages take part."""
 
     NAMED = "named"
@@ -110,7 +110,7 @@ class Plugins(StrEnum):
 
 
 PluginsOption = Annotated[
-    Plugins,
+    PluginPackages,
     option(
         "plugins",
         "Plugins of installed packages that take part: those that the configuration names (`named`), or `all`.",
@@ -158,7 +158,7 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
 
 
 def connected(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the connection options, and the function one `Connection` in their place.
+    """Give a command the connection options, and the function one `ConnectionOptions` in their place.
 
     The function has a parameter `connection`; its other parameters stay as they are. Their
     annotations must be importable at run time (not under `TYPE_CHECKING`).
@@ -195,7 +195,7 @@ def connection_from(
     temporal: str | None = None,
     temporal_namespace: str | None = None,
     cluster: str = DEFAULT_CLUSTER,
-) -> Connection:
+) -> ConnectionOptions:
     """Check and gather what the options said; raises `UsageError`."""
     for option, path in (
         ("etcd-password-file", etcd_password_file),
@@ -209,7 +209,7 @@ def connection_from(
         raise UsageError("--etcd-key needs --etcd-cert, the certificate it belongs to")
     if etcd_user and etcd_password_file is None:
         raise UsageError("--etcd-user needs --etcd-password-file")
-    return Connection(
+    return ConnectionOptions(
         etcd=EtcdSettings(
             endpoints=endpoints(etcd or ()) or _DEFAULT_ETCD,
             user=etcd_user,

@@ -31,17 +31,17 @@ from wharfinger.framework.catalog import Catalog
 from wharfinger.manifests import documents, merge
 from wharfinger.manifests.kinds import FLEET, Reference
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 from wharfinger.model.texts import plain
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, KeyValue, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StatusAndObject:
     """The status that the fleet's actor wrote, and the object that it may not have seen yet."""
 
-    status: Status | None
+    status: RolloutStatus | None
     mod_revision: int
     """Of the object."""
     template_seen: bool = True
@@ -58,7 +58,7 @@ class Standing:
         return self.status.generation if self.status is not None else 0
 
 
-Edit = Callable[[dict[str, Any], Standing], bool | None]
+Edit = Callable[[dict[str, Any], StatusAndObject], bool | None]
 """Changes the object's spec (a copy of its own) in place; leaves it as it is when there is nothing to change.
 
 True: it is to be written even if nothing differs, as what is asked for once more is.
@@ -103,7 +103,7 @@ def author(reason: str = "", *, who: str = "") -> Author:
     return Author(plain(f"{user}@{socket.gethostname()}")[:_NAME_LIMIT], plain(reason))
 
 
-async def read_status(store: Store, tenant: str) -> Status | None:
+async def read_status(store: Store, tenant: str) -> RolloutStatus | None:
     """The status that the fleet's actor wrote; None when there is none, or none that can be read."""
     kv = (await store.get(keys.fleet_status(tenant))).kv
     if kv is None:
@@ -122,7 +122,7 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
     """
     check_tenant(tenant)
 
-    def edited(before: dict[str, Any] | None, standing: Standing) -> dict[str, Any]:
+    def edited(before: dict[str, Any] | None, standing: StatusAndObject) -> dict[str, Any]:
         if before is None:
             raise NotFound(f"there is no fleet {tenant}")
         spec = copy.deepcopy(_part(before, "spec"))
@@ -134,7 +134,7 @@ async def change(store: Store, tenant: str, edit: Edit, by: Author, *, catalog: 
     return await _commit(store, draft)
 
 
-async def _seen_template(store: Store, tenant: str, status: Status | None) -> object:
+async def _seen_template(store: Store, tenant: str, status: RolloutStatus | None) -> object:
     """The template that the fleet's actor looked at last, as it was written; `_UNKNOWN` when no record shows it."""
     if status is None:
         return _UNKNOWN
@@ -157,11 +157,13 @@ async def checked(store: Store, tenant: str, manifest: Mapping[str, Any], *, cat
     _applied(tenant, manifest, Author(""), catalog, None).over(stored)
 
 
-def _applied(tenant: str, manifest: Mapping[str, Any], by: Author, catalog: Catalog, status: Status | None) -> _Draft:
+def _applied(
+    tenant: str, manifest: Mapping[str, Any], by: Author, catalog: Catalog, status: RolloutStatus | None
+) -> _Draft:
     about, uid = Reference(FLEET, "", tenant), str(uuid4())
     now = rfc3339(datetime.now(UTC))
 
-    def laid_over(before: dict[str, Any] | None, _: Standing) -> dict[str, Any]:
+    def laid_over(before: dict[str, Any] | None, _: StatusAndObject) -> dict[str, Any]:
         if before is None:
             return merge.created(manifest, about, uid=uid, now=now)
         return merge.updated(before, manifest, about)
@@ -181,10 +183,10 @@ class _Draft:
     """A change to be made to whatever is stored; remembers what became of it."""
 
     tenant: str
-    make: Callable[[dict[str, Any] | None, Standing], dict[str, Any]]
+    make: Callable[[dict[str, Any] | None, StatusAndObject], dict[str, Any]]
     by: Author
     catalog: Catalog
-    status: Status | None
+    status: RolloutStatus | None
     seen_template: object = None
     """What the actor looked at last; only for a request to a rollout."""
     result: str = "unchanged"
@@ -209,13 +211,13 @@ class _Draft:
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
 
-    def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> Standing:
-        standing = Standing(self.status, mod_revision)
+    def _standing(self, before: dict[str, Any] | None, mod_revision: int) -> StatusAndObject:
+        standing = StatusAndObject(self.status, mod_revision)
         template = _part(before or {}, "spec").get("template")
         return replace(standing, template_seen=standing.seen or template == self.seen_template)
 
 
-def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: Standing) -> None:
+def _drop_request(before: dict[str, Any], obj: dict[str, Any], standing: StatusAndObject) -> None:
     old, new = _part(before, "spec"), _part(obj, "spec")
     if new.get("rollout") == old.get("rollout") and (standing.seen or new.get("template") != old.get("template")):
         new.pop("rollout", None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.client.fleet_changes import Edit, Standing
+from wharfinger.client.fleet_changes import Edit, StatusAndObject
 from wharfinger.errors import NotFound, WharfingerError
 from wharfinger.model.fleet import RolloutAction
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def scale(replicas: int) -> Edit:
     """Set how many instances there are."""
 
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         if spec.get("replicas", 1) != replicas:
             spec["replicas"] = replicas
 
@@ -31,7 +31,7 @@ def scale(replicas: int) -> Edit:
 def restart(now: str) -> Edit:
     """Replace every instance: the template's `restartedAt` changes."""
 
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         spec["template"] = {**(spec.get("template") or {}), "restartedAt": now}
 
     return edit
@@ -40,7 +40,7 @@ def restart(now: str) -> Edit:
 def pause() -> Edit:
     """Stop updating where it is."""
 
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         if spec.get("paused") is not True:
             spec["paused"] = True
 
@@ -50,7 +50,7 @@ def pause() -> Edit:
 def resume(tenant: str) -> Edit:
     """Go on with a rollout that was paused, or that stands still because its deadline passed."""
 
-    def edit(spec: dict[str, Any], standing: Standing) -> bool:
+    def edit(spec: dict[str, Any], standing: StatusAndObject) -> bool:
         paused = spec.pop("paused", False)
         if standing.rollout and (standing.template_seen or not paused):
             return _ask(spec, standing, "resume")
@@ -64,7 +64,7 @@ def resume(tenant: str) -> Edit:
 def promote(tenant: str) -> Edit:
     """Let a rollout go on from its canary to all slots."""
 
-    def edit(spec: dict[str, Any], standing: Standing) -> bool:
+    def edit(spec: dict[str, Any], standing: StatusAndObject) -> bool:
         if not standing.rollout:
             raise _nothing_open(tenant, "promote", standing)
         if not _canary(spec):
@@ -77,7 +77,7 @@ def promote(tenant: str) -> Edit:
 def abort(tenant: str) -> Edit:
     """End a rollout where it is."""
 
-    def edit(spec: dict[str, Any], standing: Standing) -> bool:
+    def edit(spec: dict[str, Any], standing: StatusAndObject) -> bool:
         if not standing.rollout:
             raise _nothing_open(tenant, "abort", standing)
         return _ask(spec, standing, "abort")
@@ -88,7 +88,7 @@ def abort(tenant: str) -> Edit:
 def undo(picture: Picture, number: int, name: Namer, chose: Callable[[int], None]) -> Edit:
     """Put the template of a revision back (0: `last_other`); `chose` gets the revision's number."""
 
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         present = spec.get("template") or {}
         chosen = number or last_other(picture, present, name)
         found = picture.revisions.get(chosen)
@@ -113,7 +113,7 @@ def last_other(picture: Picture, template: Mapping[str, Any], name: Namer) -> in
     raise WharfingerError(f"fleet {picture.tenant} has no completed revision that differs from its template")
 
 
-def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> bool:
+def _ask(spec: dict[str, Any], standing: StatusAndObject, action: RolloutAction) -> bool:
     """Put the request; whether it is one that was followed already, and is made again.
 
     Raises `WharfingerError` when it would be lost: the rollout takes up a newer template first, and ignores a request
@@ -133,7 +133,7 @@ def _ask(spec: dict[str, Any], standing: Standing, action: RolloutAction) -> boo
     return earlier == wanted and standing.seen
 
 
-def _nothing_open(tenant: str, action: str, standing: Standing) -> WharfingerError:
+def _nothing_open(tenant: str, action: str, standing: StatusAndObject) -> WharfingerError:
     hint = "" if standing.seen else " (its latest change was not looked at yet: try again in a moment)"
     return WharfingerError(f"fleet {tenant} has no open rollout: there is nothing to {action}{hint}")
 

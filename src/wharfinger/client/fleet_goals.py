@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from wharfinger.client.fleet_summary import ready_count, updated
 from wharfinger.errors import Unavailable
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 from wharfinger.observe.fleet_pictures import Estate, Picture
 from wharfinger.observe.fleet_reading import changes, existing, read
 from wharfinger.registry.store import Store
@@ -74,7 +74,7 @@ def _ready(picture: Picture) -> Verdict:
     return Verdict("reached" if ready == picture.replicas else "waiting", words)
 
 
-def _paused(picture: Picture, status: Status) -> Verdict:
+def _paused(picture: Picture, status: RolloutStatus) -> Verdict:
     for condition in ("Paused", "CanaryWaiting"):
         if reason := _holds(status, condition):
             return Verdict("reached", status.phase or reason)
@@ -86,7 +86,7 @@ def _paused(picture: Picture, status: Status) -> Verdict:
     return Verdict("waiting", _progress(picture, status))
 
 
-def _complete(picture: Picture, status: Status, name: Namer) -> Verdict:
+def _complete(picture: Picture, status: RolloutStatus, name: Namer) -> Verdict:
     wanted = name(picture.template)
     same = [number for number, record in picture.revisions.items() if name(record.template) == wanted]
     if not same:
@@ -117,7 +117,7 @@ STOPPED = ("ProgressDeadlineExceeded", "FailureThresholdExceeded")
 _ENDS = {"failed": "failed", "aborted": "was aborted"}
 
 
-def _holds(status: Status, kind: str) -> str:
+def _holds(status: RolloutStatus, kind: str) -> str:
     """Why a condition holds; empty when it does not."""
     for condition in status.conditions:
         if condition.type == kind and condition.status:
@@ -125,7 +125,7 @@ def _holds(status: Status, kind: str) -> str:
     return ""
 
 
-def _progress(picture: Picture, status: Status) -> str:
+def _progress(picture: Picture, status: RolloutStatus) -> str:
     return status.phase or f"{ready_count(picture)} of {picture.replicas} ready, {updated(picture)} updated"
 
 

@@ -18,30 +18,33 @@ from wharfinger.model.names import COMMON
 from wharfinger.registry.store import Store
 
 
-class Wanted(NamedTuple):
+class WantedFleet(NamedTuple):
     """A manifest, and the fleet that it is meant for."""
 
     tenant: str
     manifest: Mapping[str, Any]
 
 
-def wanted(manifest: Mapping[str, Any]) -> Wanted:
+def wanted(manifest: Mapping[str, Any]) -> WantedFleet:
     """The fleet that a manifest names. Raises `InvalidObject`, and `UsageError` for an object of another kind."""
     about = reference(checked_object(manifest), "default")
     if about.kind is not FLEET:
         raise UsageError(f"{about} is no fleet")
-    return Wanted(about.name, manifest)
+    return WantedFleet(about.name, manifest)
 
 
-def for_tenants(manifest: Mapping[str, Any], tenants: Iterable[str]) -> list[Wanted]:
+def for_tenants(manifest: Mapping[str, Any], tenants: Iterable[str]) -> list[WantedFleet]:
     """One manifest for each of these fleets, whatever its name. Raises `UsageError`."""
     names = [check_tenant(name) for name in tenants]
     return each_once(
-        [Wanted(name, {**manifest, "metadata": {**(manifest.get("metadata") or {}), "name": name}}) for name in names]
+        [
+            WantedFleet(name, {**manifest, "metadata": {**(manifest.get("metadata") or {}), "name": name}})
+            for name in names
+        ]
     )
 
 
-def each_once(found: list[Wanted]) -> list[Wanted]:
+def each_once(found: list[WantedFleet]) -> list[WantedFleet]:
     """The same fleets. Raises `UsageError` when one is named more than once."""
     names = [one.tenant for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -64,7 +67,7 @@ def problems_beside_the_name(obj: Mapping[str, Any] | None, catalog: Catalog) ->
         yield f"{about}: {error}"
 
 
-async def check(store: Store, found: Sequence[Wanted], catalog: Catalog) -> list[str]:
+async def check(store: Store, found: Sequence[WantedFleet], catalog: Catalog) -> list[str]:
     """Raise all that is wrong, before anything is written; return what is to be noted of each, perhaps nothing."""
     problems: list[str] = []
     for one in found:

@@ -13,7 +13,7 @@ from wharfinger.client.fleet_summary import exit_words, phase
 from wharfinger.manifests.times import duration, seconds_since
 from wharfinger.model.fleet import FleetSpec
 from wharfinger.model.rollout import Running
-from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
+from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.registry import keys
 
 SILENT = 60.0
@@ -39,19 +39,21 @@ def _elapsed(picture: Picture, now: datetime) -> float:
     return (seconds_since(picture.status.time, now) or 0.0) if picture.status is not None else 0.0
 
 
-def _life(picture: Picture, step: Running) -> Incarnation:
+def _life(picture: Picture, step: Running) -> SlotIncarnation:
     """Whom a step is about: one that was begun without an incarnation, about the one that was granted since."""
     if step.incarnation or picture.status is None:
-        return Incarnation(step.slot, step.incarnation)
+        return SlotIncarnation(step.slot, step.incarnation)
     told = {number for one in picture.status.status.slots if one.slot == step.slot for number, *_ in one.incarnations}
     new = [life for life in picture.grants if life.slot == step.slot and life.incarnation not in told]
-    return max(new, default=Incarnation(step.slot, 0))
+    return max(new, default=SlotIncarnation(step.slot, 0))
 
 
 def _over(picture: Picture, step: Running) -> bool:
     """Whether etcd shows the end of a step that the status does not know yet."""
     return (
-        step.kind != "up" and bool(step.incarnation) and Incarnation(step.slot, step.incarnation) not in picture.lives
+        step.kind != "up"
+        and bool(step.incarnation)
+        and SlotIncarnation(step.slot, step.incarnation) not in picture.lives
     )
 
 
@@ -79,7 +81,7 @@ def _seconds(seen: float, limit: float) -> str:
     return f"{seen:.0f} s of {limit:.0f}"
 
 
-def _state(picture: Picture, life: Incarnation) -> str:
+def _state(picture: Picture, life: SlotIncarnation) -> str:
     """What an incarnation waits for by its own records; empty when they do not show it."""
     grant, instance, exited = picture.grants.get(life), picture.instances.get(life), picture.exits.get(life)
     which = f"incarnation {life.incarnation}"

@@ -9,7 +9,7 @@ from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_sentences import hints, waiting
 from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import Condition
-from wharfinger.observe.fleet_pictures import Estate, Incarnation, LastChange, Picture
+from wharfinger.observe.fleet_pictures import Estate, LastChange, Picture, SlotIncarnation
 from wharfinger.observe.fleet_reading import existing, read
 from wharfinger.registry.store import Store
 
@@ -111,7 +111,7 @@ def status_of(estate: Estate, picture: Picture, now: datetime) -> FleetStatus:
     )
 
 
-def _instance(picture: Picture, life: Incarnation) -> FleetInstance:
+def _instance(picture: Picture, life: SlotIncarnation) -> FleetInstance:
     slot, grant, instance = picture.slots.get(life.slot), picture.grants.get(life), picture.instances.get(life)
     return FleetInstance(
         slot=life.slot,

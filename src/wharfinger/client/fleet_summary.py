@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from wharfinger.model.fleet import Exit
 from wharfinger.model.rollout import SlotStatus
-from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
+from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 
 NOTHING = "-"
 _DECIDING = ("Deleting", "SpecInvalid", "Paused", "CanaryWaiting", "PartitionComplete")
@@ -70,7 +70,7 @@ def crashes(picture: Picture, slot: int) -> int:
     return max(record.crashes if record is not None else 0, told.crashes if told is not None else 0)
 
 
-def unproven(picture: Picture, life: Incarnation) -> bool:
+def unproven(picture: Picture, life: SlotIncarnation) -> bool:
     """Whether it is the updated instance of a slot that the open rollout still observes."""
     told = told_slots(picture).get(life.slot)
     if told is None or not told.unproven or not picture.observed:
@@ -78,7 +78,7 @@ def unproven(picture: Picture, life: Incarnation) -> bool:
     return life.incarnation == max((number for number, *_ in told.incarnations), default=0)
 
 
-def phase(picture: Picture, life: Incarnation) -> str:
+def phase(picture: Picture, life: SlotIncarnation) -> str:
     """What an incarnation is about, by its own records first."""
     grant, instance, exited = picture.grants.get(life), picture.instances.get(life), picture.exits.get(life)
     if not life.incarnation:
@@ -94,7 +94,7 @@ def phase(picture: Picture, life: Incarnation) -> str:
     return "granted" if told_phase(picture, life) in ("", "starting") else "unknown"
 
 
-def told_phase(picture: Picture, life: Incarnation) -> str:
+def told_phase(picture: Picture, life: SlotIncarnation) -> str:
     """The status of an incarnation; empty when there is none."""
     told = told_slots(picture).get(life.slot)
     phases = {number: found for number, found, _, _ in told.incarnations} if told is not None else {}
@@ -106,7 +106,7 @@ def told_slots(picture: Picture) -> dict[int, SlotStatus]:
     return {told.slot: told for told in picture.status.status.slots} if picture.status is not None else {}
 
 
-def note(picture: Picture, life: Incarnation, told: SlotStatus | None) -> str:
+def note(picture: Picture, life: SlotIncarnation, told: SlotStatus | None) -> str:
     """What stands in the way, in few words: the instance's own, else its slot's."""
     exited, instance = picture.exits.get(life), picture.instances.get(life)
     newest = max((found for found in picture.lives if found.slot == life.slot), default=life)

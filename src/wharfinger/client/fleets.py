@@ -17,7 +17,7 @@ from wharfinger.client import fleet_manifests as manifests
 from wharfinger.client.fleet_changes import Author, Changed, Edit, author, change, mark
 from wharfinger.client.fleet_changes import apply as lay_over
 from wharfinger.client.fleet_goals import Goal, Verdict, wait
-from wharfinger.client.fleet_manifests import Wanted
+from wharfinger.client.fleet_manifests import WantedFleet
 from wharfinger.client.fleet_plans import FleetPlan, plan
 from wharfinger.client.fleet_status import FleetStatus, look
 from wharfinger.client.fleet_templates import Names, known_plugins
@@ -85,12 +85,12 @@ class Fleets:
 
     # --- change -------------------------------------------------------------------------------
 
-    async def check(self, fleets: Sequence[Mapping[str, Any] | Wanted]) -> list[str]:
+    async def check(self, fleets: Sequence[Mapping[str, Any] | WantedFleet]) -> list[str]:
         """Raise `InvalidConfiguration` with all that is wrong with these manifests, and write nothing.
 
         Returns a note for each, mostly empty: which variables of the template hosts would not pass on.
         """
-        found = [one if isinstance(one, Wanted) else manifests.wanted(one) for one in fleets]
+        found = [one if isinstance(one, WantedFleet) else manifests.wanted(one) for one in fleets]
         return await manifests.check(self._store, manifests.each_once(found), self._catalog)
 
     async def apply(self, manifest: Mapping[str, Any], *, tenant: str = "", reason: str = "") -> FleetChange:

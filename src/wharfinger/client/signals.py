@@ -9,7 +9,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from wharfinger.contracts.attempts import Permission, Wake
+from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.errors import ServerError
 from wharfinger.model.pod import Pod
@@ -47,7 +47,7 @@ async def wake(client: Client, store: Store, *, cluster: str, pod: Pod) -> Signa
     return await _signal(client, workflow_id, "wake", Wake(), pod)
 
 
-async def permit(client: Client, *, cluster: str, pod: Pod, permission: Permission) -> Signalled:
+async def permit(client: Client, *, cluster: str, pod: Pod, permission: PermitDecision) -> Signalled:
     """Allow or refuse the bind of a pod that a Permit plugin holds. Raises `ServerError`."""
     workflow_id = pod_workflow_id(cluster, pod.namespace, pod.name, pod.uid)
     return await _signal(client, workflow_id, "permit", permission, pod)

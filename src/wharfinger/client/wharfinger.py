@@ -24,7 +24,7 @@ from wharfinger.client.assignments import Assignment, watch_assignments
 from wharfinger.client.fleets import Fleets
 from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
-from wharfinger.contracts.attempts import AttemptResult, Permission
+from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.errors import NotFound, ServerError
@@ -172,7 +172,7 @@ class Wharfinger:
         the answer, when the pod is bound or has no open attempt. Raises as `wake` does.
         """
         pod = await self._pod(PodKey(namespace, name))
-        permission = Permission(allowed=allowed, reason=reason)
+        permission = PermitDecision(allowed=allowed, reason=reason)
         return await signals.permit(self._client, cluster=self._cluster, pod=pod, permission=permission)
 
     @property

@@ -11,7 +11,7 @@ from wharfinger.config.errors import Problem, problems_of
 from wharfinger.config.kube_scheduler import why_unknown
 from wharfinger.config.profile_fields import PluginConfig
 from wharfinger.framework.args import API_VERSION
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 
 _API_VERSION = "apiVersion"
 _KIND = "kind"
@@ -65,7 +65,7 @@ def _written(
             yield config.name, _validated(entry, config.args, f"{place}.args", problems)
 
 
-def _validated(entry: Entry, written: Mapping[str, Any], path: str, problems: list[Problem]) -> BaseModel | None:
+def _validated(entry: CatalogEntry, written: Mapping[str, Any], path: str, problems: list[Problem]) -> BaseModel | None:
     known = len(problems)
     fields = _without_type(entry, written, path, problems)
     if entry.args is None:
@@ -88,7 +88,9 @@ def _broken(plugin: str, error: Exception) -> str:
     return f"plugin {plugin} could not check its arguments: {type(error).__name__}: {error}"
 
 
-def _without_type(entry: Entry, written: Mapping[str, Any], path: str, problems: list[Problem]) -> dict[str, Any]:
+def _without_type(
+    entry: CatalogEntry, written: Mapping[str, Any], path: str, problems: list[Problem]
+) -> dict[str, Any]:
     """The arguments without `apiVersion` and `kind`, which must be right for a built-in plugin when they are there."""
     right = {_API_VERSION: API_VERSION, _KIND: f"{entry.name}Args"}
     own = set() if entry.args is None else {info.alias or name for name, info in entry.args.model_fields.items()}

@@ -121,7 +121,7 @@ class Wake(Contract):
     plugin: str = ""
 
 
-class Permission(Contract):
+class PermitDecision(Contract):
     """The signal `permit`: whether a pod that a Permit plugin holds may be bound."""
 
     allowed: bool = True

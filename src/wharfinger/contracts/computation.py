@@ -26,7 +26,7 @@ class Nominated(Contract):
     node: str
 
 
-class NodeScore(Contract):
+class ScoredNode(Contract):
     """One node's total and the weighted normalised score of each plugin."""
 
     node: str

@@ -27,7 +27,7 @@ from pydantic import Field, TypeAdapter
 
 from wharfinger.contracts.records import Record
 from wharfinger.model.fleet import IN_KEY, Actor, Cordon, Exit, Grant, OutcomeName, Slot
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 
 Fact = Actor | Slot | Grant | Exit | Cordon
 R = TypeVar("R", bound=Record | Fact)
@@ -121,7 +121,7 @@ class LostHostRecord(Record):
 class FleetStatusRecord(Record):
     """The projection for readers, and when it was written."""
 
-    status: Status
+    status: RolloutStatus
     digest: str = ""
     """SHA-256 of `status` as written."""
     time: str = ""

@@ -18,7 +18,7 @@ from wharfinger.contracts.cohort_scheduling import (
     Stretch,
     TurnedAway,
 )
-from wharfinger.contracts.computation import Assumed, Computation, NodeScore
+from wharfinger.contracts.computation import Assumed, Computation, ScoredNode
 from wharfinger.contracts.eviction import EvictInput
 from wharfinger.contracts.scheduling import BindInput, Placed, RefusalInput, Refused, Rejected
 
@@ -30,8 +30,8 @@ def placed_alone(placed: PlacedMany, index: int) -> Placed:
     seat = placed.seats[index]
     stretch = placed.stretches[seat.stretch]
     reasons = placed.reasons[seat.reasons] if seat.reasons is not None else Reasons()
-    best = (NodeScore(node=seat.node, total=seat.score, plugins=seat.plugins),) if seat.score is not None else ()
-    others = tuple(NodeScore(node=node, total=total) for node, total in seat.others.items())
+    best = (ScoredNode(node=seat.node, total=seat.score, plugins=seat.plugins),) if seat.score is not None else ()
+    others = tuple(ScoredNode(node=node, total=total) for node, total in seat.others.items())
     return Placed(
         uid=seat.uid,
         create_revision=seat.create_revision,
@@ -68,7 +68,7 @@ def refused_alone(placed: PlacedMany, away: TurnedAway) -> Refused:
     )
 
 
-def _better(seat: Seat, others: Sequence[NodeScore]) -> NodeScore | None:
+def _better(seat: Seat, others: Sequence[ScoredNode]) -> ScoredNode | None:
     """The best runner-up, if the worker preferred its own node to it; None if that is as good."""
     best = max(others, key=lambda one: one.total, default=None)
     return best if best is not None and seat.score is not None and best.total > seat.score else None

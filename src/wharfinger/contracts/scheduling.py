@@ -17,7 +17,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from wharfinger.contracts.attempts import AttemptResult, GoneReason
-from wharfinger.contracts.computation import Computation, NodeScore, PluginRefusal
+from wharfinger.contracts.computation import Computation, PluginRefusal, ScoredNode
 from wharfinger.contracts.contract import Contract
 from wharfinger.contracts.eviction import Evicted, EvictInput, Victim
 
@@ -55,9 +55,9 @@ class Placed(Contract):
     node_revision: int
     score: int | None = None
     """Total; None when only one node was feasible (scoring is skipped)."""
-    ranking: tuple[NodeScore, ...] = ()
+    ranking: tuple[ScoredNode, ...] = ()
     """The chosen node and the runners-up, best first, at most five."""
-    passed_over: NodeScore | None = None
+    passed_over: ScoredNode | None = None
     """What would have been chosen but for `own_nodes`; None = the same node."""
     refusals: tuple[PluginRefusal, ...] = ()
     computation: Computation
@@ -70,7 +70,7 @@ class Placed(Contract):
         """The part that `bind` needs; the history has the reasons already, with `place`."""
         return self.model_copy(
             update={
-                "ranking": tuple(NodeScore(node=one.node, total=one.total) for one in self.ranking),
+                "ranking": tuple(ScoredNode(node=one.node, total=one.total) for one in self.ranking),
                 "refusals": (),
                 "passed_over": None,
                 "computation": self.computation.model_copy(update={"assumed": (), "own_nodes": None}),

@@ -26,7 +26,7 @@ from wharfinger.client.fleets import Fleets
 from wharfinger.contracts.names import COMMON
 from wharfinger.demo import openb
 from wharfinger.demo.audit import Audit, Ledger, audit
-from wharfinger.demo.view import View
+from wharfinger.demo.view import DemoView
 from wharfinger.dev.tree import DevTree
 from wharfinger.manifests.documents import to_json
 from wharfinger.manifests.times import rfc3339
@@ -94,7 +94,7 @@ class Story:
 
     tree: DevTree
     store: Store
-    view: View
+    view: DemoView
     pods: int
     workers: int
     """Of the second part."""

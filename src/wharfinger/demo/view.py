@@ -14,7 +14,7 @@ LINE_EVERY = 5.0
 """Seconds between two lines of progress where there is no terminal."""
 
 
-class View:
+class DemoView:
     """A context: the moving part is gone at its end."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class View:
 
             self._console = Console(file=stream, highlight=False)
 
-    def __enter__(self) -> View:
+    def __enter__(self) -> DemoView:
         return self
 
     def __exit__(self, *error: object) -> None:

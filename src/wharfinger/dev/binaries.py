@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.dev import download, golang
-from wharfinger.dev.progress import Progress, progress_for
+from wharfinger.dev.progress import ProgressListener, progress_for
 from wharfinger.errors import ServerError
 
 
@@ -85,7 +85,7 @@ BACKUP_PROGRAMS = (ETCDCTL, ETCDUTL)
 """Save and restore etcd; seconds to build after etcd was."""
 
 
-def locate(program: Program, progress: Progress | None = None) -> Path:
+def locate(program: Program, progress: ProgressListener | None = None) -> Path:
     """A program that runs and has a version known to do; made when it must be.
 
     Takes minutes when it is built (once), else a fraction of a second. Raises `ServerError` with one
@@ -159,7 +159,7 @@ def modules_folder(program: Program) -> Path:
     return tools / (program.modules or program.name)
 
 
-def _make(program: Program, progress: Progress) -> Path:
+def _make(program: Program, progress: ProgressListener) -> Path:
     folder = tools_folder()
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / program.name
@@ -177,7 +177,7 @@ def _make(program: Program, progress: Progress) -> Path:
     return target
 
 
-def _obtain(program: Program, fresh: Path, progress: Progress) -> list[str]:
+def _obtain(program: Program, fresh: Path, progress: ProgressListener) -> list[str]:
     """Try every way to make the program; answers why none worked, nothing when one did."""
     reasons = []
     if program.downloaded_as:
@@ -207,7 +207,7 @@ def _same_series(version: str | None, pin: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, program: Program, progress: Progress) -> Iterator[None]:
+def _locked(path: Path, program: Program, progress: ProgressListener) -> Iterator[None]:
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

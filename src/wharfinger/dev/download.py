@@ -17,13 +17,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from wharfinger.dev.progress import Progress
+from wharfinger.dev.progress import ProgressListener
 
 DEADLINE = 20.0
 """Seconds; a source build is the alternative, so there is no point in waiting on a dead network."""
 
 
-def fetch(version: str, target: Path, progress: Progress) -> str:
+def fetch(version: str, target: Path, progress: ProgressListener) -> str:
     """Download a release (`v1.8.2`) to the file `target`; answers why it failed, empty when it did not."""
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as folder:
         with progress.counting(f"downloading Temporal {version} as its SDK does", 0):

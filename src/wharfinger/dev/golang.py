@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from wharfinger.dev.progress import Progress
+from wharfinger.dev.progress import ProgressListener
 
 
 def needed(modules: Path) -> str:
@@ -23,7 +23,7 @@ def needed(modules: Path) -> str:
     return found.group(1) if found else "of today"
 
 
-def build(package: str, modules: Path, target: Path, progress: Progress) -> str:
+def build(package: str, modules: Path, target: Path, progress: ProgressListener) -> str:
     """Build a main package into the file `target`; answers why it failed, empty when it did not.
 
     A minute and a half (etcd) or two (Temporal) on two cores with cold caches, once the modules are

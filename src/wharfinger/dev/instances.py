@@ -30,7 +30,7 @@ FOLLOWED = (keys.fleet(COMMON), f"{keys.INSTANCES}{COMMON}/")
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class SlotOwner:
     """One slot's owner: its highest ready incarnation."""
 
     slot: int
@@ -53,7 +53,7 @@ class Instance:
         return True
 
 
-class Instances:
+class InstanceFollower:
     """Follows the fleet's object and its instances; `changed` is called after every change."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -69,9 +69,9 @@ class Instances:
         return 0
 
     @property
-    def ready(self) -> list[Instance]:
+    def ready(self) -> list[SlotOwner]:
         """The owners of the slots, in the slots' order."""
-        owners: dict[int, tuple[int, Instance]] = {}
+        owners: dict[int, tuple[int, SlotOwner]] = {}
         for key, value in self._values[FOLLOWED[1]].items():
             place = key.rsplit("/", 2)[1:]
             if not all(part.isdigit() for part in place):
@@ -80,7 +80,7 @@ class Instances:
             with suppress(ValidationError):
                 record = InstanceRecord.model_validate_json(value)
                 if record.state == "ready" and incarnation > owners.get(slot, (0, None))[0]:
-                    owners[slot] = (incarnation, Instance(slot, record.pid, record.health))
+                    owners[slot] = (incarnation, SlotOwner(slot, record.pid, record.health))
         return [owners[slot][1] for slot in sorted(owners)]
 
     @property

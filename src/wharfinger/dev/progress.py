@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TextIO
 
 
-class Progress(Protocol):
+class ProgressListener(Protocol):
     """Listens to long work."""
 
     def step(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Live:
                 bars.update(task, completed=total)
 
 
-def progress_for(stream: TextIO) -> Progress:
+def progress_for(stream: TextIO) -> ProgressListener:
     """A live bar when the stream is a terminal, else lines."""
     if stream.isatty():
         return Live(stream)

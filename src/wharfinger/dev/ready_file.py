@@ -14,7 +14,7 @@ from wharfinger.dev.folder import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyTree:
     """One state of a dev tree in which everything is up."""
 
     etcd: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Status:
+class StatusLines:
     """Lines that stay, above a table that moves. A context: the table is gone at its end."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -24,9 +24,9 @@ from wharfinger.dev import asking, binaries, common_fleet, ports, processes
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
-from wharfinger.dev.instances import Instances
-from wharfinger.dev.progress import Progress
-from wharfinger.dev.ready_file import Ready
+from wharfinger.dev.instances import InstanceFollower
+from wharfinger.dev.progress import ProgressListener
+from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
 from wharfinger.registry.etcd import EtcdStore
@@ -90,7 +90,7 @@ class Servers:
     temporal: Path
 
 
-def prepare(progress: Progress) -> Servers:
+def prepare(progress: ProgressListener) -> Servers:
     """Make sure of the servers (minutes, the first time); raises `ServerError`."""
     return Servers(etcd=binaries.locate(binaries.ETCD, progress), temporal=binaries.locate(binaries.TEMPORAL, progress))
 
@@ -104,27 +104,27 @@ class DevTree:
     supervisor: Supervisor
     etcd: EtcdServer
     temporal: TemporalServer
-    watchers: list[Callable[[Ready], None]] = field(default_factory=list)
+    watchers: list[Callable[[ReadyTree], None]] = field(default_factory=list)
     agent_port: int = 0
     """Of the agent's health endpoints."""
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
-    instances: Instances = field(init=False)
+    instances: InstanceFollower = field(init=False)
     """The workers: those of the common fleet, in slot order."""
     store: EtcdStore | None = None
     _following: asyncio.Task[None] | None = None
-    _told: Ready | None = None
+    _told: ReadyTree | None = None
     _forwarder: asyncio.Server | None = None
 
     def __post_init__(self) -> None:
-        self.instances = Instances(self.changed)
+        self.instances = InstanceFollower(self.changed)
 
-    def ready(self) -> Ready:
+    def ready(self) -> ReadyTree:
         """Where everything is, and which processes run now."""
         pids = {child.spec.name: child.pid for child in self.supervisor.children}
         instances = self.instances.ready
-        return Ready(
+        return ReadyTree(
             etcd=self.etcd.url,
             temporal=self.temporal.address,
             namespace=self.temporal.namespace,

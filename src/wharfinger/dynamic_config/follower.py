@@ -25,7 +25,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from wharfinger.config.dynamic import VALUE_LIMIT, digest
-from wharfinger.dynamic_config.last_good import Good, LastGood, Trial
+from wharfinger.dynamic_config.last_good import Good, LastGood, TriedValue
 from wharfinger.errors import ConfigurationError, InvalidObject, RequestTooLarge, StoreError, WharfingerError
 from wharfinger.informer.changes import ConfigChange
 from wharfinger.process.stopping import unless_stopped
@@ -46,7 +46,7 @@ Commit = Callable[[], None]
 """Makes what was prepared what runs; raises nothing."""
 
 
-class Kind(Protocol):
+class DynamicKind(Protocol):
     """What takes the values of one kind in."""
 
     @property
@@ -69,7 +69,7 @@ class Follower:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: DynamicKind,
         *,
         order: Iterable[str],
         remembered: LastGood,
@@ -97,10 +97,10 @@ class Follower:
         self._values: dict[str, ConfigChange] = {}
         self._news = asyncio.Event()
         self._runs = Good(None)
-        self._trial: Trial | None = None
+        self._trial: TriedValue | None = None
         self._marked = False
         """Whether the disk says that this process tries something."""
-        self._failed: frozenset[Trial] | None = None
+        self._failed: frozenset[TriedValue] | None = None
         """Trials that earlier processes died of; None = not read yet."""
         self._ready_since: float | None = None
         self._enough = 0.0
@@ -202,7 +202,7 @@ class Follower:
             self._failed = frozenset(await asyncio.to_thread(self._remembered.failed, self.name))
         try:
             written = _parsed(change.value or b"")
-            trial = Trial(digest(written), change.revision)
+            trial = TriedValue(digest(written), change.revision)
         except InvalidObject as error:
             await self._fall_back(good, "refused", f"{change.target}: {error}")
             return
@@ -250,7 +250,7 @@ class Follower:
             log.exception("dynamic_configuration_failed kind=%s", self.name)
             raise InvalidObject(f"{type(error).__name__}: {error}") from error
 
-    async def _mark(self, trial: Trial | None) -> None:
+    async def _mark(self, trial: TriedValue | None) -> None:
         """Say on disk what this process tries; None = nothing."""
         if trial is not None and not self._closing.is_set():
             self._marked = True

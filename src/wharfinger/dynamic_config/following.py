@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from wharfinger.config.dynamic import DEFAULT, targets
 from wharfinger.contracts.records import ConfigStatusRecord
-from wharfinger.dynamic_config.follower import Follower, Kind
+from wharfinger.dynamic_config.follower import DynamicKind, Follower
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood
 from wharfinger.informer.changes import Changes
 from wharfinger.telemetry import Metrics
@@ -55,7 +55,7 @@ class DynamicConfig:
         self._own: list[str] = []
         self._listed = asyncio.Event()
 
-    def follow(self, kind: Kind) -> None:
+    def follow(self, kind: DynamicKind) -> None:
         """Take in values of this kind, from the next list on. ValueError when it is followed already."""
         if kind.name in self._followers:
             raise ValueError(f"kind {kind.name} is followed twice")

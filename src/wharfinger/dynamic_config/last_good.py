@@ -40,7 +40,7 @@ class Good:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TriedValue:
     """A value that is tried: which, and the revision at which it was written."""
 
     digest: str
@@ -56,13 +56,13 @@ class LastGood(Protocol):
     def keep(self, kind: str, good: Good) -> None:
         """This one is good; nothing is tried any more."""
 
-    def begin(self, kind: str, trial: Trial) -> None:
+    def begin(self, kind: str, trial: TriedValue) -> None:
         """It is about to be taken in: a start that finds this said, and us dead, must not do so again."""
 
     def end(self, kind: str) -> None:
         """Nothing is tried any more."""
 
-    def failed(self, kind: str) -> list[Trial]:
+    def failed(self, kind: str) -> list[TriedValue]:
         """Trials whose process died."""
 
     def forget_failed(self, kind: str) -> None:
@@ -79,13 +79,13 @@ class Forgetful:
     def keep(self, kind: str, good: Good) -> None:
         """See `LastGood`."""
 
-    def begin(self, kind: str, trial: Trial) -> None:
+    def begin(self, kind: str, trial: TriedValue) -> None:
         """See `LastGood`."""
 
     def end(self, kind: str) -> None:
         """See `LastGood`."""
 
-    def failed(self, kind: str) -> list[Trial]:  # noqa: ARG002 - the protocol's
+    def failed(self, kind: str) -> list[TriedValue]:  # noqa: ARG002 - the protocol's
         """None."""
         return []
 
@@ -123,7 +123,7 @@ class LastGoodFiles:
             _sync_folder(self._folder)
         self.end(kind)
 
-    def begin(self, kind: str, trial: Trial) -> None:
+    def begin(self, kind: str, trial: TriedValue) -> None:
         """See `LastGood`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         marker = self._marker(kind, self._incarnation)
@@ -135,7 +135,7 @@ class LastGoodFiles:
         """See `LastGood`."""
         self._remove([self._marker(kind, self._incarnation)])
 
-    def failed(self, kind: str) -> list[Trial]:
+    def failed(self, kind: str) -> list[TriedValue]:
         """See `LastGood`. One that cannot be read is none: the value is tried again."""
         trials = (_trial(path) for path, _ in self._dead(kind))
         return [trial for trial in trials if trial is not None]
@@ -185,12 +185,12 @@ def _read(path: Path, kind: str) -> Good | None:
     return None
 
 
-def _trial(path: Path) -> Trial | None:
+def _trial(path: Path) -> TriedValue | None:
     content = _content(path)
     if isinstance(content, dict):
         said = content.get("digest"), content.get("revision")
         if isinstance(said[0], str) and isinstance(said[1], int):
-            return Trial(said[0], said[1])
+            return TriedValue(said[0], said[1])
     return None
 
 

@@ -21,6 +21,7 @@ from wharfinger.model.rollout import (
     IDLE,
     LATE,
     SLICE,
+    AwaitedIncarnation,
     Busy,
     Crashed,
     Drop,
@@ -30,7 +31,6 @@ from wharfinger.model.rollout import (
     ReadySince,
     Retire,
     Up,
-    Waiting,
 )
 
 PAUSE = 1.0
@@ -61,7 +61,7 @@ class _Open:
     """What was known of its slot's crashes before it was planned."""
 
 
-class Actor:
+class ActorState:
     """The state of one actor between two plans."""
 
     def __init__(self, role: Role, memory: Memory) -> None:
@@ -225,7 +225,7 @@ def _uncrashed(memory: Memory, slot: int, before: tuple[Crashed, ...]) -> Memory
 def _awaiting(memory: Memory, slot: int, incarnation: int) -> Memory:
     if any((entry.slot, entry.incarnation) == (slot, incarnation) for entry in memory.waiting):
         return memory
-    return replace(memory, waiting=(*memory.waiting, Waiting(slot, incarnation, memory.clock)))
+    return replace(memory, waiting=(*memory.waiting, AwaitedIncarnation(slot, incarnation, memory.clock)))
 
 
 def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool) -> Memory:
@@ -250,7 +250,9 @@ def _learned(memory: Memory, busy: Busy, result: StepResult, *, host_asked: bool
         # With an exit record its end is cleared; where none ever comes it must not be brought up again and again.
         others_waiting = tuple(entry for entry in memory.waiting if (entry.slot, entry.incarnation) != key)
         since = next((e.since for e in memory.waiting if (e.slot, e.incarnation) == key), memory.clock)
-        return replace(memory, waiting=(*others_waiting, Waiting(*key, since, refused=result.why or result.kind)))
+        return replace(
+            memory, waiting=(*others_waiting, AwaitedIncarnation(*key, since, refused=result.why or result.kind))
+        )
     if result.kind == "gone" and host_asked and busy.incarnation and key not in memory.gone:
         return replace(memory, gone=(*memory.gone, key))
     return memory

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from wharfinger.fleet.lives import EPSILON, Life, View
+from wharfinger.fleet.lives import EPSILON, Life, Look
 from wharfinger.fleet.proving import Proof
 from wharfinger.fleet.targets import Target, alike
 from wharfinger.model.fleet import FleetSpec, Revision
@@ -53,7 +53,7 @@ class Budget:
 class Draft:
     """What has been decided so far."""
 
-    def __init__(self, view: View, revisions: Mapping[int, Revision]) -> None:
+    def __init__(self, view: Look, revisions: Mapping[int, Revision]) -> None:
         """`revisions`: by number."""
         self.view = view
         self.budget = Budget.of(view.spec)

@@ -114,7 +114,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Look:
     """One look: what is seen, and what memory adds."""
 
     observed: Observed

@@ -12,16 +12,16 @@ from typing import Literal
 
 from wharfinger.fleet.draft import Draft
 from wharfinger.fleet.leaving import clear, leave_all, lose_hosts, resume_drains, scale_down
-from wharfinger.fleet.lives import EPSILON, Asked, View
+from wharfinger.fleet.lives import EPSILON, Asked, Look
 from wharfinger.fleet.progress import RolloutProgress, abort, answer, expires_at, judge, measure
 from wharfinger.fleet.proving import complete_at, observe, prove
 from wharfinger.fleet.seeing import see
 from wharfinger.fleet.status import report
 from wharfinger.fleet.targets import Target, choose, forgotten, unrecorded
 from wharfinger.fleet.updating import fill, update, withdraw
-from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, Trial
+from wharfinger.model.fleet import FleetSpec, Observed, OutcomeName, SlotTrial
 from wharfinger.model.names import COMMON
-from wharfinger.model.rollout import IDLE, Memory, Plan, Waiting, Writes
+from wharfinger.model.rollout import IDLE, AwaitedIncarnation, Memory, Plan, Writes
 
 __all__ = ["Asked", "plan"]
 
@@ -166,7 +166,7 @@ def _delete(draft: Draft, target: Target) -> Plan:
     return Plan(memory=Memory(clock=view.clock), writes=writes, ended=True)
 
 
-def _rollout_wanted(view: View, target: Target) -> bool:
+def _rollout_wanted(view: Look, target: Target) -> bool:
     """Whether the target is to be brought to slots that do not have it, or was never said to be everywhere."""
     if target.revision is None or target.frozen:
         return False
@@ -181,7 +181,7 @@ def _rollout_wanted(view: View, target: Target) -> bool:
     )
 
 
-def _as_assigned(view: View, target: Target, slot: int) -> bool:
+def _as_assigned(view: Look, target: Target, slot: int) -> bool:
     """Whether a slot would return on what is wanted, or on nothing else."""
     assigned = view.assigned(slot)
     return assigned == 0 or target.alike(assigned, target.number)
@@ -223,7 +223,7 @@ def _close(
     )
 
 
-def _tenant(view: View, target: Target) -> Literal["present", "absent", "as-is"]:
+def _tenant(view: Look, target: Target) -> Literal["present", "absent", "as-is"]:
     """Pods with the tenant's label come here from the first counted instance until deletion begins."""
     present = view.observed.tenant_present
     if target.deleting:
@@ -238,7 +238,10 @@ def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
     ready, waiting = memory.ready, memory.waiting
     if draft.probed:
         known = {(entry.slot, entry.incarnation) for entry in waiting}
-        waiting = (*waiting, *(Waiting(*key, memory.clock) for key in sorted(draft.probed) if key not in known))
+        waiting = (
+            *waiting,
+            *(AwaitedIncarnation(*key, memory.clock) for key in sorted(draft.probed) if key not in known),
+        )
     if draft.asked:
         ready = tuple(
             replace(entry, since=memory.clock) if (entry.slot, entry.incarnation) in draft.asked else entry
@@ -262,22 +265,22 @@ def _memory(draft: Draft, target: Target, done: OutcomeName | None) -> Memory:
     )
 
 
-def _trials(draft: Draft, memory: Memory) -> tuple[Trial, ...]:
+def _trials(draft: Draft, memory: Memory) -> tuple[SlotTrial, ...]:
     """With those of the slots whose former instance this plan ends for the target."""
     new = draft.begun - {trial.slot for trial in memory.trials}
     if not new:
         return memory.trials
-    return tuple(sorted((*memory.trials, *(Trial(slot) for slot in new)), key=lambda trial: trial.slot))
+    return tuple(sorted((*memory.trials, *(SlotTrial(slot) for slot in new)), key=lambda trial: trial.slot))
 
 
-def _leaving(view: View, memory: Memory) -> tuple[Waiting, ...]:
+def _leaving(view: Look, memory: Memory) -> tuple[AwaitedIncarnation, ...]:
     """Since when those that were asked to leave, and have not ended, have been seen so."""
     asked = [life for life in view.lives if life.grant is not None and life.grant.want == "drain" and not life.ended]
     if not asked:
         return ()
     known = {(entry.slot, entry.incarnation): entry for entry in memory.leaving}
     keys = [(life.slot, life.incarnation) for life in asked]
-    return tuple(known.get(key) or Waiting(*key, memory.clock) for key in keys)
+    return tuple(known.get(key) or AwaitedIncarnation(*key, memory.clock) for key in keys)
 
 
 def _wait(draft: Draft, target: Target, progress: RolloutProgress, memory: Memory) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from wharfinger.fleet.actor import Actor, StepResult
+from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.draft import back_off
 from wharfinger.fleet.ideal import brought_up, ended, is_ready, record_of, said_ready, written
 from wharfinger.fleet.lives import EPSILON
@@ -87,7 +87,7 @@ class IdealWorld:
         self._host_lost = host_lost
         self._tenant = tenant
         self._generation = 0
-        self._actor = Actor("fleet", settled(observed, lease_ttl))
+        self._actor = ActorState("fleet", settled(observed, lease_ttl))
         self._began = self._actor.memory.clock
         self._coming: list[Coming] = []
         self._held = held_back(observed)
@@ -114,10 +114,10 @@ class IdealWorld:
             self._take(step, key)
         if decided.rollout:
             self._generation = decided.rollout
-            self._actor = Actor("rollout", self._actor.memory)
+            self._actor = ActorState("rollout", self._actor.memory)
         elif decided.done is not None:
             self._generation = 0
-            self._actor = Actor("fleet", self._actor.memory)
+            self._actor = ActorState("fleet", self._actor.memory)
         self.over = decided.ended
         acted = bool(decided.steps or decided.give_up or decided.rollout) or decided.done is not None
         acted = acted or not replace(decided.writes, status=None).empty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wharfinger.fleet.lives import EPSILON, Asked, View
+from wharfinger.fleet.lives import EPSILON, Asked, Look
 from wharfinger.fleet.proving import Proof, failed, failures, forgiven, named
 from wharfinger.fleet.targets import Target, revert
 from wharfinger.model.fleet import HaltedBy, Observed
@@ -37,7 +37,7 @@ class RolloutProgress:
         return not self.left and bool(self.kept) and not self.changing
 
 
-def measure(view: View, target: Target) -> RolloutProgress:
+def measure(view: Look, target: Target) -> RolloutProgress:
     """Count."""
     number, replicas = target.number, view.spec.replicas
 
@@ -106,7 +106,7 @@ def abort(target: Target, why: str) -> Target:
     )
 
 
-def judge(target: Target, view: View, progress: RolloutProgress, proof: Proof, before: Memory) -> Target:
+def judge(target: Target, view: Look, progress: RolloutProgress, proof: Proof, before: Memory) -> Target:
     """Stop a rollout whose slots fail, or that gets no further: it pauses, or is reverted.
 
     The deadline's clock stands still while nothing can be expected, also as `expires_at` says. While a slot is under
@@ -141,7 +141,7 @@ def judge(target: Target, view: View, progress: RolloutProgress, proof: Proof, b
     return _stop(target, why, "deadline")
 
 
-def expires_at(view: View, memory: Memory) -> float:
+def expires_at(view: Look, memory: Memory) -> float:
     """When the progress deadline passes if nothing gets further.
 
     The time after the latest gap in which nothing is replaced yet does not count: a newcomer would be given up before

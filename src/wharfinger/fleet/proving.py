@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wharfinger.fleet.lives import EPSILON, Life, View
+from wharfinger.fleet.lives import EPSILON, Life, Look
 from wharfinger.fleet.targets import Target
-from wharfinger.model.fleet import Trial
+from wharfinger.model.fleet import SlotTrial
 
 ENDS_OF_FAILED = 2
 """Unasked ends within one rollout after which a slot has failed."""
@@ -65,7 +65,7 @@ def named(slots: Sequence[int]) -> str:
     return f"slot{'s' if len(slots) > 1 else ''} {', '.join(str(slot) for slot in slots)}"
 
 
-def observe(target: Target, view: View) -> Target:
+def observe(target: Target, view: Look) -> Target:
     """Bring the trials of an open rollout up to this look."""
     if not target.rolling:
         return target
@@ -78,13 +78,13 @@ def observe(target: Target, view: View) -> Target:
         trial = known.get(slot)
         if trial is None and not newcomers:
             continue
-        trials.append(_observed(trial or Trial(slot), newcomers, view, since))
+        trials.append(_observed(trial or SlotTrial(slot), newcomers, view, since))
     if tuple(trials) == target.memory.trials:
         return target
     return replace(target, memory=replace(target.memory, trials=tuple(trials)))
 
 
-def prove(target: Target, view: View, limit: int) -> Proof:
+def prove(target: Target, view: Look, limit: int) -> Proof:
     """What the trials mean for what may be ended next."""
     trials = target.memory.trials
     proven = frozenset(trial.slot for trial in trials if trial.proven)
@@ -105,12 +105,12 @@ def prove(target: Target, view: View, limit: int) -> Proof:
     )
 
 
-def failed(target: Target) -> list[Trial]:
+def failed(target: Target) -> list[SlotTrial]:
     """Slots that ended unasked too often."""
     return [trial for trial in target.memory.trials if trial.ends >= ENDS_OF_FAILED]
 
 
-def failures(trials: Sequence[Trial]) -> str:
+def failures(trials: Sequence[SlotTrial]) -> str:
     """Why the rollout stops: the slots with their last words."""
     said = [
         f"slot {trial.slot} ended unasked {trial.ends} times" + (f" ({trial.why})" if trial.why else "")
@@ -120,12 +120,12 @@ def failures(trials: Sequence[Trial]) -> str:
     return "; ".join(said) + more
 
 
-def forgiven(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+def forgiven(trials: tuple[SlotTrial, ...]) -> tuple[SlotTrial, ...]:
     """After a resume: ends are counted from here on."""
     return tuple(replace(trial, ends=0, why="") for trial in trials)
 
 
-def complete_at(view: View) -> float:
+def complete_at(view: Look) -> float:
     """When all slots will have counted, unbroken, for the soak time since the last one of them began to."""
     since = _counted_since(view)
     counted = [life for life in view.lives if life.counted and life.slot < view.spec.replicas]
@@ -133,19 +133,21 @@ def complete_at(view: View) -> float:
     return max(moments) + view.spec.soak if moments else view.clock
 
 
-def _newcomers(target: Target, view: View, slot: int) -> list[Life]:
+def _newcomers(target: Target, view: Look, slot: int) -> list[Life]:
     """Incarnations of the target's template in a slot, oldest first."""
     number = target.number
     return [life for life in view.of(slot) if not life.foreign and target.alike(life.revision, number)]
 
 
-def _has_former(target: Target, view: View, slot: int) -> bool:
+def _has_former(target: Target, view: Look, slot: int) -> bool:
     return any(
         life.runs and not life.foreign and not target.alike(life.revision, target.number) for life in view.of(slot)
     )
 
 
-def _observed(trial: Trial, newcomers: Sequence[Life], view: View, since: Mapping[tuple[int, int], float]) -> Trial:
+def _observed(
+    trial: SlotTrial, newcomers: Sequence[Life], view: Look, since: Mapping[tuple[int, int], float]
+) -> SlotTrial:
     for life in newcomers:
         if life.incarnation > trial.incarnation and _ended_unasked(life):
             ended = life.exit
@@ -165,6 +167,6 @@ def _ended_unasked(life: Life) -> bool:
     return life.grant is not None and life.grant.want == "run"
 
 
-def _counted_since(view: View) -> dict[tuple[int, int], float]:
+def _counted_since(view: Look) -> dict[tuple[int, int], float]:
     """By slot and incarnation, since when it has counted."""
     return {(entry.slot, entry.incarnation): entry.counted_since for entry in view.memory.ready}

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from wharfinger.fleet.hosts import Hosts, known_hosts
-from wharfinger.fleet.lives import EPSILON, Asked, Life, View
+from wharfinger.fleet.lives import EPSILON, Asked, Life, Look
 from wharfinger.model.fleet import FleetSpec, Observed
 from wharfinger.model.rollout import (
     HOST_LOST,
     STEADY,
+    AwaitedIncarnation,
     Busy,
     Crashed,
     HostMissing,
     Memory,
     ReadySince,
     Vanished,
-    Waiting,
 )
 
 SILENCE_FORGOTTEN = 5 * HOST_LOST
@@ -30,7 +30,7 @@ Key = tuple[int, int]
 """Slot and incarnation."""
 
 
-def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> View:
+def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Look:
     """The view, with its memory: what was ready since when, what is waited for, what vanished, which hosts miss."""
     lives = _found(observed, memory, asked)
     ready, waiting = [], []
@@ -50,7 +50,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
         if since is not None:
             ready.append(_counting(since, memory.clock) if life.counted else since)
         if not life.counted and (key in awaited or key not in known):
-            wait = awaited.get(key) or Waiting(*key, memory.clock)
+            wait = awaited.get(key) or AwaitedIncarnation(*key, memory.clock)
             waiting.append(wait)
             life.newcomer, life.since, life.refused = True, wait.since, wait.refused
     available = {life.slot for life in lives if life.counted}
@@ -75,7 +75,7 @@ def see(observed: Observed, memory: Memory, asked: Asked, spec: FleetSpec) -> Vi
     places: dict[int, list[Life]] = {}
     for life in lives:
         places.setdefault(life.slot, []).append(life)
-    return View(
+    return Look(
         observed=observed,
         asked=asked,
         spec=spec,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from wharfinger.fleet.draft import Draft
-from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, View
+from wharfinger.fleet.lives import EPSILON, LOOK_AGAIN, Life, Look
 from wharfinger.fleet.progress import RolloutProgress
 from wharfinger.fleet.proving import named
 from wharfinger.fleet.targets import Target
 from wharfinger.model.fleet import OutcomeName
-from wharfinger.model.rollout import Condition, Drop, Retire, Running, SlotStatus, Status, Up
+from wharfinger.model.rollout import Condition, Drop, Retire, RolloutStatus, Running, SlotStatus, Up
 
 OVERDUE, FAILURES = "ProgressDeadlineExceeded", "FailureThresholdExceeded"
 """Reasons of `Paused` for a rollout that stopped by itself."""
@@ -26,7 +26,7 @@ def report(
     *,
     rollout: int = 0,
     done: OutcomeName | None = None,
-) -> Status:
+) -> RolloutStatus:
     """The status after this plan was begun."""
     view, desired = draft.view, draft.view.observed.desired
     slots, lost = _slots(view), _lost_together(view)
@@ -35,7 +35,7 @@ def report(
     running = (*_busy(draft), *(_begun(step) for step in steps))
     state = _state(draft, target, rollout, done)
     open_generation = rollout or (view.asked.generation if view.asked.role == "rollout" and done is None else 0)
-    return Status(
+    return RolloutStatus(
         observed_generation=desired.generation if desired is not None else 0,
         target=target.number,
         completed=target.stable,
@@ -52,7 +52,7 @@ def report(
     )
 
 
-def _lost_together(view: View) -> tuple[str, ...]:
+def _lost_together(view: Look) -> tuple[str, ...]:
     """Hosts that went with most others, as far as they had an instance that is missed."""
     if not view.hosts.together:
         return ()
@@ -60,7 +60,7 @@ def _lost_together(view: View) -> tuple[str, ...]:
     return tuple(sorted(host for host in missed if view.hosts.missing_long(host)))
 
 
-def _is_ready(view: View, slot: int) -> bool:
+def _is_ready(view: Look, slot: int) -> bool:
     """As readers see it: a gap in the actor's sight, after which nothing is counted on for a while, is not theirs."""
     if view.available(slot):
         return True
@@ -163,7 +163,7 @@ def _phase(
     return what
 
 
-def _slots(view: View) -> list[int]:
+def _slots(view: Look) -> list[int]:
     beyond = sorted(slot for slot in view.places if slot >= view.spec.replicas and view.living(slot))
     return [*range(view.spec.replicas), *beyond]
 
@@ -192,7 +192,7 @@ def _missing(lives: Sequence[Life]) -> str:
     return said[0] if said else ""
 
 
-def _refused(view: View, lives: Sequence[Life]) -> str:
+def _refused(view: Look, lives: Sequence[Life]) -> str:
     """That the host of an instance which has not come has too many."""
     hosts = [life.host for life in lives if life.busy is not None and life.instance is None and life.runs]
     full = next((host for host in hosts if view.hosts.crowded(host)), "")

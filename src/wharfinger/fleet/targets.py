@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from wharfinger.fleet.lives import View
-from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, Trial
+from wharfinger.fleet.lives import Look
+from wharfinger.model.fleet import Actor, Decisions, FleetSpec, Observed, OutcomeName, Revision, Role, SlotTrial
 from wharfinger.model.rollout import Memory, Outcome
 
 OVER = ("failed", "aborted")
@@ -190,11 +190,11 @@ def recalled(memory: Memory, actor: Actor | None) -> Memory:
     )
 
 
-def _recalled_trials(mine: tuple[Trial, ...], recorded: tuple[Trial, ...]) -> tuple[Trial, ...]:
+def _recalled_trials(mine: tuple[SlotTrial, ...], recorded: tuple[SlotTrial, ...]) -> tuple[SlotTrial, ...]:
     """The ends as they are recorded; what is proven is remembered."""
     proven = {trial.slot for trial in mine if trial.proven}
     ended = {trial.slot: replace(trial, proven=trial.slot in proven) for trial in recorded}
-    bare = {trial.slot: Trial(trial.slot, proven=trial.proven) for trial in mine}
+    bare = {trial.slot: SlotTrial(trial.slot, proven=trial.proven) for trial in mine}
     return tuple(trial for _, trial in sorted({**bare, **ended}.items()))
 
 
@@ -280,7 +280,7 @@ def _taken(target: Target) -> Target:
     )
 
 
-def forgotten(view: View, target: Target) -> tuple[int, ...]:
+def forgotten(view: Look, target: Target) -> tuple[int, ...]:
     """Numbers of the revisions beyond the history limit, oldest first."""
     observed, memory = view.observed, target.memory
     if len(observed.revisions) <= view.spec.history_limit:

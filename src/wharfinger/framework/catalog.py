@@ -23,7 +23,7 @@ _UNKNOWN = "an unknown distribution"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A plugin that can be enabled."""
 
     name: str
@@ -66,13 +66,13 @@ class Installed:
     version: str
     point: metadata.EntryPoint
 
-    def load(self) -> Entry:
+    def load(self) -> CatalogEntry:
         """Import it. Raises `ConfigurationError`."""
         try:
             factory = self.point.load()
         except Exception as error:
             raise ConfigurationError(f"plugin {self.name} (of {self.origin}) cannot be loaded: {error}") from error
-        return Entry(
+        return CatalogEntry(
             self.name,
             factory,
             _args_model(factory),
@@ -89,10 +89,10 @@ class Catalog:
     configuration names them.
     """
 
-    def __init__(self, entries: Iterable[Entry], installed: Iterable[Installed] = ()) -> None:
-        self._entries: dict[str, Entry] = {}
+    def __init__(self, entries: Iterable[CatalogEntry], installed: Iterable[Installed] = ()) -> None:
+        self._entries: dict[str, CatalogEntry] = {}
         self._installed: dict[str, Installed] = {}
-        self._loaded: dict[str, Entry] = {}
+        self._loaded: dict[str, CatalogEntry] = {}
         for entry in entries:
             self._check_new(entry.name)
             self._entries[entry.name] = entry
@@ -104,7 +104,7 @@ class Catalog:
         if name in self:
             raise ConfigurationError(f"two plugins are called {name}")
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[CatalogEntry]:
         """The plugins that are enabled by default."""
         return iter(self._entries.values())
 
@@ -121,7 +121,7 @@ class Catalog:
         """The plugins that are enabled only where a configuration names them."""
         return tuple(self._installed.values())
 
-    def get(self, name: str) -> Entry | None:
+    def get(self, name: str) -> CatalogEntry | None:
         """The plugin of this name; an installed one is imported. Raises `ConfigurationError` when that fails."""
         entry = self._entries.get(name) or self._loaded.get(name)
         if entry is None and name in self._installed:

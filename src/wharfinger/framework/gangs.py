@@ -29,7 +29,7 @@ from wharfinger.model.pod import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Seated:
+class SeatedMember:
     """A member with a node; in a try with victims, where it will go once they have left."""
 
     pod: Pod
@@ -54,7 +54,7 @@ class Unseated:
 class GangPlacement:
     """The answer for all members."""
 
-    seats: tuple[Seated, ...] = ()
+    seats: tuple[SeatedMember, ...] = ()
     """Members with a node, in the order in which they were decided; none when too few fit."""
     away: tuple[Unseated, ...] = ()
     """Of a placed gang: members beyond those needed for which there is no room. Of a refused one: members that
@@ -65,7 +65,7 @@ class GangPlacement:
     """Why not, in kube-scheduler's words and what was short; empty when placed."""
     rejectors: tuple[str, ...] = ()
     """Plugins that refused, over all tries, sorted; empty when placed."""
-    nominations: tuple[Seated, ...] = ()
+    nominations: tuple[SeatedMember, ...] = ()
     """Of a refused gang for which room can be made: where each of its members will go."""
     next_start: int = 0
     """Where the next search of a sampling profile begins."""
@@ -112,7 +112,7 @@ class _Try:
         self.domain = where
         self.start = start
         self._evictor = evictor
-        self.seats: list[Seated] = []
+        self.seats: list[SeatedMember] = []
         self.away: list[Unseated] = []
 
     @property
@@ -146,7 +146,7 @@ class _Try:
             return
         victims = () if evaluation.node is not None else evaluation.victims
         self.snapshot = seated(self.snapshot, pod, node, victims)
-        self.seats.append(Seated(pod, evaluation, node, start, victims))
+        self.seats.append(SeatedMember(pod, evaluation, node, start, victims))
 
 
 def seated(snapshot: Snapshot, pod: Pod, node: str, victims: Iterable[Pod] = ()) -> Snapshot:

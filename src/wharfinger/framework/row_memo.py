@@ -56,7 +56,7 @@ class _Sums:
     by_code: IntColumn
 
 
-class Tally:
+class DomainSums:
     """A number for each node, made of its pods, and its sums over topology domains.
 
     `count` must read nothing but the NodeInfo (and values that never change while the tally lives), and answer 0 for

@@ -22,7 +22,7 @@ from wharfinger.framework.verdicts import Verdicts
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpanningVerdicts:
     """Verdicts of a filter that looks at more than one node at a time."""
 
     position: int
@@ -44,7 +44,7 @@ class Search:
     """A PreFilter plugin refused the pod altogether."""
     restricting: tuple[str, ...] = ()
     """Plugins whose PreFilter named the only possible nodes, sorted."""
-    said: list[Said] = field(default_factory=list)
+    said: list[SpanningVerdicts] = field(default_factory=list)
     """In profile order; only of filters that refused somewhere."""
     pressed: dict[int, Status] = field(default_factory=dict)
     """Rows refused because of the pods nominated to them."""
@@ -123,7 +123,7 @@ class Search:
         return counts
 
 
-def _mark(codes: NDArray[np.int32], table: list[Status], where: BoolColumn, one: Said) -> None:
+def _mark(codes: NDArray[np.int32], table: list[Status], where: BoolColumn, one: SpanningVerdicts) -> None:
     said, places = np.unique(one.verdicts.codes[where], return_inverse=True)
     codes[where] = places + len(table)
     table.extend(call(one.plugin, "Filter", one.verdicts.refusal, code).by(one.plugin) for code in said.tolist())

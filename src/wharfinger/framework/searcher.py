@@ -21,7 +21,7 @@ from wharfinger.framework.domain import Domain
 from wharfinger.framework.interface import PreFilter
 from wharfinger.framework.local_plugins import LocalClass, LocalPlugins, Pressed, pre_filtered
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.search import Said, Search, outside
+from wharfinger.framework.search import Search, SpanningVerdicts, outside
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.model.pod import Pod
@@ -164,7 +164,7 @@ class Searcher:
                 continue
             refused: BoolColumn = verdicts.codes != 0
             if refused.any():
-                search.said.append(Said(position, step.name, verdicts))
+                search.said.append(SpanningVerdicts(position, step.name, verdicts))
                 left = ~refused if left is None else left & ~refused
         search.alive = left
 

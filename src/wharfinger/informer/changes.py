@@ -50,7 +50,7 @@ class InstanceChange(NamedTuple):
     new: InstanceRecord | None
 
 
-class Granted(NamedTuple):
+class ObservedGrant(NamedTuple):
     """The grant under which this worker lives, as etcd shows it."""
 
     record: Grant | None

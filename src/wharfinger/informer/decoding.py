@@ -64,7 +64,7 @@ INCARNATION_DIGITS = 18
 """A number of more digits is no incarnation (and beyond some thousands, Python refuses to read it)."""
 
 
-class Observed(NamedTuple):
+class ObservedKey(NamedTuple):
     """One key as the store shows it now."""
 
     kv: KeyValue
@@ -81,7 +81,7 @@ class Observed(NamedTuple):
     """Why it cannot be read; empty when it can, or is deleted."""
 
 
-def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLASSES) -> Observed | None:
+def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLASSES) -> ObservedKey | None:
     """What an event says; None when its key is of no kind we follow.
 
     `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now.
@@ -96,19 +96,19 @@ def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLA
     if not _fits(prefix, parts):
         names = "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
         reason = f"its key is not {prefix}{names}"
-        return Observed(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
+        return ObservedKey(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
     if event.deleted:
-        return Observed(kv, prefix, parts, deleted=True)
+        return ObservedKey(kv, prefix, parts, deleted=True)
     try:
-        return Observed(kv, prefix, parts, _decode(kv, prefix, parts, classes))
+        return ObservedKey(kv, prefix, parts, _decode(kv, prefix, parts, classes))
     except InvalidObject as error:
-        return Observed(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
+        return ObservedKey(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
         log.exception("decoder_failed key=%r", kv.key)
-        return Observed(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
+        return ObservedKey(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
 
 
-def well_formed(observed: Observed) -> bool:
+def well_formed(observed: ObservedKey) -> bool:
     """Whether the key names an object at all, readable or not."""
     return _fits(observed.prefix, observed.parts)
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from wharfinger.errors import AccessDenied, Compacted, RevisionFuture, RevisionWentBack, Unavailable
 from wharfinger.informer.changes import Changes, PodChange, Subscriber
-from wharfinger.informer.decoding import Observed, observe
+from wharfinger.informer.decoding import ObservedKey, observe
 from wharfinger.informer.invalid import printable
 from wharfinger.informer.view import View
 from wharfinger.process.backoff import delays
@@ -84,12 +84,12 @@ class Informer:
 
     async def _list_once(self, cause: str) -> None:
         seen: set[str] = set()
-        found: list[Observed] = []
+        found: list[ObservedKey] = []
         revision = 0
         began = self._clock()
         async for page in self._store.list(keys.ROOT, page_size=self._page_size):
             revision = page.revision
-            listed: list[Observed] = []
+            listed: list[ObservedKey] = []
             for kv in page.items:
                 seen.add(kv.key)
                 if self._view.went_back(kv, revision):
@@ -119,7 +119,7 @@ class Informer:
         self._first = None
         self.synced.set()
 
-    def _take_early(self, listed: list[Observed], changes: Changes) -> list[Observed]:
+    def _take_early(self, listed: list[ObservedKey], changes: Changes) -> list[ObservedKey]:
         """Take a page of the first list in at once, but for the nodes, which are answered.
 
         No decision is made before the first list is complete, so it need not be held twice, nor taken in at one stretch
@@ -163,15 +163,15 @@ class Informer:
             self._progress.advance(batch.revision)
             self._metrics.watch_revision.set(self._progress.revision)
 
-    def _observe(self, event: Event) -> Observed | None:
+    def _observe(self, event: Event) -> ObservedKey | None:
         return observe(event, self._view.own_grant, self._view.cache.surroundings.priority_classes)
 
-    def _append(self, found: list[Observed], event: Event) -> None:
+    def _append(self, found: list[ObservedKey], event: Event) -> None:
         observed = self._observe(event)
         if observed is not None:
             found.append(observed)
 
-    def _apply(self, observations: Iterable[Observed], changes: Changes) -> None:
+    def _apply(self, observations: Iterable[ObservedKey], changes: Changes) -> None:
         for observed in observations:
             self._view.take(observed, changes)
         self._view.reclassify(changes)
@@ -189,7 +189,7 @@ class Informer:
         self._metrics.watch_revision.set(self._progress.revision)
 
 
-def _appearance(observed: Observed) -> int:
+def _appearance(observed: ObservedKey) -> int:
     """Nodes are to stand in the order in which they appeared: a sampling profile begins its search by it."""
     return observed.kv.create_revision
 

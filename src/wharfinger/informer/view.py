@@ -19,13 +19,13 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.informer.changes import (
     Changes,
     ConfigChange,
-    Granted,
     InstanceChange,
     NodeChange,
+    ObservedGrant,
     PodChange,
     RecordChange,
 )
-from wharfinger.informer.decoding import SURROUNDING_KINDS, Observed, incarnation_number, well_formed
+from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
 from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
@@ -56,7 +56,7 @@ class View:
         """`own_grant`: the key of the grant under which this worker lives; empty = started by hand."""
         self.cache = cache
         self.own_grant = own_grant
-        self.grant: Granted | None = None
+        self.grant: ObservedGrant | None = None
         """That grant as it is; None = there is none."""
         self.records: dict[PodKey, Refusal] = {}
         """The attempt records."""
@@ -97,7 +97,7 @@ class View:
         for key in [key for key in self._known if key not in seen]:
             yield Event(KeyValue(key, b"", 0, revision), deleted=True)
 
-    def take(self, observed: Observed, changes: Changes) -> None:
+    def take(self, observed: ObservedKey, changes: Changes) -> None:
         """Take one observation in, and note in `changes` what it means."""
         kv = observed.kv
         if observed.deleted:
@@ -143,7 +143,7 @@ class View:
         for old, new in self.cache.reclassify():
             changes.reclassified.append(PodChange(new.key, old, new))
 
-    def _pod(self, observed: Observed, changes: Changes) -> None:
+    def _pod(self, observed: ObservedKey, changes: Changes) -> None:
         key = PodKey(*observed.parts)
         old = self.cache.pods.get(key)
         if observed.invalid and old and old.bound and old.create_revision == observed.kv.create_revision:
@@ -159,7 +159,7 @@ class View:
         self.cache.remove_pod(key)
         changes.pods.append(PodChange(key, old, None))
 
-    def _node(self, observed: Observed, changes: Changes) -> None:
+    def _node(self, observed: ObservedKey, changes: Changes) -> None:
         (name,) = observed.parts
         old = self.cache.nodes.get(name)
         new = observed.value
@@ -170,7 +170,7 @@ class View:
             self.cache.remove_node(name)
             changes.nodes.append(NodeChange(name, old, None))
 
-    def _surrounding(self, observed: Observed) -> None:
+    def _surrounding(self, observed: ObservedKey) -> None:
         *namespace, name = observed.parts
         if isinstance(observed.value, Surrounding):
             self.cache.set_surrounding(observed.value)
@@ -178,7 +178,7 @@ class View:
         what, kind = _SURROUNDINGS[observed.prefix], SURROUNDING_KINDS[observed.prefix]
         self.cache.remove_surrounding(what, "".join(namespace), name, kind)
 
-    def _version(self, observed: Observed, known: Versions) -> None:
+    def _version(self, observed: ObservedKey, known: Versions) -> None:
         (name,) = observed.parts
         if observed.deleted:
             self.versions[observed.prefix].pop(name, None)
@@ -187,7 +187,7 @@ class View:
             self.versions[observed.prefix][name] = observed.kv.mod_revision
             known.set(name, observed.kv.mod_revision)
 
-    def _record(self, observed: Observed, changes: Changes) -> None:
+    def _record(self, observed: ObservedKey, changes: Changes) -> None:
         key = PodKey(*observed.parts)
         pod = self.cache.pods.get(key)
         if pod is not None:
@@ -203,7 +203,7 @@ class View:
         if new is not None or old is not None:
             changes.records.append(RecordChange(key, old, new))
 
-    def _instance(self, observed: Observed, changes: Changes) -> None:
+    def _instance(self, observed: ObservedKey, changes: Changes) -> None:
         tenant, slot, incarnation = observed.parts
         number = incarnation_number(incarnation)
         if number is None:
@@ -211,21 +211,21 @@ class View:
         new = observed.value if isinstance(observed.value, InstanceRecord) else None
         changes.instances.append(InstanceChange(tenant, slot, number, new))
 
-    def _requeued(self, observed: Observed) -> None:
+    def _requeued(self, observed: ObservedKey) -> None:
         node, *pod = observed.parts
         pods = self.requeued.setdefault(node, set())
         (pods.discard if observed.deleted or observed.invalid else pods.add)(PodKey(*pod))
         if not pods:
             del self.requeued[node]
 
-    def _grant(self, observed: Observed, changes: Changes) -> None:
+    def _grant(self, observed: ObservedKey, changes: Changes) -> None:
         """Our own: `observe` passes no other."""
         record = observed.value if isinstance(observed.value, Grant) else None
         kv = observed.kv
-        self.grant = None if observed.deleted else Granted(record, kv.create_revision, kv.mod_revision)
+        self.grant = None if observed.deleted else ObservedGrant(record, kv.create_revision, kv.mod_revision)
         changes.grant = True
 
-    def _tenant(self, observed: Observed, changes: Changes) -> None:
+    def _tenant(self, observed: ObservedKey, changes: Changes) -> None:
         (name,) = observed.parts
         if observed.deleted == (name in self.cache.tenants):
             changes.tenants = True

@@ -140,7 +140,7 @@ READ: Mapping[str, tuple[str, ...]] = {
 Kubernetes' own, with `minMember`."""
 
 
-class Shape:
+class KubernetesType:
     """One type of Kubernetes whose fields scheduling reads.
 
     The check of a well-spelt mapping is one set operation, `shape.fits(mapping)`. Where it fails, `examine` decides.
@@ -154,7 +154,7 @@ class Shape:
         self._known = frozenset(READ[name])
         self.fits = self._known.issuperset
         """Whether all fields are Kubernetes' own; before the list of these was read, whether all are read here."""
-        self._below: tuple[tuple[str, Shape], ...] | None = None
+        self._below: tuple[tuple[str, KubernetesType], ...] | None = None
 
     def check(self, obj: Mapping[str, Any], where: str = "") -> None:
         """Refuse a mapping with a misspelt field; raises `InvalidObject` naming it. `where` ends with a dot."""
@@ -188,7 +188,7 @@ class Shape:
                     if isinstance(entry, Mapping):
                         shape.check_all(entry, f"{where}{field}[{index}].")
 
-    def _complete(self) -> tuple[tuple[str, Shape], ...]:
+    def _complete(self) -> tuple[tuple[str, KubernetesType], ...]:
         if self._below is None:
             fields = kubernetes_fields().types[self._type]
             below = {field: fields.get(field, "") for field in READ[self._type]}
@@ -206,7 +206,7 @@ class Excerpt:
 
     __slots__ = ("_chosen", "_fields", "_shape")
 
-    def __init__(self, shape: Shape, fields: tuple[str, ...]) -> None:
+    def __init__(self, shape: KubernetesType, fields: tuple[str, ...]) -> None:
         self._shape = shape
         self._fields = fields
         self._chosen: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -244,7 +244,7 @@ def shown(key: object) -> str:
     return text if text.isprintable() and text.isascii() and " " not in text else ascii(text)
 
 
-SHAPES = {name: Shape(name) for name in READ}
+SHAPES = {name: KubernetesType(name) for name in READ}
 POD = SHAPES["core/v1.Pod"]
 POD_SPEC = SHAPES["core/v1.PodSpec"]
 POD_STATUS = SHAPES["core/v1.PodStatus"]

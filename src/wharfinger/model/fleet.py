@@ -231,7 +231,7 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SlotTrial:
     """What the instances of an open rollout's target have shown in one slot."""
 
     slot: int
@@ -265,7 +265,7 @@ class Decisions:
     stable: int = 0
     answered: int = 0
     halted_by: HaltedBy = ""
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[SlotTrial, ...] = ()
     """Those with unasked ends alone; what is proven is observed anew."""
 
 

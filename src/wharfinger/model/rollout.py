@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from wharfinger.model.fleet import Decisions, FleetSpec, HaltedBy, OutcomeName, Trial
+from wharfinger.model.fleet import Decisions, FleetSpec, HaltedBy, OutcomeName, SlotTrial
 
 SLICE = 5.0
 """Seconds that a timer of an actor runs at most, and that count at most."""
@@ -176,7 +176,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class RolloutStatus:
     """The projection for readers; never read back to decide."""
 
     observed_generation: int
@@ -217,7 +217,7 @@ class Writes:
     """Beyond the history limit: revisions and their outcomes are deleted."""
     forget_slots: tuple[int, ...] = ()
     """Counters of slots beyond the replicas stay: incarnations are never reused. Only at the fleet's end."""
-    status: Status | None = None
+    status: RolloutStatus | None = None
     """None = as it is."""
     end: bool = False
     """The fleet is gone: remove all of its keys (object, actor, status, revisions, outcomes, slots)."""
@@ -250,7 +250,7 @@ class ReadySince:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class AwaitedIncarnation:
     """An incarnation that is not ready yet, granted at a moment of the clock."""
 
     slot: int
@@ -311,8 +311,8 @@ class Memory:
     spec: FleetSpec | None = None
     """The last valid one, for when the present one is not."""
     ready: tuple[ReadySince, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    leaving: tuple[Waiting, ...] = ()
+    waiting: tuple[AwaitedIncarnation, ...] = ()
+    leaving: tuple[AwaitedIncarnation, ...] = ()
     """Incarnations that were asked to leave and have not ended, since when."""
     crashed: tuple[Crashed, ...] = ()
     hosts: tuple[HostMissing, ...] = ()
@@ -329,7 +329,7 @@ class Memory:
     halted: str = ""
     """Why the rollout stands still by itself (a deadline passed, slots failed); empty = it does not."""
     halted_by: HaltedBy = ""
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[SlotTrial, ...] = ()
     """Of the open rollout's slots, by slot: what their instances of the target have shown."""
     looping: tuple[int, ...] = ()
     """Revisions that ended twice in a row in some slot: lately, or since before the open rollout began."""

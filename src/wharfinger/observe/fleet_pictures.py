@@ -22,7 +22,7 @@ from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
 from wharfinger.registry.store import KeyValue
 
 
-class Incarnation(NamedTuple):
+class SlotIncarnation(NamedTuple):
     """One incarnation of a slot."""
 
     slot: int
@@ -58,10 +58,10 @@ class Picture:
     revisions: dict[int, RevisionRecord] = field(default_factory=dict)
     outcomes: dict[int, OutcomeRecord] = field(default_factory=dict)
     slots: dict[int, Slot] = field(default_factory=dict)
-    grants: dict[Incarnation, Grant] = field(default_factory=dict)
-    instances: dict[Incarnation, InstanceRecord] = field(default_factory=dict)
-    exits: dict[Incarnation, Exit] = field(default_factory=dict)
-    configs: dict[Incarnation, ConfigStatusRecord] = field(default_factory=dict)
+    grants: dict[SlotIncarnation, Grant] = field(default_factory=dict)
+    instances: dict[SlotIncarnation, InstanceRecord] = field(default_factory=dict)
+    exits: dict[SlotIncarnation, Exit] = field(default_factory=dict)
+    configs: dict[SlotIncarnation, ConfigStatusRecord] = field(default_factory=dict)
     by_hand: dict[str, InstanceRecord] = field(default_factory=dict)
     """Workers without a slot's number: no fleet manages them."""
     tenant_present: bool = False
@@ -156,15 +156,15 @@ class Picture:
         return said if said in done else max(done, default=0)
 
     @property
-    def lives(self) -> list[Incarnation]:
+    def lives(self) -> list[SlotIncarnation]:
         """Incarnations that may live, that live, or whose exit record is still there; in order."""
         return sorted({*self.grants, *self.instances, *self.exits})
 
-    def problems(self, life: Incarnation) -> dict[str, str]:
+    def problems(self, life: SlotIncarnation) -> dict[str, str]:
         """What an incarnation says is wrong with its dynamic configuration, by kind."""
         return self.configs[life].problems if life in self.configs else {}
 
-    def ready(self, life: Incarnation) -> bool:
+    def ready(self, life: SlotIncarnation) -> bool:
         """Whether an incarnation serves: its own record says ready, its grant says run, and it has not ended."""
         record, grant = self.instances.get(life), self.grants.get(life)
         identity = self.kv.create_revision if self.kv is not None else 0

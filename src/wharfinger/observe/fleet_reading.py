@@ -31,7 +31,7 @@ from wharfinger.contracts.records import ConfigStatusRecord, InstanceRecord, Rec
 from wharfinger.errors import Compacted, InvalidObject, NotFound
 from wharfinger.manifests import documents
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
-from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
+from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import KeyWatch, watching
 from wharfinger.registry.store import KeyValue, Store
@@ -190,18 +190,18 @@ def _take(estate: Estate, picture: Picture, kind: str, parts: tuple[str, ...], k
         case Slot(), [int(number)]:
             picture.slots[number] = replace(record, number=number, mod_revision=at)
         case Grant(), [int(slot), int(incarnation)]:
-            life = Incarnation(slot, incarnation)
+            life = SlotIncarnation(slot, incarnation)
             picture.grants[life] = replace(record, **life._asdict(), mod_revision=at)
         case InstanceRecord(), [int(slot), int(incarnation)]:
-            picture.instances[Incarnation(slot, incarnation)] = record
+            picture.instances[SlotIncarnation(slot, incarnation)] = record
         case InstanceRecord(), _ if by_hand:
             picture.by_hand["/".join(parts)] = record
         case ConfigStatusRecord(), [int(slot), int(incarnation)]:
-            picture.configs[Incarnation(slot, incarnation)] = record
+            picture.configs[SlotIncarnation(slot, incarnation)] = record
         case ConfigStatusRecord(), _:
             return  # of a worker that no fleet manages
         case Exit(), [int(slot), int(incarnation)]:
-            life = Incarnation(slot, incarnation)
+            life = SlotIncarnation(slot, incarnation)
             picture.exits[life] = replace(record, **life._asdict())
         case _:
             _refuse(picture, kind, kv, "its name is no key of its kind")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.framework.catalog import Catalog, Entry
+from wharfinger.framework.catalog import Catalog, CatalogEntry
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import (
     DefaultPreemptionArgs,
@@ -33,24 +33,24 @@ def catalog() -> Catalog:
     """All built-in plugins."""
     return Catalog(
         (
-            Entry(names.SCHEDULING_GATES, SchedulingGates),
-            Entry(names.PRIORITY_SORT, PrioritySort),
-            Entry(names.UNSUPPORTED_FEATURES, UnsupportedFeatures, essential=True),
-            Entry(names.NODE_UNSCHEDULABLE, NodeUnschedulable),
-            Entry(names.NODE_NAME, NodeName),
-            Entry(names.TAINT_TOLERATION, TaintToleration, weight=3),
-            Entry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
-            Entry(names.NODE_PORTS, NodePorts),
-            Entry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
-            Entry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
-            Entry(names.INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs, weight=2),
-            Entry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
-            Entry(
+            CatalogEntry(names.SCHEDULING_GATES, SchedulingGates),
+            CatalogEntry(names.PRIORITY_SORT, PrioritySort),
+            CatalogEntry(names.UNSUPPORTED_FEATURES, UnsupportedFeatures, essential=True),
+            CatalogEntry(names.NODE_UNSCHEDULABLE, NodeUnschedulable),
+            CatalogEntry(names.NODE_NAME, NodeName),
+            CatalogEntry(names.TAINT_TOLERATION, TaintToleration, weight=3),
+            CatalogEntry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
+            CatalogEntry(names.NODE_PORTS, NodePorts),
+            CatalogEntry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
+            CatalogEntry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
+            CatalogEntry(names.INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs, weight=2),
+            CatalogEntry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
+            CatalogEntry(
                 names.NODE_RESOURCES_BALANCED_ALLOCATION,
                 NodeResourcesBalancedAllocation,
                 NodeResourcesBalancedAllocationArgs,
             ),
-            Entry(names.IMAGE_LOCALITY, ImageLocality),
-            Entry(names.DEFAULT_BINDER, DefaultBinder),
+            CatalogEntry(names.IMAGE_LOCALITY, ImageLocality),
+            CatalogEntry(names.DEFAULT_BINDER, DefaultBinder),
         )
     )

@@ -17,14 +17,14 @@ from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.node_names import name_hash
-from wharfinger.framework.row_memo import RowMemo, Tally
+from wharfinger.framework.row_memo import DomainSums, RowMemo
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import SUCCESS, Code, Status, unschedulable
 from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import DefaultPreemptionArgs
-from wharfinger.plugins.victims import NO_VICTIMS, Budgets, Cost, Eviction, is_leaving, select
+from wharfinger.plugins.victims import NO_VICTIMS, Budgets, Cost, NodeVictims, is_leaving, select
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
@@ -44,7 +44,7 @@ class DefaultPreemption(PostFilter, QueueingHints):
         self._args = args
         self._books: OrderedDict[tuple[Hashable, int], Book] = OrderedDict()
         """By class of pods and priority; those asked for least recently are dropped."""
-        self._lowliness = Tally(_lowliness)
+        self._lowliness = DomainSums(_lowliness)
         """Of each node's least important pod: where none is less important than a pod, nothing is tried out."""
 
     def post_filter(self, state: CycleState, pod: Pod, trial: Trial) -> PostFilterResult:  # noqa: ARG002
@@ -95,7 +95,7 @@ class Book:
     def __init__(self) -> None:
         self._memo = RowMemo()
         self._budgets: Budgets | None = None
-        self._entries: dict[int, tuple[Cost, Eviction] | Status] = {}
+        self._entries: dict[int, tuple[Cost, NodeVictims] | Status] = {}
 
     def sync(self, snapshot: Snapshot) -> None:
         """Forget what does not hold any more."""
@@ -108,7 +108,7 @@ class Book:
                 self._entries.pop(row, None)
         self._budgets = budgets
 
-    def entry(self, row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:
+    def entry(self, row: int, pod: Pod, trial: Trial) -> tuple[Cost, NodeVictims] | Status:
         """Cost and victims on that node, or why evicting there would not help."""
         if trial.snapshot.names[row] in trial.snapshot.nominated:
             return _priced(row, pod, trial)  # nominations come and go without the node changing
@@ -117,7 +117,7 @@ class Book:
             found = self._entries[row] = _priced(row, pod, trial)
         return found
 
-    def eviction(self, row: int, pod: Pod, trial: Trial) -> Eviction:
+    def eviction(self, row: int, pod: Pod, trial: Trial) -> NodeVictims:
         """The victims on a node that is a candidate."""
         found = self.entry(row, pod, trial)
         assert not isinstance(found, Status)
@@ -135,7 +135,7 @@ def ineligible(pod: Pod, trial: Trial) -> str:
     return UNDER_WAY if any(is_leaving(other, pod) for other in there) else ""
 
 
-def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, Eviction] | Status:
+def _priced(row: int, pod: Pod, trial: Trial) -> tuple[Cost, NodeVictims] | Status:
     found = select(
         pod, trial.snapshot.rows[row], lambda info: trial.fits(row, info), trial.snapshot.surroundings.budgets
     )

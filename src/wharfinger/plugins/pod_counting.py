@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.row_memo import Tally
+from wharfinger.framework.row_memo import DomainSums
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement
 
@@ -98,15 +98,15 @@ class PodTallies:
         """At most so many tallies, and so many numbers per node in all of them together (one tally always stays)."""
         self._most_tallies = tallies
         self._most_numbers = numbers
-        self._tallies: OrderedDict[tuple[str, LabelSelector], Tally] = OrderedDict()
+        self._tallies: OrderedDict[tuple[str, LabelSelector], DomainSums] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._tallies)
 
-    def tally(self, snapshot: Snapshot, namespace: str, selector: LabelSelector) -> Tally:
+    def tally(self, snapshot: Snapshot, namespace: str, selector: LabelSelector) -> DomainSums:
         """The tally of matching pods; for a snapshot of one node, which is gone again at once, a passing one."""
         if len(snapshot) <= 1:
-            return Tally(pods_matching(namespace, selector))
+            return DomainSums(pods_matching(namespace, selector))
         key = namespace, selector
         tally = self._tallies.get(key)
         if tally is not None:
@@ -115,5 +115,5 @@ class PodTallies:
         most = max(1, min(self._most_tallies, self._most_numbers // len(snapshot)))
         while len(self._tallies) >= most:
             self._tallies.popitem(last=False)
-        tally = self._tallies[key] = Tally(pods_matching(namespace, selector))
+        tally = self._tallies[key] = DomainSums(pods_matching(namespace, selector))
         return tally

@@ -27,7 +27,7 @@ Cost = tuple[int, int, int, int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class NodeVictims:
     """The pods that would have to leave one node."""
 
     victims: tuple[Pod, ...]
@@ -47,7 +47,7 @@ class Eviction:
         return self.violations, highest, total, len(self.victims), -longest
 
 
-def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets: Budgets) -> Eviction | Status:
+def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets: Budgets) -> NodeVictims | Status:
     """The fewest and least important pods to evict from the node; a refusal when that would not help.
 
     Args:
@@ -74,7 +74,7 @@ def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets
             else:
                 victims.append(other)
                 violations += group is protected
-    return Eviction(tuple(sorted(victims, key=importance)), violations) if victims else NO_VICTIMS
+    return NodeVictims(tuple(sorted(victims, key=importance)), violations) if victims else NO_VICTIMS
 
 
 def removable(other: Pod, pod: Pod) -> bool:

@@ -80,7 +80,7 @@ def delegated(mount: Path = MOUNT, membership: Path = Path("/proc/self/cgroup"))
     return ours
 
 
-class Limits:
+class ProcessLimits:
     """Bounds processes by what the host offers."""
 
     def __init__(self, group: Path | None, processes: Path = Path("/proc")) -> None:

@@ -27,7 +27,7 @@ from typing import Literal
 
 from wharfinger.errors import ServerError
 from wharfinger.runtime import lives, locks, logs
-from wharfinger.runtime.limits import Bounds, Limits
+from wharfinger.runtime.limits import Bounds, ProcessLimits
 from wharfinger.runtime.lives import Handle
 from wharfinger.runtime.runtime import Command, Ending, InstanceId, Process
 
@@ -53,7 +53,7 @@ class _Running:
 class Processes:
     """The `Runtime` of real processes."""
 
-    def __init__(self, data: Path, limits: Limits, *, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, data: Path, limits: ProcessLimits, *, wall: Callable[[], float] = time.time) -> None:
         """`data`: the agent's data folder; `wall` is compared with times of files."""
         self._root = data / "instances"
         self._limits = limits

@@ -28,7 +28,7 @@ class MoreNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class NodeChanges:
     """What is supposed to happen to the nodes, in this order: more come, some are cordoned, some drained."""
 
     more: tuple[MoreNodes, ...] = ()

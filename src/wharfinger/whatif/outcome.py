@@ -69,7 +69,7 @@ class PodOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class SupposedEviction:
     """A pod that had to leave its node for another one."""
 
     pod: PodKey
@@ -83,7 +83,7 @@ class Answer:
 
     pods: tuple[PodOutcome, ...]
     """In the order in which they were given; displaced ones behind."""
-    evictions: tuple[Eviction, ...]
+    evictions: tuple[SupposedEviction, ...]
     before: Use
     after: Use
     notes: tuple[str, ...] = ()

@@ -15,14 +15,14 @@ from wharfinger.errors import PluginError, UsageError
 from wharfinger.model.gang import GangKey
 from wharfinger.model.pod import PodKey
 from wharfinger.simulator import SimulatedDecision, SimulatedGang
-from wharfinger.whatif.changes import Changes, made_again
-from wharfinger.whatif.outcome import Answer, Cause, Eviction, PodOutcome, Result
+from wharfinger.whatif.changes import NodeChanges, made_again
+from wharfinger.whatif.outcome import Answer, Cause, PodOutcome, Result, SupposedEviction
 from wharfinger.whatif.scene import Progress, Scene, Subject
 from wharfinger.whatif.use import use_of
 
 
 def simulate(
-    scene: Scene, changes: Changes, *, waiting: bool = False, progress: Progress = lambda _done, _total: None
+    scene: Scene, changes: NodeChanges, *, waiting: bool = False, progress: Progress = lambda _done, _total: None
 ) -> Answer:
     """What would happen. The scene is loaded already.
 
@@ -53,7 +53,7 @@ class _Game:
         self.outcomes: dict[PodKey, PodOutcome] = {
             one.key: PodOutcome(one.key, one.cause, Result.REFUSED, one.workload, one.left) for one in subjects
         }
-        self.evictions: list[Eviction] = []
+        self.evictions: list[SupposedEviction] = []
         self.notes: list[str] = []
         self._places = {key: place for place, key in enumerate(self.outcomes)}
         self._again: set[PodKey] = set()
@@ -171,7 +171,7 @@ class _Game:
         scene = self._scene
         again = made_again(scene.objects[victim])
         self._changes += 1
-        self.evictions.append(Eviction(victim, node, preemptor))
+        self.evictions.append(SupposedEviction(victim, node, preemptor))
         self._wake(self._simulator.evict(victim))
         scene.make_again(victim, again)
         known = self.outcomes.get(victim)

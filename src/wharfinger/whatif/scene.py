@@ -17,7 +17,7 @@ from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import Simulator
 from wharfinger.whatif import daemons, workloads
-from wharfinger.whatif.changes import Changes, added_nodes, cordoned, displaced_pods
+from wharfinger.whatif.changes import NodeChanges, added_nodes, cordoned, displaced_pods
 from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, labels_of, node_of
 from wharfinger.whatif.outcome import Cause
 from wharfinger.whatif.use import Use, use_of
@@ -93,7 +93,7 @@ class Scene:
         self._note_strays()
         self.before = use_of(self.simulator.snapshot())
 
-    def change(self, changes: Changes) -> list[Subject]:
+    def change(self, changes: NodeChanges) -> list[Subject]:
         """Make the changes; answers the pods that have to go elsewhere. Raises `UsageError`."""
         changes.check(self.inventory)
         for more in changes.more:

@@ -35,7 +35,7 @@ no outcome for a pod that was left out, and a few such pods would stop everythin
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Backlog:
     """What is to be done, and what is being done."""
 
     ready: int
@@ -75,7 +75,7 @@ class Forming:
         self._at_a_time = settings.cohorts_in_flight
         self._chains = settings.parked_chains
 
-    def size(self, load: Load, now: float) -> int:
+    def size(self, load: Backlog, now: float) -> int:
         """How many pods to put into a cohort now, at most; 0 for none."""
         if not self._deep(load, now):
             return 0
@@ -95,18 +95,18 @@ class Forming:
         measured = self._throughput(ruled)
         return self._from if measured is None else max(self._from, min(MOST_ALONE, round(measured * CLEARED)))
 
-    def one_by_one(self, load: Load, now: float) -> bool:
+    def one_by_one(self, load: Backlog, now: float) -> bool:
         """Whether pods that might as well be in a cohort are started by themselves now."""
         if not self._deep(load, now):
             return True
         stuck = load.cohorts >= self._at_a_time and now - self._formed_at >= PATIENCE
         return stuck and load.ready < self._from
 
-    def may_park(self, load: Load) -> bool:
+    def may_park(self, load: Backlog) -> bool:
         """Whether waiting pods without a chain may be given one: there is room, and nothing better to do."""
         return not self._on or (not load.cohorts and load.ready < self._from and load.chains < self._chains)
 
-    def _deep(self, load: Load, now: float) -> bool:
+    def _deep(self, load: Backlog, now: float) -> bool:
         if not self._on:
             return load.together > 0  # woken when cohorts were on: nothing else places them
         if not load.ready:
@@ -119,16 +119,16 @@ class Forming:
         # The rest of a flood: single attempts beside its cohorts would end last.
         return load.cohorts > 0 and load.ready + load.alone > FEW and share + self._lately(load, now) >= 1
 
-    def _share(self, load: Load) -> float:
+    def _share(self, load: Backlog) -> float:
         """How deep the backlog is, where 1 is the least of which a cohort is made."""
         return (load.ready - load.ruled) / self.most_alone(ruled=False) + load.ruled / self.most_alone(ruled=True)
 
-    def _lately(self, load: Load, now: float) -> float:
+    def _lately(self, load: Backlog, now: float) -> float:
         """How much of a flood went into the cohorts that are open, or were formed in the last two seconds."""
         self._forget(load, now)
         return sum(share for _, share in self._formed)
 
-    def _forget(self, load: Load, now: float) -> None:
+    def _forget(self, load: Backlog, now: float) -> None:
         """Forget the cohorts that are neither open nor of the last two seconds."""
         while len(self._formed) > load.cohorts and now - self._formed[0][0] >= CLEARED:
             self._formed.popleft()
@@ -166,7 +166,7 @@ class CohortNames:
         return Turn(dispatcher=self._dispatcher, number=self._number)
 
 
-class Budget:
+class InputBudget:
     """What a cohort's input may still come to in bytes."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:

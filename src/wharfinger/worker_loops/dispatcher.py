@@ -18,7 +18,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.queue.active import IN_COHORTS
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.settings import DispatchSettings
-from wharfinger.worker_loops.cohorts import Budget, Cohort, CohortNames, Forming, Load
+from wharfinger.worker_loops.cohorts import Backlog, Cohort, CohortNames, Forming, InputBudget
 from wharfinger.worker_loops.pace import Pace
 from wharfinger.worker_loops.signals import Attempts
 from wharfinger.worker_loops.starts import Starts
@@ -136,7 +136,7 @@ class Dispatcher:
     def _form_cohorts(self) -> None:
         while self._starts.room and (size := self._forming.size(self._load(), self._clock())):
             name = self._names.fresh()
-            members = self._queue.pop_many(name, size, Budget().fits)
+            members = self._queue.pop_many(name, size, InputBudget().fits)
             if not members:
                 break
             self._starts.cohort(Cohort(name, tuple(members), self._names.next_turn()))
@@ -158,8 +158,8 @@ class Dispatcher:
             self._pace.asked()
             self._starts.chain(entry)
 
-    def _load(self) -> Load:
-        return Load(
+    def _load(self) -> Backlog:
+        return Backlog(
             ready=self._queue.ready(),
             ruled=self._queue.active.ready_ruled(IN_COHORTS),
             together=self._queue.ready_together(),

@@ -15,7 +15,7 @@ from wharfinger.worker_loops.node_evictions import LostPods
 from wharfinger.worker_loops.shards import Instances, Shards
 
 
-class Unserved:
+class UnservedPods:
     """Counts the pending pods whose scheduler name no live instance serves; a `Subscriber`.
 
     Only the owner of a pod's shard counts it, so the sum over all workers is the number of pods. Pods that name one of
@@ -64,7 +64,7 @@ class Gauges:
         cache: Cache,
         shards: Shards,
         *,
-        unserved: Unserved,
+        unserved: UnservedPods,
         lost: LostPods,
     ) -> None:
         self._metrics = metrics

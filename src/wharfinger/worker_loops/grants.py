@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from wharfinger.config.fleet_fields import LONGEST_TIME
 from wharfinger.errors import InvalidObject, StoreError
-from wharfinger.informer.changes import Changes, Granted
+from wharfinger.informer.changes import Changes, ObservedGrant
 from wharfinger.informer.decoding import decode_grant
 from wharfinger.manifests import documents
 from wharfinger.process.stopping import unless_stopped
@@ -51,7 +51,7 @@ class OwnGrant:
         self._name = self.key.removeprefix(keys.GRANTS)
         self._store = store
         self._revision = settings.revision
-        self._shown: Callable[[], Granted | None] = lambda: None
+        self._shown: Callable[[], ObservedGrant | None] = lambda: None
         self._create_revision = 0
         self.host = ""
         """By its agent's name, once it is known."""
@@ -64,14 +64,14 @@ class OwnGrant:
         self.ended = asyncio.Event()
         """Set as soon as one of both is the case."""
 
-    async def read(self) -> Granted | None:
+    async def read(self) -> ObservedGrant | None:
         """The grant as it is now, taken in; None = it is gone. Raises `StoreError`, `InvalidObject`."""
         kv = (await self._store.get(self.key)).kv
-        granted = Granted(decode_grant(kv), kv.create_revision, kv.mod_revision) if kv is not None else None
+        granted = ObservedGrant(decode_grant(kv), kv.create_revision, kv.mod_revision) if kv is not None else None
         self._take(granted)
         return granted if not self.gone.is_set() else None
 
-    def follow(self, shown: Callable[[], Granted | None]) -> None:
+    def follow(self, shown: Callable[[], ObservedGrant | None]) -> None:
         """`shown` answers the grant as the watch shows it; None = there is none."""
         self._shown = shown
 
@@ -80,7 +80,7 @@ class OwnGrant:
         if changes.grant or changes.listed:
             self._take(self._shown())
 
-    def _take(self, granted: Granted | None) -> None:
+    def _take(self, granted: ObservedGrant | None) -> None:
         if granted is None or not self._ours(granted):
             if not self.gone.is_set():
                 log.warning("grant_deleted effect=stops_at_once grant=%s", self._name)
@@ -97,7 +97,7 @@ class OwnGrant:
             self.draining = True
             self.ended.set()
 
-    def _ours(self, granted: Granted) -> bool:
+    def _ours(self, granted: ObservedGrant) -> bool:
         """Not one that was given to another process of the same name: of a fleet that was made again.
 
         An etcd that was restored from a backup counts its revisions, and its incarnations, once more.

@@ -30,11 +30,11 @@ from wharfinger.settings import GrantSettings, WorkerSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.worker_loops.closer import ChainEnds, Closer
 from wharfinger.worker_loops.dispatcher import Dispatcher
-from wharfinger.worker_loops.gauges import Gauges, Unserved
+from wharfinger.worker_loops.gauges import Gauges, UnservedPods
 from wharfinger.worker_loops.grants import OwnGrant, min_ready
 from wharfinger.worker_loops.lifecycle import Lifecycle
 from wharfinger.worker_loops.membership import Membership, place_of
-from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictions
+from wharfinger.worker_loops.node_evictions import Caretakers, LostPods, NodeEvictionStarter
 from wharfinger.worker_loops.pod_events import PodEventHandler
 from wharfinger.worker_loops.queueing import Gangs, alone_by, gate_by, order_by
 from wharfinger.worker_loops.shards import Instances, Shards, ShareOut
@@ -162,10 +162,10 @@ class Loops:
             self.closer,
         ]
         instances = Instances()
-        unserved = Unserved(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
+        unserved = UnservedPods(cache=cache, instances=instances, ownership=ownership, shards=self.shards)
         caretakers = Caretakers(instances, lambda: self.shards.me)
         lost = LostPods(self.view, caretakers)
-        self.node_evictions = NodeEvictions(
+        self.node_evictions = NodeEvictionStarter(
             settings.node_evictions,
             view=self.view,
             lost=lost,

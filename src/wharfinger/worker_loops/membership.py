@@ -77,7 +77,7 @@ def place_of(settings: WorkerSettings, health_url: str, scheduler_names: Iterabl
     )
 
 
-class Said(NamedTuple):
+class RegistrationDetails(NamedTuple):
     """What the registration says beside who it is."""
 
     state: InstanceState
@@ -112,8 +112,8 @@ class Membership:
         self._stale = ""
         """The slot of an earlier registration: etcd may keep its lost lease for a while (it renews leases when it
         starts), and a member that is gone would keep its share of the pods."""
-        self._wanted = Said("starting")
-        self._written: Said | None = None
+        self._wanted = RegistrationDetails("starting")
+        self._written: RegistrationDetails | None = None
         self._configured = ConfigStatusRecord()
         self._told: ConfigStatusRecord | None = None
         """What etcd was told of the configuration."""
@@ -138,7 +138,7 @@ class Membership:
 
     def want(self, state: InstanceState, waiting_for: str = "") -> None:
         """Be registered in this state from now on; `waiting_for`: one line, what it misses to be ready."""
-        wanted = Said(state, waiting_for)
+        wanted = RegistrationDetails(state, waiting_for)
         if wanted != self._wanted:
             self._wanted = wanted
             self._news.set()
@@ -263,7 +263,7 @@ class Membership:
         named = self._place.tenant, slot, self.incarnation
         return keys.instance(*named), keys.config_status(*named)
 
-    def _record(self, said: Said) -> InstanceRecord:
+    def _record(self, said: RegistrationDetails) -> InstanceRecord:
         place = self._place
         return InstanceRecord(
             state=said.state,
@@ -276,7 +276,7 @@ class Membership:
             scheduler_names=place.scheduler_names,
         )
 
-    async def _permission(self, wanted: Said) -> list[Compare] | None:
+    async def _permission(self, wanted: RegistrationDetails) -> list[Compare] | None:
         """What the write compares: the grant, as it is now; None when it does not allow the write.
 
         Raises `StoreError`, `InvalidObject`.

@@ -107,7 +107,7 @@ class Need:
     mark: Hashable = None
 
 
-class NodeEvictions:
+class NodeEvictionStarter:
     """Notes changes as a `Subscriber`; starts and signals workflows in a task of its own."""
 
     def __init__(

@@ -21,7 +21,7 @@ from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
 
 
-class Ending(Protocol):
+class LeftoverEnding(Protocol):
     """Who ends what a pod leaves behind."""
 
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
@@ -46,7 +46,7 @@ class PodEventHandler:
         gangs: Gangs,
         shards: Shards,
         records: Mapping[PodKey, Refusal],
-        ending: Ending,
+        ending: LeftoverEnding,
         kick: Callable[[], None],
     ) -> None:
         """`kick` is called whenever there may be something to start."""

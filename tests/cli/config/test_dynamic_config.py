@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
-from wharfinger.cli.config.changes import KEPT, Change, history, write
+from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
 from wharfinger.cli.config.rows import nobody_yet
 from wharfinger.client.fleet_changes import Author
 from wharfinger.config.dynamic import digest
@@ -26,7 +26,7 @@ from wharfinger.testing.memory_store import MemoryStore
 
 _numbers = itertools.count()
 ME = Author("me@here", "because")
-LOG = Change("log", "default", {"level": "debug"})
+LOG = ValueChange("log", "default", {"level": "debug"})
 
 
 class Tenant:
@@ -254,7 +254,7 @@ async def test_a_change_that_was_overtaken_is_the_one_behind() -> None:
 
     async def overtake(*_: object) -> None:
         store.before_txn = None
-        await write(store, Change("log", "default", {"level": "error"}), Author("other"), now="t")
+        await write(store, ValueChange("log", "default", {"level": "error"}), Author("other"), now="t")
 
     store.before_txn = overtake
     done = await write(store, LOG, ME, now="t")
@@ -279,7 +279,7 @@ async def test_a_change_whose_answer_is_lost_is_made_once(applied: bool) -> None
 async def test_the_history_is_bounded_and_its_numbers_go_on() -> None:
     store = MemoryStore()
     for number in range(KEPT + 10):
-        await write(store, Change("log", "default", {"level": "debug", "n": number}), ME, now="t")
+        await write(store, ValueChange("log", "default", {"level": "debug", "n": number}), ME, now="t")
     numbers = [number for number, _ in await history(store, "log", "default")]
 
     assert numbers == list(range(11, KEPT + 11))

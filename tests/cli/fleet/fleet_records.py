@@ -12,7 +12,7 @@ from typing import Any
 from wharfinger.contracts.fleet_records import FleetStatusRecord, HostRecord, OutcomeRecord, RevisionRecord, stored
 from wharfinger.contracts.records import InstanceRecord, Record
 from wharfinger.model.fleet import Actor, Cordon, Exit, Grant, Slot
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import KeyValue
@@ -27,7 +27,7 @@ def ago(seconds: float) -> str:
     return (NOW - timedelta(seconds=seconds)).isoformat()
 
 
-def status(**fields: Any) -> Status:
+def status(**fields: Any) -> RolloutStatus:
     """A status of three slots, all updated, with some fields of one's own."""
     plain: dict[str, Any] = {
         "observed_generation": OBJECT_REVISION,
@@ -37,7 +37,7 @@ def status(**fields: Any) -> Status:
         "ready": 3,
         "updated": 3,
     }
-    return Status(**{**plain, **fields})
+    return RolloutStatus(**{**plain, **fields})
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Records:
         }
         return self.put(keys.fleet(self.tenant), json.dumps(obj).encode())
 
-    def status(self, found: Status, *, written: float = 0.0, **times: str) -> Records:
+    def status(self, found: RolloutStatus, *, written: float = 0.0, **times: str) -> Records:
         """The status, written so many seconds ago."""
         record = FleetStatusRecord(status=found, time=ago(written), condition_times=times)
         return self.record(keys.fleet_status(self.tenant), record)

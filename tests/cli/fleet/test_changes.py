@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.fleet.fleet_records import status
-from wharfinger.client.fleet_changes import Author, Standing, apply, author, change
+from wharfinger.client.fleet_changes import Author, StatusAndObject, apply, author, change
 from wharfinger.contracts.fleet_records import FleetStatusRecord
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound
 from wharfinger.plugins.builtin import catalog
@@ -51,14 +51,14 @@ async def saw(store: MemoryStore, **fields: Any) -> None:
 
 
 def scaled(replicas: int) -> Any:
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         spec["replicas"] = replicas
 
     return edit
 
 
 def asked(action: str, generation: int = 7) -> Any:
-    def edit(spec: dict[str, Any], _: Standing) -> None:
+    def edit(spec: dict[str, Any], _: StatusAndObject) -> None:
         spec["rollout"] = {"generation": generation, "action": action}
 
     return edit
@@ -144,7 +144,7 @@ class TestRequests:
         store = await store_with(fleet())
         await change(store, "gold", asked("promote"), ANN, catalog=KNOWN)
 
-        def newer(spec: dict[str, Any], _: Standing) -> None:
+        def newer(spec: dict[str, Any], _: StatusAndObject) -> None:
             spec["template"] = {"version": "v2"}
 
         await change(store, "gold", newer, ANN, catalog=KNOWN)

@@ -16,11 +16,11 @@ from wharfinger.engine.fleets.writes import digest
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import Unavailable
 from wharfinger.model.fleet import Actor, Decisions, Grant, Slot
-from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, Running, Status, Writes
+from wharfinger.model.rollout import Assign, Clear, Condition, Outcome, RolloutStatus, Running, Writes
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
 
-STATUS = Status(observed_generation=3, target=1, completed=0, replicas=2, ready=1, updated=1)
+STATUS = RolloutStatus(observed_generation=3, target=1, completed=0, replicas=2, ready=1, updated=1)
 
 
 async def record(stage: FleetStage, request: RecordInput, **who: Any) -> RecordedFleet:
@@ -322,9 +322,9 @@ async def status(stage: FleetStage) -> FleetStatusRecord:
     return found
 
 
-def with_conditions(*conditions: tuple[str, bool]) -> Status:
+def with_conditions(*conditions: tuple[str, bool]) -> RolloutStatus:
     made: Any = tuple(Condition(kind, value, "Because") for kind, value in conditions)  # type: ignore[arg-type]
-    return Status(3, 1, 0, 2, 1, 1, conditions=made)
+    return RolloutStatus(3, 1, 0, 2, 1, 1, conditions=made)
 
 
 async def test_status_has_the_time_since_which_conditions_hold(quick: FleetStage) -> None:
@@ -366,8 +366,8 @@ async def test_unreadable_status_is_replaced(quick: FleetStage) -> None:
 
 
 def test_seconds_alone_make_no_new_status() -> None:
-    def running(seen: float, sentence: str = "waits") -> Status:
-        return Status(3, 1, 0, 2, 1, 1, running=(Running("up", 0, 1, sentence, seen=seen),))
+    def running(seen: float, sentence: str = "waits") -> RolloutStatus:
+        return RolloutStatus(3, 1, 0, 2, 1, 1, running=(Running("up", 0, 1, sentence, seen=seen),))
 
     assert digest(running(1.0)) == digest(running(8.0))
     assert digest(running(1.0)) != digest(running(1.0, "waits for something else"))

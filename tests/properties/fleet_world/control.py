@@ -16,7 +16,7 @@ from tests.properties.fleet_world.judge import Basis
 from tests.properties.fleet_world.temporal import Done, Fenced, Stop
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import Actor, Desired, Grant, Host, Observed, Revision, Slot
-from wharfinger.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, Status, Up, Writes
+from wharfinger.model.rollout import WHATEVER, Drop, Memory, Plan, Retire, RolloutStatus, Up, Writes
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.world import World
@@ -49,7 +49,7 @@ class Write:
     """The run: an attempt that is repeated recognises it."""
 
 
-def still(status: Status) -> Status:
+def still(status: RolloutStatus) -> RolloutStatus:
     """Without the seconds that go on by themselves."""
     if not any(one.seen for one in status.running):
         return status

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from wharfinger.model.fleet import Actor, Cordon, Exit, FleetSpec, Grant, Host, Instance, OutcomeName, Slot
-from wharfinger.model.rollout import Status
+from wharfinger.model.rollout import RolloutStatus
 
 Life = tuple[int, int]
 """(slot, incarnation)"""
@@ -59,7 +59,7 @@ class Shelf:
     """Create revisions of exits."""
     present: bool = False
     """Whether `tenants/<tenant>` is there."""
-    status: Status | None = None
+    status: RolloutStatus | None = None
 
     def alike(self, one: int, other: int) -> bool:
         """Whether two revisions have the same template: no instance of one has to leave for the other."""

@@ -15,7 +15,7 @@ from tests.properties.fleet_world.newcomers import NewcomerRules, Newcomers
 from wharfinger.fleet.lives import LOOK_AGAIN
 from wharfinger.fleet.status import FAILURES, OVERDUE
 from wharfinger.model.fleet import FleetSpec, Grant, OutcomeName
-from wharfinger.model.rollout import HOST_LOST, SLICE, Memory, Status
+from wharfinger.model.rollout import HOST_LOST, SLICE, Memory, RolloutStatus
 
 if TYPE_CHECKING:
     from tests.properties.fleet_world.process import Process
@@ -372,7 +372,7 @@ class Judge:
             if lacking and spec is not None and spec.replicas <= len(shelf.slots):
                 self.notes.append(f"{shelf.tenant}: revision {number} completed without slots {sorted(lacking)}")
 
-    def told(self, shelf: Shelf, status: Status) -> None:
+    def told(self, shelf: Shelf, status: RolloutStatus) -> None:
         """The status is written."""
         if any(one.status and one.reason in (OVERDUE, FAILURES) for one in status.conditions):
             self.of(shelf.tenant).halted.setdefault(status.target, self._world.etcd.revision + 1)

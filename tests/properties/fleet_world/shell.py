@@ -1,4 +1,4 @@
-"""The workflows `Fleet` and `RollingUpdate`, as the simulated Temporal runs them: thin shells around the same `Actor`.
+"""The workflows `Fleet` and `RollingUpdate`, as the simulated Temporal runs them: thin shells around one `ActorState`.
 
 What they share is `Acting`: take the epoch, plan, write, start steps, wait, again. A step is a small program of
 activities (`Task`). Fleet starts a RollingUpdate and stands aside; it acts again when that run is seen closed.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tests.properties.fleet_world.control import MOVED, Looked, Write
 from tests.properties.fleet_world.tasks import Task
 from tests.properties.fleet_world.temporal import Activity, Fenced
-from wharfinger.fleet.actor import Actor, StepResult
+from wharfinger.fleet.actor import ActorState, StepResult
 from wharfinger.fleet.planner import Asked
 from wharfinger.model.fleet import Role
 from wharfinger.model.rollout import LATE, Memory
@@ -31,7 +31,7 @@ class Acting:
         self.world = world
         self.tenant = tenant
         self.generation = generation
-        self.actor = Actor(self.role, memory)
+        self.actor = ActorState(self.role, memory)
         self.epoch = 0
         self.tasks: dict[int, Task] = {}
         self.closed = False
@@ -224,7 +224,7 @@ class Fleet(Acting):
             self._waiting = None
             self.world.timeline.cancel(timer)
             self.actor.slept(planned, self.world.timeline.now - begun)
-        self.actor = Actor(self.role, memory if memory is not None else self.actor.memory)
+        self.actor = ActorState(self.role, memory if memory is not None else self.actor.memory)
         if memory is None:  # no look since the rollout began, as far as it knows
             self.actor.slept(0.0, 2 * LATE)
             if not self.world.acting_rollout(self.tenant):  # which sees all the while
@@ -246,7 +246,7 @@ class Fleet(Acting):
             open_rollout = self.world.acting_rollout(self.tenant)
             if open_rollout and self.epoch == 0:
                 self.aside = True
-                self.actor = Actor(self.role, replace(self.actor.memory, rollout=open_rollout))
+                self.actor = ActorState(self.role, replace(self.actor.memory, rollout=open_rollout))
                 return
             super().look()
 
@@ -257,5 +257,5 @@ class Fleet(Acting):
             self.world.fleet_ended(self)
         elif looked.plan.rollout and not self.tasks:
             generation = looked.plan.rollout
-            self.actor = Actor(self.role, replace(self.actor.memory, rollout=generation))
+            self.actor = ActorState(self.role, replace(self.actor.memory, rollout=generation))
             self.world.start_rollout(self, generation)

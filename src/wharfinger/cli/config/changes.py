@@ -45,7 +45,7 @@ _DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ValueChange:
     """A value to be set, or taken away (None)."""
 
     kind: str
@@ -75,7 +75,7 @@ class Written:
     """Of the change in the history; 0 when nothing was changed."""
 
 
-async def check(store: Store, change: Change, catalog: Catalog) -> None:
+async def check(store: Store, change: ValueChange, catalog: Catalog) -> None:
     """Check that workers will accept the value, as far as possible here. Raises `InvalidConfiguration`, all problems.
 
     Of a tenant with a fleet it is laid over the fleet's template; how other workers were started is unknown.
@@ -123,7 +123,7 @@ def _check_profiles(written: Mapping[str, Any], base: Configured | None, catalog
         raise InvalidConfiguration(dict.fromkeys(problems))
 
 
-async def write(store: Store, change: Change, by: Author, *, now: str, again: bool = False) -> Written:
+async def write(store: Store, change: ValueChange, by: Author, *, now: str, again: bool = False) -> Written:
     """Make a change, also beside other writers. `again`: also when the value is the same already.
 
     Raises `Unavailable`, `AccessDenied`.
@@ -134,7 +134,7 @@ async def write(store: Store, change: Change, by: Author, *, now: str, again: bo
         raise AccessDenied(f"{error} (a change of a value writes below {keys.ROOT} and {keys.ASIDE})") from error
 
 
-async def _write(store: Store, change: Change, by: Author, now: str, *, again: bool) -> Written:
+async def _write(store: Store, change: ValueChange, by: Author, now: str, *, again: bool) -> Written:
     value = change.value
     record = ConfigChangeRecord(
         value=dict(value) if value is not None else None,
@@ -167,7 +167,7 @@ async def history(store: Store, kind: str, target: str) -> list[tuple[int, Confi
 
 
 async def _commit(
-    store: Store, change: Change, stored: KeyValue | None, record: ConfigChangeRecord, numbers: list[int]
+    store: Store, change: ValueChange, stored: KeyValue | None, record: ConfigChangeRecord, numbers: list[int]
 ) -> bool:
     noted = change.noted(_next(numbers))
     forgotten = sorted(numbers)[: -(KEPT - 1)]

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.config import stored as dynamic_config
-from wharfinger.cli.options import RUN, Plugins, PluginsOption, variable
+from wharfinger.cli.options import RUN, PluginPackages, PluginsOption, variable
 from wharfinger.cli.output import Output, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
 
@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def validate(
     file: Annotated[Path, typer.Argument(help="The configuration (YAML or JSON).", metavar="FILE")],
     *,
-    plugins: PluginsOption = Plugins.NAMED,
+    plugins: PluginsOption = PluginPackages.NAMED,
 ) -> None:
     """Say whether a configuration is valid.
 
@@ -57,7 +57,7 @@ def validate(
 
     _check_there(file)
     try:
-        configured = load_configuration(file, all_plugins=plugins is Plugins.ALL)
+        configured = load_configuration(file, all_plugins=plugins is PluginPackages.ALL)
     except InvalidConfiguration as error:
         for problem in error.problems:
             typer.echo(plain(problem))
@@ -82,7 +82,7 @@ def show_configuration(
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show the defaults, whatever the environment says.")
     ] = False,
-    plugins: PluginsOption = Plugins.NAMED,
+    plugins: PluginsOption = PluginPackages.NAMED,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
 ) -> None:
     """Print a configuration with nothing left out, as a worker runs it.
@@ -100,7 +100,7 @@ def show_configuration(
     chosen = None if defaults else file or (Path(named) if named else None)
     if chosen is not None:
         _check_there(chosen)
-    configured = load_configuration(chosen, all_plugins=plugins is Plugins.ALL)
+    configured = load_configuration(chosen, all_plugins=plugins is PluginPackages.ALL)
     as_comments = output is Format.YAML
     for name, origin in origins(configured.configuration, configured.catalog).items():
         if as_comments or origin != BUILT_IN:

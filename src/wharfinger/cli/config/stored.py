@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.times import rfc3339
 
 if TYPE_CHECKING:
-    from wharfinger.cli.config.changes import Change
+    from wharfinger.cli.config.changes import ValueChange
     from wharfinger.cli.config.rows import StoredValue
     from wharfinger.registry.store import Store
 
@@ -58,7 +58,7 @@ def set_value(
         bool, typer.Option("--again", help="Also when it is set already: workers that fell back try it once more.")
     ] = False,
     reason: ReasonOption = "",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Set a value; workers take it in within moments, without a restart.
 
@@ -69,22 +69,24 @@ def set_value(
     If a value is wrong, each mistake is printed on a line of its own and nothing is written (exit code 2).
     """
     from wharfinger.cli import connect
-    from wharfinger.cli.config.changes import Change
+    from wharfinger.cli.config.changes import ValueChange
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)
-    connect.run(_set(connection, Change(kind, check_target(target), _given(file, value)), reason, again=again))
+    connect.run(_set(connection, ValueChange(kind, check_target(target), _given(file, value)), reason, again=again))
 
 
 @connected
-def unset(kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: Connection) -> None:
+def unset(
+    kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: ConnectionOptions
+) -> None:
     """Take a value away: the next target's counts, or what workers were started with."""
     from wharfinger.cli import connect
-    from wharfinger.cli.config.changes import Change
+    from wharfinger.cli.config.changes import ValueChange
     from wharfinger.config.dynamic import check_kind, check_target
 
     check_kind(kind)
-    connect.run(_unset(connection, Change(kind, check_target(target), None), reason))
+    connect.run(_unset(connection, ValueChange(kind, check_target(target), None), reason))
 
 
 @connected
@@ -99,7 +101,7 @@ def get(
         ),
     ] = "",
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show values, or with --effective which of them count for an instance."""
     from wharfinger.cli import connect
@@ -116,7 +118,7 @@ def get(
 
 @connected
 def history(
-    kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: Connection
+    kind: KindArgument, *, target: TargetOption, output: OutputOption = Output.TABLE, connection: ConnectionOptions
 ) -> None:
     """Show who changed a value, when and why; with -o json what was set, too."""
     from wharfinger.cli import connect
@@ -145,7 +147,7 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
     return parsed
 
 
-async def _set(connection: Connection, change: Change, reason: str, *, again: bool) -> None:
+async def _set(connection: ConnectionOptions, change: ValueChange, reason: str, *, again: bool) -> None:
     from wharfinger.cli.config.changes import check, write
     from wharfinger.cli.config.rows import nobody_yet
     from wharfinger.cli.connect import open_store
@@ -161,7 +163,7 @@ async def _set(connection: Connection, change: Change, reason: str, *, again: bo
         typer.echo(note, err=True)
 
 
-async def _unset(connection: Connection, change: Change, reason: str) -> None:
+async def _unset(connection: ConnectionOptions, change: ValueChange, reason: str) -> None:
     from wharfinger.cli.config.changes import write
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author
@@ -171,7 +173,7 @@ async def _unset(connection: Connection, change: Change, reason: str) -> None:
     typer.echo(f"{change} {done.result}")
 
 
-async def _get(connection: Connection, kind: str, target: str, effective: str, output: Output) -> None:
+async def _get(connection: ConnectionOptions, kind: str, target: str, effective: str, output: Output) -> None:
     from wharfinger.cli.config import rows
     from wharfinger.cli.connect import open_store
 
@@ -204,7 +206,7 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
             typer.echo(f"{one.kind}: {one.problem}", err=True)
 
 
-async def _history(connection: Connection, kind: str, target: str, output: Output) -> None:
+async def _history(connection: ConnectionOptions, kind: str, target: str, output: Output) -> None:
     from wharfinger.cli.config import changes as config_changes
     from wharfinger.cli.config import rows
     from wharfinger.cli.connect import open_store

@@ -14,13 +14,13 @@ import typer
 from wharfinger.cli.files import FilesOption, load
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import ReasonOption, TimeoutOption, change, open_fleets
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import plain
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.manifests.kinds import FLEET
 
 if TYPE_CHECKING:
-    from wharfinger.client.fleet_manifests import Wanted
+    from wharfinger.client.fleet_manifests import WantedFleet
 
 
 def register(group: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def apply(
     ] = False,
     timeout: TimeoutOption = "15m",
     reason: ReasonOption = "",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Create fleets, or change what they should be.
 
@@ -82,12 +82,12 @@ def apply(
             raise
 
 
-def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
+def _wanted(files: Sequence[str], tenants: str | None) -> list[WantedFleet]:
     """Which fleets are to be made what. Raises `UsageError`, `InvalidConfiguration`."""
-    from wharfinger.client.fleet_manifests import Wanted, each_once, for_tenants, problems_beside_the_name
+    from wharfinger.client.fleet_manifests import WantedFleet, each_once, for_tenants, problems_beside_the_name
     from wharfinger.client.fleet_templates import known_plugins
 
-    found: list[Wanted] = []
+    found: list[WantedFleet] = []
     problems: list[str] = []
     entries = load(files, "default")
     for entry in entries:
@@ -96,7 +96,7 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
         elif entry.about.kind is not FLEET:
             raise UsageError(f"{entry.about} in {entry.source} is no fleet: use `wharfinger apply`")
         else:
-            found.append(Wanted(entry.about.name, entry.obj))
+            found.append(WantedFleet(entry.about.name, entry.obj))
     if problems:
         catalog = known_plugins()
         beside = (problem for entry in entries for problem in problems_beside_the_name(entry.obj, catalog))
@@ -110,7 +110,7 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[Wanted]:
     return for_tenants(found[0].manifest, [name.strip() for name in tenants.split(",")])
 
 
-async def _check(connection: Connection, wanted: Sequence[Wanted]) -> list[str]:
+async def _check(connection: ConnectionOptions, wanted: Sequence[WantedFleet]) -> list[str]:
     """Raise all that is wrong, before anything is written; answers what is to be noted of each, perhaps nothing."""
     async with open_fleets(connection) as fleets:
         return await fleets.check(wanted)

@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import FleetArgument, ReasonOption, TimeoutOption, change
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.contracts.names import COMMON
 
 _MOST = 100
@@ -29,7 +29,7 @@ def scale(
     replicas: Annotated[int, typer.Argument(help="Instances from now on.", metavar="N", min=0, max=_MOST)],
     *,
     reason: ReasonOption = "",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Set how many instances a fleet has.
 
@@ -40,7 +40,7 @@ def scale(
 
 
 @connected
-def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
+def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Stop updating a fleet where it is.
 
     Steps that were begun are finished, within the instance's own deadline. Crashed instances return and scaling goes
@@ -50,7 +50,7 @@ def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
 
 
 @connected
-def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
+def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Go on with a rollout that was paused, or that stands still because its deadline passed.
 
     The progress deadline begins anew. Refused when there is nothing to go on with, or a newer template was not looked
@@ -60,7 +60,7 @@ def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conne
 
 
 @connected
-def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
+def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Let a rollout go on from its canary to all slots.
 
     Refused when no rollout is open, a newer template was not looked at yet, or the strategy has no canary.
@@ -69,7 +69,7 @@ def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
 
 
 @connected
-def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
+def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """End a rollout where it is: nothing more is updated, updated slots stay so.
 
     Use `fleet undo` to go back. Refused when no rollout is open, or a newer template was not looked at yet.
@@ -92,7 +92,7 @@ def undo(
         ),
     ] = 0,
     reason: ReasonOption = "",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Go back to the template of an earlier revision.
 
@@ -104,7 +104,7 @@ def undo(
 
 
 @connected
-def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connection) -> None:
+def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Replace every instance, by a rollout like any other: the template's restartedAt is changed."""
     change(connection, lambda fleets: fleets.restart(fleet, reason=reason))
 
@@ -116,7 +116,7 @@ def delete(
     wait: Annotated[bool, typer.Option("--wait", help="Until nothing of it is left.")] = False,
     timeout: TimeoutOption = "10m",
     reason: ReasonOption = "",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Delete a fleet: pods of the tenant go to the common pool, then its instances are drained.
 

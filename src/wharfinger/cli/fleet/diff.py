@@ -13,7 +13,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FileOption, FleetArgument
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import plain
 from wharfinger.errors import NotFound, UsageError
 
@@ -42,7 +42,7 @@ def diff(
             "--revision", min=0, help="What going back to this revision would change.", metavar="N", show_default=False
         ),
     ] = 0,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show what differs in a fleet, with every default written out.
 
@@ -61,7 +61,7 @@ def diff(
         typer.echo("no difference", err=True)
 
 
-async def _diff(connection: Connection, tenant: str, file: str, revision: int) -> list[str]:
+async def _diff(connection: ConnectionOptions, tenant: str, file: str, revision: int) -> list[str]:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.options import fleet_in
     from wharfinger.client.fleet_templates import known_plugins

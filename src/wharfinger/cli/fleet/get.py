@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.fleet.commands import READ
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 
 
@@ -22,7 +22,7 @@ def get(
     fleet: Annotated[str, typer.Argument(help="One fleet only.", metavar="[T]", show_default="all")] = "",
     *,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """List fleets: how many instances are wanted and serve, on which revision, and how the rollout stands.
 
@@ -34,7 +34,7 @@ def get(
     connect.run(_get(connection, fleet, output))
 
 
-async def _get(connection: Connection, tenant: str, output: Output) -> None:
+async def _get(connection: ConnectionOptions, tenant: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import FLEET_HEADINGS, fleet_row
     from wharfinger.observe.fleet_reading import existing, read

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 
 
@@ -22,7 +22,7 @@ def history(
     fleet: FleetArgument,
     *,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show the revisions of a fleet: how their rollouts ended, who wrote them, when and why.
 
@@ -33,7 +33,7 @@ def history(
     connect.run(_history(connection, fleet, output))
 
 
-async def _history(connection: Connection, tenant: str, output: Output) -> None:
+async def _history(connection: ConnectionOptions, tenant: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HISTORY_HEADINGS, history_rows
     from wharfinger.observe.fleet_reading import existing, read

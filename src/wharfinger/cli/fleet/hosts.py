@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wharfinger.cli.options import RUN, Connection, connected
+from wharfinger.cli.options import RUN, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import UsageError
 from wharfinger.manifests.times import rfc3339
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 @connected
-def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -> None:
+def list_hosts(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
     NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: an operator
@@ -47,7 +47,7 @@ def list_hosts(*, output: OutputOption = Output.TABLE, connection: Connection) -
     connect.run(_list(connection, output))
 
 
-async def _list(connection: Connection, output: Output) -> None:
+async def _list(connection: ConnectionOptions, output: Output) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.fleet.rows import HOST_HEADINGS, host_rows
     from wharfinger.observe.fleet_reading import read
@@ -70,19 +70,19 @@ async def _list(connection: Connection, output: Output) -> None:
 
 
 @connected
-def cordon(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+def cordon(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Put no more instances on a host; those there stay, and return there no more."""
     _run(connection, host, "cordon", reason)
 
 
 @connected
-def drain(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+def drain(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Cordon a host and move its instances to others, within what their fleets' strategies allow."""
     _run(connection, host, "drain", reason)
 
 
 @connected
-def uncordon(host: HostArgument, *, connection: Connection) -> None:
+def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
     """Let instances onto a host again."""
     from wharfinger.cli import connect
 
@@ -90,7 +90,7 @@ def uncordon(host: HostArgument, *, connection: Connection) -> None:
     typer.echo(f"host/{host} {'uncordoned' if removed else 'is not cordoned'}")
 
 
-def _run(connection: Connection, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
+def _run(connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str) -> None:
     from wharfinger.cli import connect
 
     written, alive = connect.run(_cordon(connection, checked(host), action, reason))
@@ -101,7 +101,7 @@ def _run(connection: Connection, host: str, action: Literal["cordon", "drain"], 
 
 
 async def _cordon(
-    connection: Connection, host: str, action: Literal["cordon", "drain"], reason: str
+    connection: ConnectionOptions, host: str, action: Literal["cordon", "drain"], reason: str
 ) -> tuple[bool, bool]:
     """Whether anything was written, and whether the host has an agent."""
     from wharfinger.cli.connect import open_store
@@ -146,7 +146,7 @@ def _same(value: bytes, action: str, why: str) -> bool:
     return record.action == action and why in ("", record.why)
 
 
-async def _uncordon(connection: Connection, host: str) -> bool:
+async def _uncordon(connection: ConnectionOptions, host: str) -> bool:
     from wharfinger.cli.connect import open_store
     from wharfinger.registry import keys
 
@@ -165,7 +165,7 @@ def checked(host: str) -> str:
 
 
 @connected
-def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: Connection) -> None:
+def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
     """Say that a host without an agent is gone for good: what it had is repaired at once.
 
     Needed only when more than half of at least three hosts went within a minute. Instances that are ready stay.
@@ -176,7 +176,7 @@ def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: Conn
     typer.echo(f"host/{host} {'is taken for lost' if written else 'is taken for lost already'}")
 
 
-async def _confirm(connection: Connection, host: str, reason: str) -> bool:
+async def _confirm(connection: ConnectionOptions, host: str, reason: str) -> bool:
     """Whether anything was written. Raises `UsageError` where the host has an agent."""
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author

@@ -18,7 +18,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import Connection, connected, variable
+from wharfinger.cli.options import ConnectionOptions, connected, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def logs(
             show_default="wharfinger-agent, else wharfinger-data",
         ),
     ] = None,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Print the log of an instance; on another host than its own, say where that is.
 
@@ -91,7 +91,7 @@ def _logs(folders: Iterable[Path], tenant: str, slot: int) -> dict[int, Path]:
     return found
 
 
-async def _picture(connection: Connection, tenant: str, found: dict[int, Path]) -> Picture:
+async def _picture(connection: ConnectionOptions, tenant: str, found: dict[int, Path]) -> Picture:
     """What etcd has of the fleet; nothing when it does not answer but there are logs here."""
     from wharfinger.cli.connect import open_store
     from wharfinger.observe.fleet_pictures import Picture
@@ -117,9 +117,9 @@ def elsewhere(
     picture: Picture, slot: int, incarnation: int, data_dir: Path, *, follow: bool = False
 ) -> WharfingerError:
     """Where the log is that is not here, as an error."""
-    from wharfinger.observe.fleet_pictures import Incarnation
+    from wharfinger.observe.fleet_pictures import SlotIncarnation
 
-    life = Incarnation(slot, incarnation)
+    life = SlotIncarnation(slot, incarnation)
     grant, instance = picture.grants.get(life), picture.instances.get(life)
     host = grant.host if grant is not None else instance.host if instance is not None else ""
     if not incarnation and not picture.exists:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wharfinger.cli.files import load
-from wharfinger.cli.options import Connection
+from wharfinger.cli.options import ConnectionOptions
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, UsageError
 from wharfinger.manifests.kinds import FLEET
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_fleets(connection: Connection) -> AsyncIterator[Fleets]:
+async def open_fleets(connection: ConnectionOptions) -> AsyncIterator[Fleets]:
     """The fleets in the etcd that the options name."""
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleets import Fleets
@@ -63,7 +63,7 @@ async def open_fleets(connection: Connection) -> AsyncIterator[Fleets]:
         yield Fleets(store)
 
 
-def change(connection: Connection, make: Callable[[Fleets], Awaitable[FleetChange]]) -> FleetChange:
+def change(connection: ConnectionOptions, make: Callable[[Fleets], Awaitable[FleetChange]]) -> FleetChange:
     """Make a change, and print what became of it."""
     from wharfinger.cli import connect
 

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FileOption, FleetArgument
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def plan(
     *,
     file: FileOption = "",
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show step by step what would happen to a fleet, and change nothing.
 
@@ -48,7 +48,7 @@ def plan(
             typer.echo(f"{line.at:5.0f} s  {plain(line.text)}")
 
 
-async def _plan(connection: Connection, tenant: str, file: str) -> FleetPlan:
+async def _plan(connection: ConnectionOptions, tenant: str, file: str) -> FleetPlan:
     from wharfinger.cli.fleet.options import fleet_in, open_fleets
 
     manifest = fleet_in(file, tenant) if file else None

@@ -25,7 +25,7 @@ from wharfinger.client.fleet_summary import (
 from wharfinger.contracts.fleet_records import HostRecord, LostHostRecord
 from wharfinger.model.fleet import Cordon
 from wharfinger.model.rollout import Condition, SlotStatus
-from wharfinger.observe.fleet_pictures import Estate, Incarnation, Picture
+from wharfinger.observe.fleet_pictures import Estate, Picture, SlotIncarnation
 
 FLEET_HEADINGS = ("TENANT", "WANTED", "READY", "UPDATED", "OUTDATED", "REVISION", "ROLLOUT", "AGE")
 SLOT_HEADINGS = ("SLOT", "INCARNATION", "PHASE", "REVISION", "HOST", "CRASHES", "NOTE")
@@ -60,11 +60,11 @@ def slot_rows(picture: Picture) -> list[tuple[str, ...]]:
     told = told_slots(picture)
     wanted = range(picture.replicas)
     lives = picture.lives
-    empty = [Incarnation(slot, 0) for slot in {*wanted, *told} - {life.slot for life in lives} if slot in wanted]
+    empty = [SlotIncarnation(slot, 0) for slot in {*wanted, *told} - {life.slot for life in lives} if slot in wanted]
     return [_slot_row(picture, life, told.get(life.slot)) for life in sorted([*lives, *empty])]
 
 
-def _slot_row(picture: Picture, life: Incarnation, told: SlotStatus | None) -> tuple[str, ...]:
+def _slot_row(picture: Picture, life: SlotIncarnation, told: SlotStatus | None) -> tuple[str, ...]:
     slot, grant, instance = picture.slots.get(life.slot), picture.grants.get(life), picture.instances.get(life)
     assigned = slot.revision if slot is not None else told.assigned if told is not None else 0
     revision = str(grant.revision) if grant is not None else instance.revision if instance is not None else ""

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.errors import UsageError
 
@@ -24,7 +24,7 @@ def status(
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change, until Ctrl-C.")] = False,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show how a fleet stands: slots, conditions, and what the running steps wait for.
 

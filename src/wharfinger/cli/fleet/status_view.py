@@ -16,7 +16,7 @@ import typer
 
 from wharfinger.cli.fleet import rows as fleet_rows
 from wharfinger.cli.objects.rows import age
-from wharfinger.cli.options import Connection
+from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.client import fleet_summary
 from wharfinger.client.fleet_sentences import hints, waiting
@@ -36,7 +36,7 @@ _CALM = 0.3
 """Seconds that are let pass after a change, so that a burst is read once."""
 
 
-async def once(connection: Connection, tenant: str, output: Output) -> None:
+async def once(connection: ConnectionOptions, tenant: str, output: Output) -> None:
     """Show it as it is now."""
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_status import look
@@ -108,7 +108,7 @@ def _field(name: str, value: str) -> str:
 # --- the view that stays --------------------------------------------------------------------------
 
 
-async def watch(connection: Connection, tenant: str) -> None:
+async def watch(connection: ConnectionOptions, tenant: str) -> None:
     """Show it, and every change, until cancelled."""
     from wharfinger.cli.connect import open_store
 

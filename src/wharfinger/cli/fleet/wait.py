@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
-from wharfinger.cli.options import Connection, connected
+from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import plain
 from wharfinger.client.fleet_goals import Goal
 from wharfinger.errors import Unavailable
@@ -37,7 +37,7 @@ def wait(
         Goal, typer.Option("--for", help="complete, ready, paused or deleted.", metavar="GOAL")
     ] = Goal.COMPLETE,
     timeout: Annotated[str, typer.Option("--timeout", help="How long: 90s, 5m, 1h.", metavar="DURATION")] = "5m",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Wait until a fleet is as it should be.
 
@@ -53,7 +53,7 @@ def wait(
     wait_for(connection, fleet, goal, timeout)
 
 
-def wait_for(connection: Connection, fleet: str, goal: Goal, timeout: str) -> None:
+def wait_for(connection: ConnectionOptions, fleet: str, goal: Goal, timeout: str) -> None:
     """Wait, and print the outcome; returns when it is so, else raises `typer.Exit` with the code of `wait`."""
     from wharfinger.cli import connect
 
@@ -80,7 +80,7 @@ def _with_unit(timeout: str) -> str:
     return f"{timeout}s" if timeout.isdecimal() else timeout
 
 
-async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float) -> Verdict:
+async def _wait(connection: ConnectionOptions, tenant: str, goal: Goal, seconds: float) -> Verdict:
     from wharfinger.client.fleet_goals import Verdict
     from wharfinger.client.fleets import Fleets
 
@@ -94,7 +94,7 @@ async def _wait(connection: Connection, tenant: str, goal: Goal, seconds: float)
         return await Fleets(store).wait(tenant, goal, timeout=left, say=_say)
 
 
-async def _reached(opened: AsyncExitStack, connection: Connection, deadline: float) -> Store:
+async def _reached(opened: AsyncExitStack, connection: ConnectionOptions, deadline: float) -> Store:
     """The store, as soon as etcd answers; why it does not is said once.
 
     Raises `Unavailable` when it has not until the deadline.

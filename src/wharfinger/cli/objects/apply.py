@@ -16,7 +16,7 @@ import typer
 from wharfinger.cli.files import FilesOption, Manifest, load
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
-from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.errors import WharfingerError
 from wharfinger.manifests.kinds import PRIORITY_CLASS
@@ -43,7 +43,7 @@ def apply(
     ] = "default",
     validate: ValidateOption = Validation.STRICT,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Put objects into the cluster, or change them.
 
@@ -66,7 +66,7 @@ def apply(
 
 
 async def _apply(
-    connection: Connection, manifests: Sequence[Manifest], output: Output, *, strict: bool
+    connection: ConnectionOptions, manifests: Sequence[Manifest], output: Output, *, strict: bool
 ) -> list[Applied]:
     from wharfinger.cli.connect import open_store
 

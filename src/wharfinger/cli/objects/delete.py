@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.files import load
-from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.errors import UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import Reference
@@ -33,7 +33,7 @@ def delete(
         str, typer.Option("--namespace", "-n", help="Namespace of the objects.", metavar="NAME")
     ] = "default",
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Delete objects, by name or by manifest, at once and for good; fleets are drained first."""
     from wharfinger.cli import connect
@@ -69,7 +69,7 @@ def _from_files(files: list[str], namespace: str) -> tuple[list[Reference], bool
     return [manifest.about for manifest in reversed(manifests) if manifest.about is not None], bool(unreadable)
 
 
-async def _delete(connection: Connection, objects: list[Reference], ignore_not_found: bool) -> bool:
+async def _delete(connection: ConnectionOptions, objects: list[Reference], ignore_not_found: bool) -> bool:
     """Whether any of them was missing."""
     from wharfinger.cli.connect import open_store
 

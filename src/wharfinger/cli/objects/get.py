@@ -9,7 +9,7 @@ import typer
 
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
 from wharfinger.cli.objects.stored import Stored, every, one, pod_key
-from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import kinds
@@ -36,7 +36,7 @@ def get(
         bool, typer.Option("--invalid", help="Only objects that cannot be read, of all namespaces unless -n is given.")
     ] = False,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """List objects."""
     from wharfinger.cli import connect
@@ -58,7 +58,7 @@ def get(
         connect.run(_get(connection, found, scope, name, output))
 
 
-async def _get(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
@@ -85,7 +85,7 @@ async def _usage(store: Store) -> Usage:
     return Usage.of(stored.pod for stored in pods if stored.pod is not None)
 
 
-async def _get_invalid(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:

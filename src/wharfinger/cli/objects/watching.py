@@ -13,7 +13,7 @@ import typer
 
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
 from wharfinger.cli.objects.stored import Stored, every, priority_classes, read, resolved
-from wharfinger.cli.options import Connection
+from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, to_text
 from wharfinger.errors import Compacted
 from wharfinger.manifests.kinds import NODE, POD, Kind
@@ -23,7 +23,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Event, Store
 
 
-async def follow(connection: Connection, kind: Kind, namespace: str, name: str, output: Output) -> None:
+async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
     """Print what there is, then every change, until interrupted."""
     from wharfinger.cli.connect import open_store
 

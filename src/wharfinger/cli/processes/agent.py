@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option, variable
+from wharfinger.cli.options import (
+    RUN,
+    ConfigOption,
+    ConnectionOptions,
+    PluginPackages,
+    PluginsOption,
+    connected,
+    option,
+    variable,
+)
 from wharfinger.cli.processes.instance_options import (
     INSTANCES_PANEL,
     AllowEnv,
@@ -26,17 +35,17 @@ from wharfinger.cli.processes.process_options import (
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
     BindAddress,
-    Cohorts,
+    CohortChoice,
     CohortsOption,
     CompatibleOption,
-    Eviction,
+    EvictionChoice,
     EvictionMode,
     HealthPort,
     LeaseTtl,
     Level,
     LogLevel,
     LostAfter,
-    LostPods,
+    LostPodsChoice,
     LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
@@ -124,17 +133,17 @@ def agent(
         ),
     ] = _DEFAULTS.host_lost,
     config: ConfigOption = None,
-    plugins: PluginsOption = Plugins.NAMED,
-    eviction: EvictionMode = Eviction.GRACEFUL,
-    cohorts: CohortsOption = Cohorts.AUTO,
-    lost_pods: LostPodsOption = LostPods.REPORT,
+    plugins: PluginsOption = PluginPackages.NAMED,
+    eviction: EvictionMode = EvictionChoice.GRACEFUL,
+    cohorts: CohortsOption = CohortChoice.AUTO,
+    lost_pods: LostPodsOption = LostPodsChoice.REPORT,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
     compatible: CompatibleOption = False,
     tenant_label: TenantLabel = DEFAULT_TENANT_LABEL,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Run scheduler instances on this host, as fleets want them: one agent a host.
 
@@ -166,7 +175,7 @@ def agent(
         health_port=health_port,
         instance_health_port=instance_health_port,
         config=config,
-        all_plugins=plugins is Plugins.ALL,
+        all_plugins=plugins is PluginPackages.ALL,
         worker_options=(
             f"--cohorts={cohorts.value}",
             f"--eviction={eviction.value}",
@@ -174,7 +183,9 @@ def agent(
             *binding_options(own_node_margin, compatible=compatible),
             f"--tenant-label={check_tenant_label(tenant_label)}",
             f"--log-level={log_level.value}",
-            *(["--plugins=all"] if plugins is Plugins.ALL else []),  # a release before this one has no such option
+            *(
+                ["--plugins=all"] if plugins is PluginPackages.ALL else []
+            ),  # a release before this one has no such option
             *([f"--end-with={end_with}"] if end_with else []),
         ),
         lease=LeaseSettings(ttl=lease_ttl),

@@ -18,7 +18,7 @@ from wharfinger.cli.processes.stopping import Stopping
 
 if TYPE_CHECKING:
     from wharfinger.demo.story import Summary
-    from wharfinger.demo.view import View
+    from wharfinger.demo.view import DemoView
     from wharfinger.dev.tree import DevSettings, DevTree, Servers
 
 MOST = 8152
@@ -56,7 +56,7 @@ def demo(
     if write is not None:
         _write(write, pods)
         return
-    from wharfinger.demo.view import View
+    from wharfinger.demo.view import DemoView
     from wharfinger.dev.progress import progress_for
     from wharfinger.dev.tree import prepare
 
@@ -65,7 +65,13 @@ def demo(
     try:
         told = asyncio.run(
             _run(
-                _settings(data), servers, View(_stream(as_json)), pods=pods, workers=workers, as_json=as_json, keep=keep
+                _settings(data),
+                servers,
+                DemoView(_stream(as_json)),
+                pods=pods,
+                workers=workers,
+                as_json=as_json,
+                keep=keep,
             )
         )
     finally:
@@ -85,7 +91,7 @@ def _settings(data: Path) -> DevSettings:
 
 
 async def _run(
-    settings: DevSettings, servers: Servers, view: View, *, pods: int, workers: int, as_json: bool, keep: bool
+    settings: DevSettings, servers: Servers, view: DemoView, *, pods: int, workers: int, as_json: bool, keep: bool
 ) -> Summary | None:
     """Tell the story on a tree of its own; None when it was interrupted before its end."""
     from wharfinger.demo.story import Story
@@ -112,7 +118,7 @@ async def _run(
     return told
 
 
-def _show(told: Summary, view: View, as_json: bool) -> None:
+def _show(told: Summary, view: DemoView, as_json: bool) -> None:
     if as_json:
         print(json.dumps(dataclasses.asdict(told)), flush=True)
         return
@@ -133,7 +139,7 @@ def _show(told: Summary, view: View, as_json: bool) -> None:
     view.say("Checked from etcd's own revision history. " + ("All is well." if told.sound else "Something is WRONG."))
 
 
-def _say_kept(tree: DevTree, view: View) -> None:
+def _say_kept(tree: DevTree, view: DemoView) -> None:
     view.say(f"Left running. Temporal's UI: {tree.temporal.ui}   data: {tree.folder.root}")
     view.say(f"  export WHARFINGER_ETCD={tree.etcd.url} WHARFINGER_TEMPORAL={tree.temporal.address}")
     view.say("  wharfinger explain pod openb/openb-pod-0000")

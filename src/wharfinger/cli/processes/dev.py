@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, Plugins, PluginsOption, variable
+from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOption, variable
 from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_LOST_AFTER,
-    Cohorts,
+    CohortChoice,
     CohortsOption,
     CompatibleOption,
-    Eviction,
+    EvictionChoice,
     EvictionMode,
     LeaseTtl,
     LostAfter,
-    LostPods,
+    LostPodsChoice,
     LostPodsOption,
     TaintEviction,
     node_eviction_arguments,
@@ -98,10 +98,10 @@ def dev(
     ] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
-    plugins: PluginsOption = Plugins.NAMED,
-    eviction: EvictionMode = Eviction.IMMEDIATE,
-    cohorts: CohortsOption = Cohorts.AUTO,
-    lost_pods: LostPodsOption = LostPods.REPORT,
+    plugins: PluginsOption = PluginPackages.NAMED,
+    eviction: EvictionMode = EvictionChoice.IMMEDIATE,
+    cohorts: CohortsOption = CohortChoice.AUTO,
+    lost_pods: LostPodsOption = LostPodsChoice.REPORT,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
     compatible: CompatibleOption = False,
@@ -122,7 +122,7 @@ def dev(
     from wharfinger.profiles import load_configuration
 
     # Better reported here than by workers that do not come up.
-    load_configuration(config, all_plugins=plugins is Plugins.ALL)
+    load_configuration(config, all_plugins=plugins is PluginPackages.ALL)
     settings = tree.DevSettings(
         data_dir=data_dir,
         workers=workers,
@@ -152,12 +152,12 @@ def dev(
 
 
 async def _run(settings: DevSettings, servers: Servers) -> None:
-    from wharfinger.dev.status import Status
+    from wharfinger.dev.status import StatusLines
     from wharfinger.dev.tree import running
 
     began = time.monotonic()
     stopping = Stopping()
-    status = Status(sys.stdout)
+    status = StatusLines(sys.stdout)
     with suppress(asyncio.CancelledError), stopping, status:
         status.say("Starting etcd, Temporal, an agent and its workers: a few seconds ...")
         async with running(settings, servers, say=status.say) as tree:

@@ -49,7 +49,7 @@ LeaseTtl = Annotated[
 ]
 
 
-class Eviction(StrEnum):
+class EvictionChoice(StrEnum):
     """How a pod leaves that is preempted."""
 
     IMMEDIATE = "immediate"
@@ -57,7 +57,7 @@ class Eviction(StrEnum):
 
 
 EvictionMode = Annotated[
-    Eviction,
+    EvictionChoice,
     option(
         "eviction",
         "Preempted pods are deleted at once (`immediate`: no kubelet runs them), or marked as terminating and deleted "
@@ -66,7 +66,7 @@ EvictionMode = Annotated[
 ]
 
 
-class LostPods(StrEnum):
+class LostPodsChoice(StrEnum):
     """What happens to pods that are bound to a node that does not exist."""
 
     REPORT = "report"
@@ -74,7 +74,7 @@ class LostPods(StrEnum):
 
 
 LostPodsOption = Annotated[
-    LostPods,
+    LostPodsChoice,
     option(
         "lost-pods",
         "Pods bound to a node that does not exist: `report` them only, or `requeue` them: delete them once the node "
@@ -103,7 +103,7 @@ TaintEviction = Annotated[
 ]
 
 
-def node_evictions(lost_pods: LostPods, lost_after: str, taint_eviction: bool) -> NodeEvictionSettings:
+def node_evictions(lost_pods: LostPodsChoice, lost_after: str, taint_eviction: bool) -> NodeEvictionSettings:
     """What these options say. Raises `UsageError`."""
     try:
         seconds = parse(lost_after) / 1e9
@@ -114,7 +114,7 @@ def node_evictions(lost_pods: LostPods, lost_after: str, taint_eviction: bool) -
     return NodeEvictionSettings(lost_pods.value, seconds, taint_eviction)
 
 
-def node_eviction_arguments(lost_pods: LostPods, lost_after: str, taint_eviction: bool) -> tuple[str, ...]:
+def node_eviction_arguments(lost_pods: LostPodsChoice, lost_after: str, taint_eviction: bool) -> tuple[str, ...]:
     """The same options for another process, which may be of an earlier release: defaults are left out.
 
     Raises `UsageError`.
@@ -140,7 +140,7 @@ class Level(StrEnum):
 LogLevel = Annotated[Level, option("log-level", "The lowest level that is logged.")]
 
 
-class Cohorts(StrEnum):
+class CohortChoice(StrEnum):
     """Whether many pods may share a workflow."""
 
     AUTO = "auto"
@@ -148,7 +148,7 @@ class Cohorts(StrEnum):
 
 
 CohortsOption = Annotated[
-    Cohorts,
+    CohortChoice,
     option(
         "cohorts",
         "`auto`: place many pods in one workflow while the backlog is deep. `off`: every pod has its own attempt. "

@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, Connection, Plugins, PluginsOption, connected, option
+from wharfinger.cli.options import (
+    RUN,
+    ConfigOption,
+    ConnectionOptions,
+    PluginPackages,
+    PluginsOption,
+    connected,
+    option,
+)
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
     DEFAULT_LOST_AFTER,
@@ -18,17 +26,17 @@ from wharfinger.cli.processes.process_options import (
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
     BindAddress,
-    Cohorts,
+    CohortChoice,
     CohortsOption,
     CompatibleOption,
-    Eviction,
+    EvictionChoice,
     EvictionMode,
     HealthPort,
     LeaseTtl,
     Level,
     LogLevel,
     LostAfter,
-    LostPods,
+    LostPodsChoice,
     LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
@@ -78,10 +86,10 @@ def worker(
     bind_address: BindAddress = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
-    plugins: PluginsOption = Plugins.NAMED,
-    eviction: EvictionMode = Eviction.GRACEFUL,
-    cohorts: CohortsOption = Cohorts.AUTO,
-    lost_pods: LostPodsOption = LostPods.REPORT,
+    plugins: PluginsOption = PluginPackages.NAMED,
+    eviction: EvictionMode = EvictionChoice.GRACEFUL,
+    cohorts: CohortsOption = CohortChoice.AUTO,
+    lost_pods: LostPodsOption = LostPodsChoice.REPORT,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
@@ -131,7 +139,7 @@ def worker(
             help="End at once when that process has ended.",
         ),
     ] = 0,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Place pods: run one scheduler process until a signal stops it.
 
@@ -161,7 +169,7 @@ def worker(
         tenant=tenant,
         dispatch=dispatch.value,
         config=config,
-        all_plugins=plugins is Plugins.ALL,
+        all_plugins=plugins is PluginPackages.ALL,
         bind_address=bind_address,
         health_port=health_port,
         grant=grant,
@@ -170,7 +178,7 @@ def worker(
         binding=bind_settings(own_node_margin, compatible=compatible),
         eviction=eviction.value,
         node_evictions=node_evictions(lost_pods, lost_after, taint_eviction),
-        dispatching=DispatchSettings(cohorts=cohorts is Cohorts.AUTO),
+        dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
     )
     code = uvloop.run(run_worker(settings))
     if code:

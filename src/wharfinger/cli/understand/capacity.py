@@ -9,7 +9,7 @@ import typer
 
 from wharfinger.cli.files import FilesOption
 from wharfinger.cli.objects.validation import ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
@@ -36,11 +36,11 @@ def capacity(
     live: LiveOption = False,
     most: Annotated[int, typer.Option(help="Stop counting there.", min=1, max=1_000_000, metavar="N")] = MOST,
     config: ConfigOption = None,
-    plugins: PluginsOption = Plugins.NAMED,
+    plugins: PluginsOption = PluginPackages.NAMED,
     validate: ValidateOption = Validation.STRICT,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
 
@@ -66,7 +66,7 @@ def capacity(
         raise typer.Exit(NONE_FITS)
 
 
-def _count(found: Supposed, config: Path | None, plugins: Plugins, most: int) -> Capacity:
+def _count(found: Supposed, config: Path | None, plugins: PluginPackages, most: int) -> Capacity:
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import capacity
 

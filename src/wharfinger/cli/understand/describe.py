@@ -10,7 +10,7 @@ import typer
 
 from wharfinger.cli.objects import rows
 from wharfinger.cli.objects.stored import Stored, every, one, pod_key, priority_classes, record_of
-from wharfinger.cli.options import OBJECTS, Connection, connected
+from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.cli.understand.lost import is_lost, lost_pods
@@ -43,7 +43,7 @@ def describe(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of the pod.", metavar="NAME")
     ] = "default",
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show all that scheduling reads of a pod, a node or a priority class."""
     from wharfinger.cli import connect
@@ -55,7 +55,7 @@ def describe(
     typer.echo(connect.run(_describe(connection, found, name, namespace)))
 
 
-async def _describe(connection: Connection, kind: Kind, name: str, namespace: str) -> str:
+async def _describe(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:

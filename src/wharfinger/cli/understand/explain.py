@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.objects.stored import one, pod_key
-from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.errors import NotFound, UsageError
@@ -48,7 +48,7 @@ def explain(
         int | None, typer.Option("--attempt", help="With --nodes: which, else the newest.", min=1, metavar="N")
     ] = None,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Explain why a pod is where it is, or still waits: from its recorded attempts.
 
@@ -71,7 +71,7 @@ def explain(
         connect.run(_explain(connection, key, attempts, output))
 
 
-async def _explain(connection: Connection, key: PodKey, limit: int, output: Output) -> None:
+async def _explain(connection: ConnectionOptions, key: PodKey, limit: int, output: Output) -> None:
     from wharfinger.cli.connect import open_store, open_temporal
     from wharfinger.cli.understand.story import tell
     from wharfinger.observe.attempts import explain_pod
@@ -101,7 +101,7 @@ async def held_back(store: Store, key: PodKey) -> str:
     return gates(pod) or await held_member(store, pod)
 
 
-async def _explain_nodes(connection: Connection, key: PodKey, number: int | None, output: Output) -> None:
+async def _explain_nodes(connection: ConnectionOptions, key: PodKey, number: int | None, output: Output) -> None:
     from wharfinger.cli.connect import open_store, open_temporal
     from wharfinger.cli.understand import verdicts
     from wharfinger.observe import deciding_again

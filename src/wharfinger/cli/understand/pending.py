@@ -11,7 +11,7 @@ import typer
 
 from wharfinger.cli.objects import rows
 from wharfinger.cli.objects.stored import every, record_of
-from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption, plain, show
 from wharfinger.cli.understand.gangs import held_of
 from wharfinger.cli.understand.lost import lost_pods
@@ -63,7 +63,7 @@ def pending(
         bool, typer.Option("--lost", help="Instead, the pods that are bound to a node that does not exist.")
     ] = False,
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show the pods that wait for a node, grouped by reason."""
     from wharfinger.cli import connect
@@ -81,7 +81,7 @@ def pending(
         typer.echo(f"note: {unreadable} {some} cannot be read: see `wharfinger get pods --invalid`", err=True)
 
 
-async def _groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+async def _groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], int]:
     """The groups of pending pods, and how many pods cannot be read."""
     from wharfinger.cli.connect import open_store
 
@@ -96,7 +96,7 @@ async def _groups(connection: Connection, namespace: str) -> tuple[list[Group], 
     return group(pods, records, held, reasons), len(found) - len(pods)
 
 
-async def _lost_groups(connection: Connection, namespace: str) -> tuple[list[Group], int]:
+async def _lost_groups(connection: ConnectionOptions, namespace: str) -> tuple[list[Group], int]:
     """The groups of lost pods; pods that cannot be read are not looked for."""
     from wharfinger.cli.connect import open_store
 

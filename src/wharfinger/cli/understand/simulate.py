@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wharfinger.cli.objects.validation import ValidateOption, Validation
-from wharfinger.cli.options import UNDERSTAND, ConfigOption, Connection, Plugins, PluginsOption, connected
+from wharfinger.cli.options import UNDERSTAND, ConfigOption, ConnectionOptions, PluginPackages, PluginsOption, connected
 from wharfinger.cli.output import Output, OutputOption, show
 from wharfinger.cli.understand.supposed import LiveOption, NamespaceOption
 from wharfinger.errors import InvalidObject, UsageError
 
 if TYPE_CHECKING:
     from wharfinger.cli.understand.supposed import Supposed
-    from wharfinger.whatif.changes import Changes
+    from wharfinger.whatif.changes import NodeChanges
     from wharfinger.whatif.outcome import Answer
 
 NOT_PLACED = 1
@@ -51,12 +51,12 @@ def simulate(
     ] = None,
     like: Annotated[list[str] | None, typer.Option(help="The node that new ones resemble.", metavar="NODE")] = None,
     config: ConfigOption = None,
-    plugins: PluginsOption = Plugins.NAMED,
+    plugins: PluginsOption = PluginPackages.NAMED,
     validate: ValidateOption = Validation.STRICT,
     every: Annotated[bool, typer.Option("--all", help="List every pod, however many.")] = False,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.TABLE,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Show where pods would go, and why not; nothing is changed.
 
@@ -92,15 +92,19 @@ def simulate(
         raise typer.Exit(NOT_PLACED)
 
 
-def _changes(counts: Sequence[int], likes: Sequence[str], cordoned: Sequence[str], drained: Sequence[str]) -> Changes:
-    from wharfinger.whatif.changes import Changes, MoreNodes
+def _changes(
+    counts: Sequence[int], likes: Sequence[str], cordoned: Sequence[str], drained: Sequence[str]
+) -> NodeChanges:
+    from wharfinger.whatif.changes import MoreNodes, NodeChanges
 
     if len(counts) != len(likes):
         raise UsageError("every --add-nodes N needs its --like NODE")
-    return Changes(tuple(map(MoreNodes, counts, likes)), tuple(cordoned), tuple(drained))
+    return NodeChanges(tuple(map(MoreNodes, counts, likes)), tuple(cordoned), tuple(drained))
 
 
-def _answer(found: Supposed, changes: Changes, *, config: Path | None, plugins: Plugins, waiting: bool) -> Answer:
+def _answer(
+    found: Supposed, changes: NodeChanges, *, config: Path | None, plugins: PluginPackages, waiting: bool
+) -> Answer:
     from wharfinger.cli.understand.supposed import progress, scene_of
     from wharfinger.whatif import play
 

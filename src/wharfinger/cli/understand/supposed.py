@@ -16,7 +16,7 @@ import typer
 
 from wharfinger.cli.files import contents
 from wharfinger.cli.objects.validation import Validation, warn
-from wharfinger.cli.options import Connection, Plugins
+from wharfinger.cli.options import ConnectionOptions, PluginPackages
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Supposed:
 def supposed(
     files: Sequence[str],
     namespace: str,
-    connection: Connection,
+    connection: ConnectionOptions,
     *,
     live: bool,
     live_without_nodes: bool = False,
@@ -94,11 +94,11 @@ def supposed(
     return found
 
 
-def scene_of(found: Supposed, config: Path | None, plugins: Plugins) -> Scene:
+def scene_of(found: Supposed, config: Path | None, plugins: PluginPackages) -> Scene:
     """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
     from wharfinger.whatif.scene import Scene
 
-    scene = Scene(found.inventory, found.given, config, all_plugins=plugins is Plugins.ALL)
+    scene = Scene(found.inventory, found.given, config, all_plugins=plugins is PluginPackages.ALL)
     scene.notes += found.notes
     return scene
 
@@ -186,7 +186,7 @@ def _kind(source: str, obj: Any) -> str:
     return kind
 
 
-async def _take_live(connection: Connection, found: Supposed) -> None:
+async def _take_live(connection: ConnectionOptions, found: Supposed) -> None:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.objects.stored import one, pod_key
-from wharfinger.cli.options import UNDERSTAND, Connection, connected
+from wharfinger.cli.options import UNDERSTAND, ConnectionOptions, connected
 from wharfinger.contracts.names import gang_workflow_id, pod_workflow_id
 from wharfinger.contracts.search import decisions_query
 from wharfinger.errors import InvalidObject, NotFound, UsageError
@@ -33,7 +33,7 @@ def workflow_id(
         bool,
         typer.Option("--query", help="Instead, a query for the Temporal UI: every run that decided the pod."),
     ] = False,
-    connection: Connection,
+    connection: ConnectionOptions,
 ) -> None:
     """Print the workflow id of a pod's or gang's attempts, for the temporal command and other clients.
 
@@ -53,7 +53,7 @@ def workflow_id(
     typer.echo(connect.run(find(connection, pod_key(name, namespace))))
 
 
-async def _query(connection: Connection, key: PodKey) -> str:
+async def _query(connection: ConnectionOptions, key: PodKey) -> str:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
@@ -64,7 +64,7 @@ async def _query(connection: Connection, key: PodKey) -> str:
     return decisions_query(connection.cluster, *key, group=pod.group if pod is not None else "")
 
 
-async def _workflow_id(connection: Connection, key: PodKey) -> str:
+async def _workflow_id(connection: ConnectionOptions, key: PodKey) -> str:
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:

@@ -22,7 +22,7 @@ from wharfinger.engine.fleets.writes import digest
 from wharfinger.errors import InvalidObject, Unavailable
 from wharfinger.fleet.planner import Asked, plan
 from wharfinger.model.fleet import FleetSpec, Observed
-from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, Status, Up
+from wharfinger.model.rollout import HOST_LOST, Drop, Plan, Retire, RolloutStatus, Up
 from wharfinger.model.texts import shortened
 from wharfinger.telemetry import Metrics
 
@@ -210,7 +210,7 @@ class FleetGauges:
         self._known.add(tenant)
         self._metrics.fleet_unreadable.labels(tenant).set(unreadable)
 
-    def planned(self, tenant: str, status: Status | None) -> None:
+    def planned(self, tenant: str, status: RolloutStatus | None) -> None:
         """A fleet was planned; `status`: what it is now, None = not told."""
         self._known.add(tenant)
         self._planned[tenant] = self._clock()

@@ -24,7 +24,7 @@ from wharfinger.contracts.fleet_records import RevisionRecord, stored
 from wharfinger.contracts.fleets import RecordedFleet, RecordInput
 from wharfinger.engine.failures import fenced
 from wharfinger.engine.fleets.fencing import TRIES, Asker, acting, decoded, mod, read_together, unchanged
-from wharfinger.engine.fleets.writes import Found, Part, looked_at, may_serve, missing, packed
+from wharfinger.engine.fleets.writes import ConditionalWrite, Found, looked_at, may_serve, missing, packed
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import ConfigurationError, InvalidObject, Unavailable
 from wharfinger.framework.catalog import Catalog
@@ -171,7 +171,7 @@ class Recording:
                 return True
         raise Unavailable(f"the fleet of {request.tenant} changed during {TRIES} transactions")
 
-    async def _send(self, tenant: str, epoch: int, parts: Sequence[Part]) -> bool:
+    async def _send(self, tenant: str, epoch: int, parts: Sequence[ConditionalWrite]) -> bool:
         """Write parts in their order; False where something moved. Raises `Fenced`."""
         if not parts:
             return True
@@ -208,8 +208,8 @@ class Recording:
             numbered = [key for prefix in of_many for key in await self._all(f"{prefix}{tenant}/")]
             single = (keys.tenant(tenant), keys.fleet_status(tenant), keys.fleet(tenant), keys.actor(tenant))
             unchanged = Compare(keys.fleet(tenant), "mod", mod(fleet))
-            parts = [Part((Delete(key),)) for key in numbered]
-            last = Part(tuple(Delete(key) for key in single), (unchanged,))
+            parts = [ConditionalWrite((Delete(key),)) for key in numbered]
+            last = ConditionalWrite(tuple(Delete(key) for key in single), (unchanged,))
             # The actor's own record goes last, and in a transaction of its own: until then a later try may go on.
             if await self._send(tenant, epoch, parts) and await self._send(tenant, epoch, [last]):
                 log.info("fleet_deleted tenant=%s", tenant)

@@ -1,9 +1,9 @@
 """What `record_fleet` still has to write: the decisions, less what is there already. Pure.
 
-A `Part` is what must be written together; parts are packed into transactions that the server takes. No key is written
-twice in one round: etcd refuses that inside a transaction, and everything of one slot goes into one part. The status is
-written when its digest changes. The digest leaves out the seconds that a step has waited: readers count them on from
-the time of the record.
+A `ConditionalWrite` is what must be written together; parts are packed into transactions that the server takes. No key
+is written twice in one round: etcd refuses that inside a transaction, and everything of one slot goes into one part.
+The status is written when its digest changes. The digest leaves out the seconds that a step has waited: readers count
+them on from the time of the record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wharfinger.engine.fleets.fencing import decoded, mod
 from wharfinger.engine.transactions import PER_KEY, Limits
 from wharfinger.errors import InvalidObject
 from wharfinger.model.fleet import OutcomeName, Slot
-from wharfinger.model.rollout import WHATEVER, Status, Writes
+from wharfinger.model.rollout import WHATEVER, RolloutStatus, Writes
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, KeyValue, Operation, Put
 
@@ -30,7 +30,7 @@ Found = Mapping[str, KeyValue | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ConditionalWrite:
     """What is written together, and on what condition beside the actor's."""
 
     operations: tuple[Operation, ...]
@@ -45,9 +45,9 @@ class Part:
         return values + 2 * PER_KEY * (len(self.conditions) + len(self.operations))
 
 
-def packed(parts: Sequence[Part], limits: Limits) -> Iterator[list[Part]]:
+def packed(parts: Sequence[ConditionalWrite], limits: Limits) -> Iterator[list[ConditionalWrite]]:
     """Parts in their order, as many together as one transaction takes beside the actor's condition."""
-    together: list[Part] = []
+    together: list[ConditionalWrite] = []
     conditions = operations = size = 0
     for part in parts:
         conditions += len(part.conditions)
@@ -113,31 +113,31 @@ def _registration(request: RecordInput, life: tuple[int, int]) -> str:
     return keys.instance(request.tenant, str(slot), incarnation)
 
 
-def missing(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
+def missing(request: RecordInput, found: Found, now: str) -> Iterator[ConditionalWrite]:
     """What is to be written, in order. `now`: RFC 3339, UTC."""
     tenant, writes = request.tenant, request.writes
     for one in writes.outcomes:
         key = keys.outcome(tenant, one.revision)
         if found[key] is None:  # written once: the first one counts
             record = OutcomeRecord(outcome=one.outcome, why=one.why, generation=request.generation, time=now)
-            yield Part((Put(key, record.to_bytes()),), (Compare(key, "create", 0),), one.outcome)
+            yield ConditionalWrite((Put(key, record.to_bytes()),), (Compare(key, "create", 0),), one.outcome)
     for slot in sorted({slot for slot, _ in lives(request)} | set(slots(writes))):
         part = _of_slot(request, slot, found)
         if part.operations:
             yield part
     for number in sorted(set(writes.forget_slots) - set(slots(writes))):
         if found[keys.slot(tenant, number)] is not None:
-            yield Part((Delete(keys.slot(tenant, number)),))
+            yield ConditionalWrite((Delete(keys.slot(tenant, number)),))
     if tenant != COMMON:
         yield from _tenant(request, found)
     for number in writes.forget_revisions:
         both = (keys.revision(tenant, number), keys.outcome(tenant, number))
         if any(found[key] is not None for key in both):
-            yield Part(tuple(Delete(key) for key in both))
+            yield ConditionalWrite(tuple(Delete(key) for key in both))
     yield from _status(request, found, now)
 
 
-def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
+def _of_slot(request: RecordInput, slot: int, found: Found) -> ConditionalWrite:
     """All that changes in one slot: ended incarnations go, revoked ones lose their grant, its record follows."""
     tenant, writes = request.tenant, request.writes
     clears = [one for one in writes.clears if one.slot == slot]
@@ -167,19 +167,19 @@ def _of_slot(request: RecordInput, slot: int, found: Found) -> Part:
         if after != before:
             operations.append(Put(kv.key, stored(after)))
             conditions.append(Compare(kv.key, "mod", mod(kv)))
-    return Part(tuple(operations), tuple(conditions))
+    return ConditionalWrite(tuple(operations), tuple(conditions))
 
 
-def _tenant(request: RecordInput, found: Found) -> Iterator[Part]:
+def _tenant(request: RecordInput, found: Found) -> Iterator[ConditionalWrite]:
     key = keys.tenant(request.tenant)
     present = found[key] is not None
     if request.writes.tenant == "present" and not present:
-        yield Part((Put(key, b"{}"),), (Compare(key, "create", 0),))
+        yield ConditionalWrite((Put(key, b"{}"),), (Compare(key, "create", 0),))
     elif request.writes.tenant == "absent" and present:
-        yield Part((Delete(key),))
+        yield ConditionalWrite((Delete(key),))
 
 
-def _status(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
+def _status(request: RecordInput, found: Found, now: str) -> Iterator[ConditionalWrite]:
     status, key = request.writes.status, keys.fleet_status(request.tenant)
     if status is None:
         return
@@ -189,19 +189,19 @@ def _status(request: RecordInput, found: Found, now: str) -> Iterator[Part]:
     except InvalidObject:
         before = None
     if before is None or before.digest != digest(status):
-        yield Part((Put(key, status_record(status, before, now).to_bytes()),))
+        yield ConditionalWrite((Put(key, status_record(status, before, now).to_bytes()),))
 
 
-_STATUS = TypeAdapter(Status)
+_STATUS = TypeAdapter(RolloutStatus)
 
 
-def digest(status: Status) -> str:
+def digest(status: RolloutStatus) -> str:
     """SHA-256 of all of it but the seconds."""
     still = replace(status, running=tuple(replace(one, seen=0.0) for one in status.running))
     return hashlib.sha256(_STATUS.dump_json(still)).hexdigest()
 
 
-def status_record(status: Status, before: FleetStatusRecord | None, now: str) -> FleetStatusRecord:
+def status_record(status: RolloutStatus, before: FleetStatusRecord | None, now: str) -> FleetStatusRecord:
     """The record of a status. `now`: RFC 3339, UTC."""
     known = {one.type: one.status for one in before.status.conditions} if before is not None else {}
     times = before.condition_times if before is not None else {}

@@ -29,7 +29,7 @@ from wharfinger.contracts.scheduling import BindInput, BindOutcome
 from wharfinger.engine.pods.across_nodes import EVERYWHERE
 from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.filling import Filling, Lane
+from wharfinger.engine.pods.filling import Filling, SendingLane
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work, identity
@@ -102,13 +102,13 @@ class Bindings:
 
     async def _round(self, work: Work) -> bool:
         """All seats that are left once, each on its node; whether a transaction was sent."""
-        singles = [Lane(deque([[one]]), in_order=bool(one.rules)) for one in work.left if one.alone]
+        singles = [SendingLane(deque([[one]]), in_order=bool(one.rules)) for one in work.left if one.alone]
         lanes = list(singles)
         with_others = [seated for seated in work.left if not seated.alone]
         for in_order in (False, True):  # binds of seats with rules compare what the others rewrite
             seats = [seated for seated in with_others if bool(seated.rules) is in_order]
             if seats:
-                lane = Lane.of(seats, in_order=in_order)
+                lane = SendingLane.of(seats, in_order=in_order)
                 lanes.append(lane)
                 await self._send_all(work, lane, 1 if in_order else min(SENDERS, len(lane.groups)))
         await self._one_by_one(work, deque(lane for lane in singles if not lane.in_order), SINGLES)
@@ -120,7 +120,7 @@ class Bindings:
         work.left.sort(key=lambda seated: seated.number)
         return any(lane.sent for lane in lanes)
 
-    async def _one_by_one(self, work: Work, lanes: deque[Lane], most: int) -> None:
+    async def _one_by_one(self, work: Work, lanes: deque[SendingLane], most: int) -> None:
         """Send these lanes, at most so many at a time."""
         if len(lanes) > 1 and most > 1:
             several = (self._one_by_one(work, lanes, 1) for _ in range(min(most, len(lanes))))
@@ -146,7 +146,7 @@ class Bindings:
                 why = f"the bind took longer than {work.patience:g} s: it is placed anew"
             self._filling.contended(work, seated, why)
 
-    async def _send_all(self, work: Work, lane: Lane, senders: int = 1) -> None:
+    async def _send_all(self, work: Work, lane: SendingLane, senders: int = 1) -> None:
         """Send the seats of a lane under their locks; a failure of the store is left in `work.error`."""
         seats = lane.all
         if not seats or work.error is not None or (lane.bounded and self._sending.is_late(work)):

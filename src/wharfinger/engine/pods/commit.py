@@ -127,7 +127,7 @@ def prepare(
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedKeys:
     """Which of the compared keys had moved, and what they are now."""
 
     what: tuple[str, ...]
@@ -158,7 +158,7 @@ class Moved:
         return not self.what or not adopted.issuperset(self.what)
 
 
-def read_failure(commit: Commit, answer: TxnResult) -> Moved:
+def read_failure(commit: Commit, answer: TxnResult) -> MovedKeys:
     """What the failed transaction's reads say."""
     what: list[str] = []
     seen: list[int] = []
@@ -176,7 +176,7 @@ def read_failure(commit: Commit, answer: TxnResult) -> Moved:
             seen.append(kv.mod_revision if kv is not None else 0)
     node = answer.reads[1]
     revision = answer.revision if behind_a_delete or not what else max(seen, default=0)
-    return Moved(
+    return MovedKeys(
         what=tuple(dict.fromkeys(what)),
         same_node=_same(commit.node, node) if "node" in what else None,
         node_gone=node is None,
@@ -197,7 +197,7 @@ class Blame:
     """What the watch must have shown before the others are worth sending again; 0 = nothing."""
 
 
-def blame(failures: Sequence[Moved], answer: TxnResult) -> Blame:
+def blame(failures: Sequence[MovedKeys], answer: TxnResult) -> Blame:
     """Read the failures of a transaction's commits, in their order."""
     owns = [OWN.intersection(moved.what) for moved in failures]
     shares = [frozenset(moved.what) - OWN for moved in failures]

@@ -32,7 +32,7 @@ Filled = list[tuple[Seated, Commit]]
 
 
 @dataclass(slots=True)
-class Lane:
+class SendingLane:
     """Seats that are sent under one holding of the locks, those of a group in one transaction."""
 
     groups: deque[list[Seated]]
@@ -56,7 +56,7 @@ class Lane:
     """Whether only the watch shows the versions that the last transaction left."""
 
     @classmethod
-    def of(cls, seats: Sequence[Seated], *, in_order: bool) -> Lane:
+    def of(cls, seats: Sequence[Seated], *, in_order: bool) -> SendingLane:
         """A lane with these seats."""
         lane = cls(deque(), in_order, bounded=in_order)
         lane.again(seats)
@@ -87,7 +87,7 @@ class Filling:
         self._cache = core.cache
         self._tally = core.tally
 
-    def fill(self, work: Work, lane: Lane) -> tuple[Filled, list[Seated]]:
+    def fill(self, work: Work, lane: SendingLane) -> tuple[Filled, list[Seated]]:
         """The next transaction, and seats of a node that did not fit into it with the others: they follow it.
 
         Seats that are not bound now are put off, or have their outcome.
@@ -123,7 +123,7 @@ class Filling:
                 return filled, rest
         return filled, []
 
-    def _is_ready(self, lane: Lane, seated: Seated) -> bool:
+    def _is_ready(self, lane: SendingLane, seated: Seated) -> bool:
         """Whether the pod is still to be bound, by the rules that it was put into this lane for."""
         if not self._seating.refresh(seated):
             lane.unknown.append(seated)
@@ -135,7 +135,7 @@ class Filling:
 
     # --- verified -----------------------------------------------------------------------------
 
-    def _fitting(self, work: Work, lane: Lane, group: Sequence[Seated]) -> list[Seated]:
+    def _fitting(self, work: Work, lane: SendingLane, group: Sequence[Seated]) -> list[Seated]:
         """Those that fit their node, of seats without rules on one node."""
         refusals = self._refusals(group)
         if any(refusals) and len(group) > 1:  # where not all fit, the first ones do
@@ -162,7 +162,7 @@ class Filling:
                 refusals.append(error)
         return refusals
 
-    def _holds_after(self, work: Work, lane: Lane, seated: Seated, surely: Snapshot) -> bool:
+    def _holds_after(self, work: Work, lane: SendingLane, seated: Seated, surely: Snapshot) -> bool:
         """Whether a seat with rules holds after what is sure; else where it goes is settled."""
         try:
             lost = self._seating.refusal_after(seated, surely)
@@ -191,7 +191,7 @@ class Filling:
 
     # --- not bound ----------------------------------------------------------------------------
 
-    def give_up_node(self, work: Work, lane: Lane, seated: Seated, why: str) -> None:
+    def give_up_node(self, work: Work, lane: SendingLane, seated: Seated, why: str) -> None:
         """The seat goes to its next runner-up, in the next round."""
         self._cache.forget_unsent(seated.identity)  # its room there is free for others
         seated.give_up_node(why)

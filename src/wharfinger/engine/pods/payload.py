@@ -13,7 +13,7 @@ from itertools import islice
 
 from wharfinger.cache.assumptions import Assumption
 from wharfinger.contracts import eviction
-from wharfinger.contracts.computation import Assumed, NodeScore, Nominated, OwnNodes, PluginRefusal
+from wharfinger.contracts.computation import Assumed, Nominated, OwnNodes, PluginRefusal, ScoredNode
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.snapshot import Nominations
@@ -67,9 +67,9 @@ def message(text: str) -> str:
     return shortened(text, MESSAGE_LIMIT)
 
 
-def ranking(best: Iterable[Ranked]) -> tuple[NodeScore, ...]:
+def ranking(best: Iterable[Ranked]) -> tuple[ScoredNode, ...]:
     """The best nodes and their scores; empty when scoring was skipped."""
-    return tuple(NodeScore(node=one.node, total=one.total, plugins=dict(one.plugins)) for one in best)
+    return tuple(ScoredNode(node=one.node, total=one.total, plugins=dict(one.plugins)) for one in best)
 
 
 def refusals(counts: Mapping[str, Mapping[str, int]], limit: int = REASONS_LIMIT) -> tuple[PluginRefusal, ...]:
@@ -168,7 +168,7 @@ def _with_fewer_reasons(outcome: Outcome) -> Outcome:
 def _with_plain_runners_up(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Refused):
         return outcome
-    plain = tuple(NodeScore(node=one.node, total=one.total) for one in outcome.ranking[1:])
+    plain = tuple(ScoredNode(node=one.node, total=one.total) for one in outcome.ranking[1:])
     return outcome.model_copy(update={"ranking": (*outcome.ranking[:1], *plain)})
 
 
@@ -176,7 +176,7 @@ def _without_scores(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Refused):
         return outcome
     return outcome.model_copy(
-        update={"ranking": tuple(NodeScore(node=one.node, total=one.total) for one in outcome.ranking[:3])}
+        update={"ranking": tuple(ScoredNode(node=one.node, total=one.total) for one in outcome.ranking[:3])}
     )
 
 

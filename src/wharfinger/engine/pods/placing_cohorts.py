@@ -57,7 +57,7 @@ class Away(NamedTuple):
 
 
 @dataclass(slots=True)
-class Open:
+class OpenStretch:
     """A stretch that is going on."""
 
     profile: Profile
@@ -119,7 +119,7 @@ class CohortDecision:
         self._away: list[TurnedAway] = []
         self._skipped: list[Skipped] = []
         self._stretches: list[Stretch] = []
-        self._stretch: Open | None = None
+        self._stretch: OpenStretch | None = None
         self._last: tuple[Evaluation, int | None] | None = None
         """The last placing decision, and the index of why other nodes were refused."""
 
@@ -170,7 +170,7 @@ class CohortDecision:
                 self._core.cache.forget_unsent(one.pod.identity)
             self._failed(stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())
 
-    def _place_or_turn_away(self, stretch: Open, one: Candidate, snapshot: Snapshot) -> None:
+    def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
         pod, profile, decider = one.pod, stretch.profile, self._decider
         denied = decider.admit(pod, profile, snapshot, COHORT)
         if denied is not None:
@@ -191,7 +191,7 @@ class CohortDecision:
         else:
             self._seat(stretch, one.asked, answer)
 
-    def _seat(self, stretch: Open, asked: CohortPod, chosen: Chosen) -> None:
+    def _seat(self, stretch: OpenStretch, asked: CohortPod, chosen: Chosen) -> None:
         reasons = self._reasons(chosen.evaluation)
         others = chosen.evaluation.runners_up(RANKED_LIMIT - 1)
         self._seats.append(self._payload.seat_of(chosen, asked, reasons, stretch=len(self._stretches), others=others))
@@ -210,12 +210,12 @@ class CohortDecision:
     def _why(self, denied: Denied) -> Away:
         return Away(self._payload.because(denied.counts, denied.message, denied.rejectors), denied.own_attempt)
 
-    def _failed(self, stretch: Open, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
+    def _failed(self, stretch: OpenStretch, one: Candidate, message: str, rejectors: tuple[str, ...]) -> None:
         """An attempt of its own reports the failure, and tries again."""
         self._core.tally.failed(stretch.profile.name)
         self._turn_away(one, Away(self._payload.because({}, message, rejectors), own_attempt=True))
 
-    def _refuse(self, stretch: Open, one: Candidate, away: Away) -> None:
+    def _refuse(self, stretch: OpenStretch, one: Candidate, away: Away) -> None:
         stretch.refused += 1
         self._turn_away(one, away)
 
@@ -232,7 +232,7 @@ class CohortDecision:
 
     # --- stretches ----------------------------------------------------------------------------
 
-    def _opened(self, profile: Profile, snapshot: Snapshot) -> Open:
+    def _opened(self, profile: Profile, snapshot: Snapshot) -> OpenStretch:
         """The current stretch; a new one for another profile, and where a sampling profile begins elsewhere."""
         start, stretch = self._decider.start, self._stretch
         if stretch is not None and stretch.profile is profile and stretch.start == start:
@@ -241,7 +241,7 @@ class CohortDecision:
         preferring = self._decider.preference(snapshot) is not None
         overlay, began = self._payload.overlay, self._core.clock()
         computation = self._decider.computation(profile, snapshot, overlay, began, start=start, preferring=preferring)
-        self._stretch = Open(profile, len(self._seats), computation, start, began)
+        self._stretch = OpenStretch(profile, len(self._seats), computation, start, began)
         return self._stretch
 
     def _close(self) -> None:

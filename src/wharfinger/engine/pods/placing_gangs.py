@@ -18,7 +18,7 @@ from wharfinger.engine.pods.finding import Finder, Found
 from wharfinger.engine.pods.groups import GANG, Chosen, Denied
 from wharfinger.errors import PluginError
 from wharfinger.framework import gangs
-from wharfinger.framework.gangs import GangPlacement, Seated, Unseated
+from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unschedulable
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
@@ -130,7 +130,7 @@ class GangDecision:
             domain=_domain(placement),
         )
 
-    def _within_limits(self, seats: tuple[Seated, ...], required: int) -> tuple[Seated, ...]:
+    def _within_limits(self, seats: tuple[SeatedMember, ...], required: int) -> tuple[SeatedMember, ...]:
         """Without those last ones, beyond the ones that are needed, that one transaction does not hold."""
         count = len(seats)
         while count > required:
@@ -140,7 +140,7 @@ class GangDecision:
             count -= 1
         return seats[:count]
 
-    def _reserved(self, one: Seated) -> Status | None:
+    def _reserved(self, one: SeatedMember) -> Status | None:
         """The refusal of Reserve or Permit, which has been undone already; None when both allow the seat."""
         try:
             status = self._decider.reserve(one.pod, self._profile, one.evaluation, one.node, GANG)

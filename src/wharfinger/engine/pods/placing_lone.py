@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.contracts.computation import Computation, NodeScore
+from wharfinger.contracts.computation import Computation, ScoredNode
 from wharfinger.contracts.scheduling import Gone, Placed, PlaceInput, PlaceOutcome, Refused
 from wharfinger.engine.pods import payload
 from wharfinger.engine.pods.core import Core
@@ -68,7 +68,7 @@ class LonePlacements:
             node_revision=self._core.cache.nodes[chosen.node].mod_revision,
             score=ranking[0].total if ranking else None,
             ranking=payload.ranking(ranking),
-            passed_over=NodeScore(node=passed_over.node, total=passed_over.total) if passed_over else None,
+            passed_over=ScoredNode(node=passed_over.node, total=passed_over.total) if passed_over else None,
             refusals=payload.refusals(evaluation.refusals),
             computation=computation,
             permit=chosen.wait,

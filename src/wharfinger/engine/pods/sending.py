@@ -14,9 +14,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from wharfinger.engine.pods import across_nodes
-from wharfinger.engine.pods.commit import Commit, Moved, Transaction, blame, read_failure, together
+from wharfinger.engine.pods.commit import Commit, MovedKeys, Transaction, blame, read_failure, together
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.filling import Filled, Filling, Lane
+from wharfinger.engine.pods.filling import Filled, Filling, SendingLane
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work
 from wharfinger.errors import InvalidObject, RequestTooLarge
@@ -34,7 +34,7 @@ class Failed:
     """A seat whose transaction failed."""
 
     seated: Seated
-    moved: Moved
+    moved: MovedKeys
     own: bool
     """Whether its own pod, node or binding version moved."""
 
@@ -62,7 +62,7 @@ class Sending:
         """Whether others were in the way for too long."""
         return self._clock() - work.began > work.patience
 
-    async def send_all(self, work: Work, lane: Lane, watched: bool) -> None:
+    async def send_all(self, work: Work, lane: SendingLane, watched: bool) -> None:
         """Fill and send transactions until nothing is left to be sent. `watched`: whether rules look everywhere."""
         try:
             while lane.groups and work.error is None and not (lane.bounded and self.is_late(work)):
@@ -76,7 +76,7 @@ class Sending:
         except Exception as error:
             work.error = work.error or error
 
-    async def _send(self, work: Work, lane: Lane, filled: Filled) -> None:
+    async def _send(self, work: Work, lane: SendingLane, filled: Filled) -> None:
         commits = [commit for _, commit in filled]
         try:
             transaction = together(commits)
@@ -105,7 +105,7 @@ class Sending:
             lane.failed += 1
             await self._sort_out(work, lane, filled, transaction, answer)
 
-    def _reject_unwritable(self, work: Work, lane: Lane, filled: Filled) -> None:
+    def _reject_unwritable(self, work: Work, lane: SendingLane, filled: Filled) -> None:
         """The others are sent without the pods that cannot be written bound."""
         again: list[Seated] = []
         for seated, commit in filled:
@@ -132,7 +132,7 @@ class Sending:
 
     # --- a transaction that failed ------------------------------------------------------------
 
-    def taken_in(self, work: Work, seated: Seated, commit: Commit, answer: TxnResult) -> tuple[Moved, bool]:
+    def taken_in(self, work: Work, seated: Seated, commit: Commit, answer: TxnResult) -> tuple[MovedKeys, bool]:
         """What moved for a seat, adopted where it means the same; and whether its pod is still to be bound."""
         moved = read_failure(commit, answer)
         kv, at = answer.reads[0], answer.revision
@@ -145,7 +145,7 @@ class Sending:
         return moved, True
 
     async def _sort_out(
-        self, work: Work, lane: Lane, filled: Filled, transaction: Transaction, answer: TxnResult
+        self, work: Work, lane: SendingLane, filled: Filled, transaction: Transaction, answer: TxnResult
     ) -> None:
         """Send the seats again, after the watch has shown what it alone can show.
 
@@ -176,7 +176,7 @@ class Sending:
         caught_up = not needed or await self._cache.progress.wait_for(needed, self._settings.catch_up)
         lane.again([one.seated for one in failed if self._goes_again(work, lane, one, caught_up)])
 
-    def _goes_again(self, work: Work, lane: Lane, failed: Failed, caught_up: bool) -> bool:
+    def _goes_again(self, work: Work, lane: SendingLane, failed: Failed, caught_up: bool) -> bool:
         """Whether it is sent once more in this lane; else it is settled where it goes."""
         seated, tries = failed.seated, self._settings.tries
         if caught_up and failed.needed:
