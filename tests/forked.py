@@ -95,6 +95,7 @@ def _run(arguments: tuple[str, ...], environment: dict[str, str], paths: tuple[s
         die_with_parent()
     os.environ.clear()
     os.environ.update(environment)
+    sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     for descriptor, path in enumerate(paths):
         opened = os.open(path, os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(opened, descriptor)
