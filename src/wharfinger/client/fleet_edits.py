@@ -48,7 +48,7 @@ def pause() -> Edit:
 
 
 def resume(tenant: str) -> Edit:
-    """Go on with a rollout that was paused, or that stands still because its deadline passed."""
+    """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed."""
 
     def edit(spec: dict[str, Any], standing: StatusAndObject) -> bool:
         paused = spec.pop("paused", False)

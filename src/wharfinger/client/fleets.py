@@ -116,7 +116,7 @@ class Fleets:
         return await self._edit(tenant, edits.pause(), reason, "paused", "is paused already")
 
     async def resume(self, tenant: str, *, reason: str = "") -> FleetChange:
-        """Go on with a rollout that was paused, or that stands still because its deadline passed."""
+        """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed."""
         return await self._edit(tenant, edits.resume(tenant), reason, "resumed", "is resumed already")
 
     async def promote(self, tenant: str, *, reason: str = "") -> FleetChange:

@@ -51,10 +51,10 @@ def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
 
 @connected
 def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
-    """Go on with a rollout that was paused, or that stands still because its deadline passed.
+    """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed.
 
-    The progress deadline begins anew. Refused when there is nothing to go on with, or a newer template was not looked
-    at yet.
+    The progress deadline begins anew. Refused when nothing is paused and no rollout is open; and while a newer template
+    was not looked at yet, unless the fleet is paused.
     """
     change(connection, lambda fleets: fleets.resume(fleet, reason=reason))
 

@@ -43,12 +43,13 @@ def wait(
 
     - complete: the template as it is now runs in every slot (or as far as the partition allows).
     - ready: every slot has an instance that serves, of whatever revision.
-    - paused: the rollout stands still: by `paused`, by its deadline, or because the canary waits for promote.
+    - paused: the rollout stands still: by `paused`, by its deadline, by failed slots, or because the canary waits for
+      promote.
     - deleted: nothing is left of the fleet, or there never was one.
 
-    Exit codes: 0 it is so; 1 it cannot be so any more (the rollout failed, was aborted or stands still beyond its
-    deadline, the spec is invalid, the fleet is deleted or there is none), or the command failed; 2 it was used wrongly;
-    3 the time is over, also where etcd could not be reached. What is waited for is told on standard error.
+    Exit codes: 0 it is so; 1 it cannot be so any more (the rollout failed, was aborted, or stands still by its deadline
+    or by failed slots, the spec is invalid, the fleet is deleted or there is none), or the command failed; 2 it was
+    used wrongly; 3 the time is over, also where etcd could not be reached. Standard error tells what is waited for.
     """
     wait_for(connection, fleet, goal, timeout)
 
