@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
 from tests.engine.conftest import Hand, World
+from tests.engine.pods.test_placing_lone import Fussy, with_plugin
+from wharfinger.framework.status import Status, unschedulable
 from wharfinger.registry import keys
 
 
@@ -61,3 +69,47 @@ async def test_a_tenants_attempts_are_counted_under_its_name(world: World) -> No
     await hand.bind("web", await hand.placed("web"))
 
     assert counted(hand) == {("red", "3", "bound"): 1}
+
+
+class AtBind(Fussy):
+    """Refuses in PreBind, or raises there."""
+
+    def __init__(self, *, raises: bool) -> None:
+        super().__init__()
+        self.raises = raises
+
+    def pre_bind(self, state: Any, pod: Any, node_name: str) -> Status:
+        if self.raises:
+            raise RuntimeError("boom")
+        return unschedulable("there is no volume")
+
+
+def attempts(hand: Hand) -> dict[str, float]:
+    """`scheduler_schedule_attempts_total` by result."""
+    samples = [sample for metric in hand.metrics.schedule_attempts.collect() for sample in metric.samples]
+    return {sample.labels["result"]: sample.value for sample in samples if sample.name.endswith("_total")}
+
+
+@pytest.mark.parametrize(
+    ("raises", "result", "outcome"), [(False, "unschedulable", "refused"), (True, "error", "error")]
+)
+async def test_what_ends_in_pre_bind_counts_as_kube_schedulers_does(
+    world: World, raises: bool, result: str, outcome: str
+) -> None:
+    await world.put_node("node", cpu="8")
+    for name in ("lone", "one", "two", "first", "second"):
+        await world.put_pod(name)
+    canary, hand = (
+        await world.hand(fleet_revision="2"),
+        await world.hand(profiles=with_plugin(AtBind(raises=result == "error"))),
+    )
+
+    with contextlib.suppress(ApplicationError):  # with which the activity of a lone pod ends
+        await hand.bind("lone", await canary.placed("lone"))
+    assert attempts(hand) == {result: 1}
+    await hand.bind_many(await canary.place_many("one", "two"))
+    assert attempts(hand) == {result: 3}
+    await hand.bind_many(await canary.place_many("first", "second"), whole=True)
+
+    assert attempts(hand) == {result: 5}
+    assert counted(hand) == {("common", "2", outcome): 5}

@@ -11,10 +11,10 @@ from wharfinger.engine.pods.bind_outcomes import Outcomes
 from wharfinger.engine.pods.binding import TURN, TURNS
 from wharfinger.engine.pods.commit import Transaction, together
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.filling import Filled, Filling
+from wharfinger.engine.pods.filling import BINDER, Filled, Filling
 from wharfinger.engine.pods.seating import Seating
 from wharfinger.engine.pods.seats import Seated, Work, identity
-from wharfinger.engine.pods.sending import BINDER, Sending
+from wharfinger.engine.pods.sending import Sending
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import measure
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
@@ -81,7 +81,7 @@ class WholeBindings:
                 try:
                     why = await self._try(gang)
                 except RequestTooLarge:
-                    self._reject(gang, GANG_SCHEDULING, REFUSED.format(**counts))
+                    self._reject(gang, GANG_SCHEDULING, REFUSED.format(**counts), failed=True)
             if not gang.left:
                 return
             if turn == TURNS - 1 or LEANS not in why:
@@ -100,7 +100,7 @@ class WholeBindings:
             try:
                 transaction = together(commits)
             except InvalidObject as error:
-                self._reject(gang, BINDER, f"a pod cannot be written bound: {error}")
+                self._reject(gang, BINDER, f"a pod cannot be written bound: {error}", failed=True)
                 return ""
             gang.outcomes.transactions += 1
             answer = await self._committer.send(commits, transaction)
@@ -127,7 +127,7 @@ class WholeBindings:
                     return [], f"{seated.found.pod.key} on {seated.node}: {lost}"
                 status = self._seating.ask_plugins(seated)
             except PluginError as error:
-                self._reject(gang, error.plugin, str(error))
+                self._reject(gang, error.plugin, str(error), failed=True)
                 return [], ""
             if not status.ok:
                 self._reject(gang, status.plugin, f"{seated.found.pod.key}: {status.message}")
@@ -190,9 +190,11 @@ class WholeBindings:
             gang.outcomes.contended(seated.number, f"the gang was not bound: {why}")
         gang.left = []
 
-    def _reject(self, gang: Work, plugin: str, message: str) -> None:
-        """It can never be bound as it was placed."""
+    def _reject(self, gang: Work, plugin: str, message: str, *, failed: bool = False) -> None:
+        """It can never be bound as it was placed; `failed`: for an error, and not by a rule."""
+        count = self._tally.failed_at_bind if failed else self._tally.refused_at_bind
         for seated in gang.left:
+            count(seated.profile.name, seated.computation)
             self._seating.give_up(seated)
             gang.outcomes.rejected(seated.number, plugin, message)
         gang.left = []

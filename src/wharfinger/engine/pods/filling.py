@@ -30,6 +30,9 @@ from wharfinger.framework.snapshot import Snapshot
 Filled = list[tuple[Seated, Commit]]
 """One transaction."""
 
+BINDER = "DefaultBinder"
+"""Whose refusal it is when a pod cannot be written as it would be bound."""
+
 
 @dataclass(slots=True)
 class SendingLane:
@@ -201,13 +204,21 @@ class Filling:
             work.lost.append(seated)
 
     def reject(self, work: Work, seated: Seated, plugin: str, message: str) -> None:
-        """It can never be committed as it was placed."""
+        """A plugin refused it where it was placed."""
         self._seating.give_up(seated)
+        self._tally.refused_at_bind(seated.profile.name, seated.computation)
         work.outcomes.rejected(seated.number, plugin, message)
+
+    def cannot_write(self, work: Work, seated: Seated, message: str) -> None:
+        """It can never be written as it would be bound."""
+        self._seating.give_up(seated)
+        self._tally.failed_at_bind(seated.profile.name, seated.computation)
+        work.outcomes.rejected(seated.number, BINDER, message)
 
     def fail(self, work: Work, seated: Seated, error: PluginError) -> None:
         """A plugin raised."""
         self._seating.give_up(seated)
+        self._tally.failed_at_bind(seated.profile.name, seated.computation)
         work.outcomes.failed(seated.number, error)
 
     def contended(self, work: Work, seated: Seated, message: str) -> None:

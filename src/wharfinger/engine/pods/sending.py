@@ -22,7 +22,6 @@ from wharfinger.engine.pods.seats import Seated, Work
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.registry.store import TxnResult
 
-BINDER = "DefaultBinder"
 PATIENCE = 4.0
 """Seconds after which no seat is sent any more: it is placed anew, knowing more. Where a cluster is nearly full that
 may be most of a cohort, each with its runners-up, and the activity has 8 s."""
@@ -89,7 +88,7 @@ class Sending:
         except RequestTooLarge:  # the server takes less than configured
             seats = [seated for seated, _ in filled]
             if len(seats) == 1:
-                self._filling.reject(work, seats[0], BINDER, TOO_LARGE.format(size=len(seats[0].found.raw)))
+                self._filling.cannot_write(work, seats[0], TOO_LARGE.format(size=len(seats[0].found.raw)))
                 return
             work.limits = work.limits.halved()
             lane.again(seats)
@@ -112,7 +111,7 @@ class Sending:
             try:
                 together([commit])
             except InvalidObject as error:
-                self._filling.reject(work, seated, BINDER, f"pod cannot be written bound: {error}")
+                self._filling.cannot_write(work, seated, f"pod cannot be written bound: {error}")
             else:
                 again.append(seated)
         lane.again(again)

@@ -39,15 +39,27 @@ class Tally:
         self._outcome(REFUSED, self.fleet_revision, pods)
         self._took("unschedulable", profile, [took], pods)
 
+    def refused_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """Plugins refused pods that were placed, right before their bind."""
+        self._outcome(REFUSED, computation.fleet_revision, pods)
+        self._took("unschedulable", profile, [computation.micros / 1e6] * pods, pods)
+
     def failed(self, profile: str) -> None:
         """A decision raised."""
-        self._outcome(ERROR, self.fleet_revision, 1)
-        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc()
+        self._failed(profile, self.fleet_revision, 1)
+
+    def failed_at_bind(self, profile: str, computation: Computation, pods: int = 1) -> None:
+        """A plugin raised right before the bind, or etcd can never take the pods as they would be written."""
+        self._failed(profile, computation.fleet_revision, pods)
 
     def contended(self, computation: Computation, pods: int = 1) -> None:
         """No node was left for a placement; once for all members of a gang."""
         self._outcome(CONTENDED, computation.fleet_revision, pods)
         self._metrics.contended.inc()
+
+    def _failed(self, profile: str, fleet_revision: str, pods: int) -> None:
+        self._outcome(ERROR, fleet_revision, pods)
+        self._metrics.schedule_attempts.labels(result="error", profile=profile).inc(pods)
 
     def _outcome(self, outcome: str, fleet_revision: str, pods: int) -> None:
         self._metrics.fleet_attempts.labels(tenant=self._tenant, revision=fleet_revision, outcome=outcome).inc(pods)
