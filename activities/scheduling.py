@@ -24,18 +24,12 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.binding import Bindings
-from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.deciding import Decider
-from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.eviction import GRACEFUL, Evictions
 from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.in_doubt import InDoubtResolver
-from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.placing_lone import LonePlacements
 from wharfinger.engine.pods.recording import Recorder
-from wharfinger.engine.pods.tally import Tally
-from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK, Limits
 from wharfinger.settings import BindSettings
 
@@ -54,26 +48,10 @@ class SchedulingActivities(Scheduling):
         limits: Limits = STOCK,
     ) -> None:
         """`eviction`: how victims leave, `immediate` or `graceful`; `limits`: of etcd's transactions."""
-        store, cache = process.store, pool.cache
-        self._in_doubt = InDoubtResolver(store=store, cache=cache)
-        core = Core(
-            cache=cache,
-            profiles=pool.profiles,
-            store=store,
-            committer=Committer(store=store, cache=cache, in_doubt=self._in_doubt),
-            settings=settings,
-            limits=limits,
-            cluster=identity.cluster,
-            eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
-            verification=Verification(cache=cache, profiles=pool.profiles),
-            metrics=process.metrics,
-            tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
-            locks=Locks(),
-            utc_now=process.utc_now,
-            clock=process.clock,
-        )
+        core = Core.of(process, pool, identity, settings, limits)
+        self._in_doubt = core.in_doubt
         finder = Finder(core)
-        decider = Decider(core, finder, identity=identity.name, preferred_nodes=pool.preferred_nodes)
+        decider = Decider(core, finder)
         self._placements = LonePlacements(core, finder, decider)
         self._bindings = Bindings(core)
         self._recorder = Recorder(core)

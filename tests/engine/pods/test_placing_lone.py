@@ -13,15 +13,10 @@ from tests.engine.conftest import CLUSTER, NOW, PROFILES, World
 from tests.patience import patient
 from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.scheduling import PlaceInput
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods import payload
-from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import Eligibility
 from wharfinger.engine.pods.finding import Finder
-from wharfinger.engine.pods.in_doubt import InDoubtResolver
-from wharfinger.engine.pods.locks import Locks
-from wharfinger.engine.pods.tally import Tally
-from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import STOCK
 from wharfinger.framework.interface import Permission
 from wharfinger.framework.profile import Enabled, Profile
@@ -155,24 +150,9 @@ async def test_both_waits_for_the_watch_share_one_limit(world: World) -> None:
     hand.store.pause_watches()
     await world.put_pod("web")
     ticks = count(step=600)
-    core = Core(
-        cache=hand.cache,
-        profiles=PROFILES,
-        store=hand.store,
-        committer=Committer(
-            store=hand.store, cache=hand.cache, in_doubt=InDoubtResolver(store=hand.store, cache=hand.cache)
-        ),
-        settings=BindSettings(behind=600.0),
-        limits=STOCK,
-        cluster=CLUSTER,
-        eligibility=Eligibility(store=hand.store, cache=hand.cache, ownership=Ownership(frozenset(PROFILES), "common")),
-        verification=Verification(cache=hand.cache, profiles=PROFILES),
-        metrics=hand.metrics,
-        locks=Locks(),
-        tally=Tally(hand.metrics),
-        utc_now=lambda: NOW,
-        clock=lambda: float(next(ticks)),
-    )
+    process = ProcessParts(hand.store, metrics=hand.metrics, clock=lambda: float(next(ticks)), utc_now=lambda: NOW)
+    pool = Pool(hand.cache, PROFILES, Ownership(frozenset(PROFILES), "common"))
+    core = Core.of(process, pool, Identity(CLUSTER, "worker-1"), BindSettings(behind=600.0), STOCK)
     finder = Finder(core)
     workflow_id = pod_workflow_id(CLUSTER, "default", "web", "uid-web")
     request = PlaceInput(namespace="default", name="web", revision=1, workflow_id=workflow_id, run_id="run-1")

@@ -51,10 +51,10 @@ class Bindings:
     """Commits the placements of one worker."""
 
     def __init__(self, core: Core) -> None:
-        self._cache = core.cache
+        self._cache = core.pool.cache
         self._settings = core.settings
         self._limits = core.limits
-        self._clock = core.clock
+        self._clock = core.process.clock
         self._locks = core.locks
         self._seating = Seating(core)
         self._filling = Filling(core, self._seating)

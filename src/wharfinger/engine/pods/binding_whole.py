@@ -45,12 +45,12 @@ class WholeBindings:
         self._locks = core.locks
         self._committer = core.committer
         self._eligibility = core.eligibility
-        self._cache = core.cache
+        self._cache = core.pool.cache
         self._settings = core.settings
         self._limits = core.limits
-        self._metrics = core.metrics
+        self._metrics = core.process.metrics
         self._tally = core.tally
-        self._clock = core.clock
+        self._clock = core.process.clock
 
     async def bind(self, request: BindManyInput) -> BoundMany:
         """Bind all, or none. Safe to run again. Raises `StoreError`."""

@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
-from wharfinger.cache.cache import Cache
+from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.pods.committer import Committer
 from wharfinger.engine.pods.eligibility import Eligibility
+from wharfinger.engine.pods.in_doubt import InDoubtResolver
 from wharfinger.engine.pods.locks import Locks
 from wharfinger.engine.pods.tally import Tally
 from wharfinger.engine.pods.verification import Verification
 from wharfinger.engine.transactions import Limits
-from wharfinger.framework.profile import Profile
-from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings
-from wharfinger.telemetry import Metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
     """The parts that every activity of one worker uses."""
 
-    cache: Cache
-    profiles: Mapping[str, Profile]
-    """By scheduler name."""
-    store: Store
-    committer: Committer
+    process: ProcessParts
+    pool: Pool
+    identity: Identity
     settings: BindSettings
     limits: Limits
     """Of etcd's transactions."""
-    cluster: str
+    in_doubt: InDoubtResolver
+    committer: Committer
     eligibility: Eligibility
     verification: Verification
-    metrics: Metrics
     tally: Tally
     locks: Locks
     """Of this worker's binds."""
-    utc_now: Callable[[], datetime]
-    clock: Callable[[], float]
-    """Seconds, for durations."""
+
+    @classmethod
+    def of(cls, process: ProcessParts, pool: Pool, identity: Identity, settings: BindSettings, limits: Limits) -> Core:
+        """Made once for a worker."""
+        store, cache = process.store, pool.cache
+        in_doubt = InDoubtResolver(store=store, cache=cache)
+        return cls(
+            process=process,
+            pool=pool,
+            identity=identity,
+            settings=settings,
+            limits=limits,
+            in_doubt=in_doubt,
+            committer=Committer(store=store, cache=cache, in_doubt=in_doubt),
+            eligibility=Eligibility(store=store, cache=cache, ownership=pool.ownership),
+            verification=Verification(cache=cache, profiles=pool.profiles),
+            tally=Tally(process.metrics, tenant=pool.ownership.tenant, fleet_revision=identity.fleet_revision),
+            locks=Locks(),
+        )

@@ -24,7 +24,6 @@ from wharfinger.engine.pods.groups import Chosen, Denied, MadeRoom, Nomination, 
 from wharfinger.engine.pods.payload import Overlay
 from wharfinger.errors import PluginError
 from wharfinger.framework.evaluation import Evaluation
-from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
 from wharfinger.framework.scoring import Preference
 from wharfinger.framework.snapshot import Snapshot
@@ -41,12 +40,11 @@ TOO_MANY_VICTIMS = f" Nobody is evicted: more than {MOST_VICTIMS} pods would hav
 class Decider:
     """Decides for the pods of one worker."""
 
-    def __init__(self, core: Core, finder: Finder, *, identity: str, preferred_nodes: PreferredNodes) -> None:
-        """`identity`: this worker's name for people."""
+    def __init__(self, core: Core, finder: Finder) -> None:
         self._core = core
         self._finder = finder
-        self._identity = identity
-        self._preferred_nodes = preferred_nodes
+        self._identity = core.identity.name
+        self._preferred_nodes = core.pool.preferred_nodes
         self.start = 0
         """Where the next search of a sampling profile begins: one for all decisions, as in kube-scheduler."""
 
@@ -106,7 +104,7 @@ class Decider:
 
     def assume(self, chosen: Chosen) -> Chosen:
         """Count the pod on its node from now on."""
-        cache, pod, node = self._core.cache, chosen.pod, chosen.node
+        cache, pod, node = self._core.pool.cache, chosen.pod, chosen.node
         before = cache.node_info(node)
         cache.assume(pod, node, held=chosen.wait.seconds if chosen.wait is not None else 0.0)
         self._core.verification.decided(pod, node, before)
@@ -159,9 +157,9 @@ class Decider:
             but: Assumed pods that are in no pod's way.
             gang: That the pods are; empty for a lone pod.
         """
-        metrics = self._core.metrics
+        metrics = self._core.process.metrics
         self._count_preemption(profile)
-        leaving = {pod.key: preemption.leaving(pod, snapshot, self._core.utc_now()) for pod in pods}
+        leaving = {pod.key: preemption.leaving(pod, snapshot, self._core.process.utc_now()) for pod in pods}
         for key, each in leaving.items():
             if each.overdue:
                 metrics.evictions_overdue.inc()
@@ -186,7 +184,7 @@ class Decider:
     def _count_preemption(self, profile: Profile) -> None:
         """PostFilter was asked, if the profile has any."""
         if profile.at.get("postFilter"):
-            self._core.metrics.preemption_attempts.inc()
+            self._core.process.metrics.preemption_attempts.inc()
 
     def _fits_without_assumed(
         self,
@@ -199,7 +197,7 @@ class Decider:
 
         `but`: assumed pods that do not count as such; `counting`: assumed pods that are counted nevertheless.
         """
-        cache = self._core.cache
+        cache = self._core.pool.cache
         if all(one.identity in but for one in cache.assumed()):
             return False
         return fits(cache.snapshot(without_assumed=True, counting=counting))
@@ -207,7 +205,7 @@ class Decider:
     def _any_assumed(self, nominated: Mapping[PodKey, Nomination]) -> bool:
         if not nominated:
             return False
-        assumed = {one.identity for one in self._core.cache.assumed()}
+        assumed = {one.identity for one in self._core.pool.cache.assumed()}
         return any(preemption.identity(victim) in assumed for _, victims in nominated.values() for victim in victims)
 
     # --- what it was computed from ------------------------------------------------------------
@@ -228,7 +226,7 @@ class Decider:
 
         `preferring`: whether preferred nodes had a say.
         """
-        assumed, approximate = overlay.assumed(self._core.cache.assumed())
+        assumed, approximate = overlay.assumed(self._core.pool.cache.assumed())
         nominated, too_many = overlay.nominated(snapshot.nominated)
         return Computation(
             revision=snapshot.revision,
@@ -244,5 +242,5 @@ class Decider:
             feasible=feasible,
             worker=self._identity,
             fleet_revision=self._core.tally.fleet_revision,
-            micros=round((self._core.clock() - began) * 1e6),
+            micros=round((self._core.process.clock() - began) * 1e6),
         )

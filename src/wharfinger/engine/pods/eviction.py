@@ -90,11 +90,11 @@ class Evictions:
 
     def __init__(self, core: Core, *, mode: str) -> None:
         """`mode`: `immediate` or `graceful`."""
-        self._store = core.store
-        self._cache = core.cache
+        self._store = core.process.store
+        self._cache = core.pool.cache
         self._eligibility = core.eligibility
         self._mode = mode
-        self._utc_now = core.utc_now
+        self._utc_now = core.process.utc_now
 
     async def evict(self, request: EvictInput) -> EvictOutcome:
         """Evict the victims of the preemptor's nomination; Gone when the preemptor needs no room any more.

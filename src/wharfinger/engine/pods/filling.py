@@ -87,7 +87,7 @@ class Filling:
 
     def __init__(self, core: Core, seating: Seating) -> None:
         self._seating = seating
-        self._cache = core.cache
+        self._cache = core.pool.cache
         self._tally = core.tally
 
     def fill(self, work: Work, lane: SendingLane) -> tuple[Filled, list[Seated]]:

@@ -52,9 +52,9 @@ class Finder:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._cache = core.cache
+        self._cache = core.pool.cache
         self._eligibility = core.eligibility
-        self._cluster = core.cluster
+        self._cluster = core.identity.cluster
         self._behind_limit = core.settings.behind
         """Seconds to wait for the watch."""
 
@@ -67,9 +67,9 @@ class Finder:
         """
         progress = self._cache.progress
         reference = PodReference(PodKey(request.namespace, request.name), request.uid)
-        began = self._core.clock()
+        began = self._core.process.clock()
         caught_up = await progress.wait_for(request.revision, self._behind_limit)
-        left = self._behind_limit - (self._core.clock() - began) if caught_up else 0.0
+        left = self._behind_limit - (self._core.process.clock() - began) if caught_up else 0.0
         if caught_up and request.revision:
             found = self._known(reference, request)
             if found is not None:
@@ -194,7 +194,7 @@ class Finder:
 
     def _gated(self, pod: Pod) -> bool:
         try:
-            return not self._core.profiles[pod.scheduler_name].gate(pod).ok
+            return not self._core.pool.profiles[pod.scheduler_name].gate(pod).ok
         except PluginError:
             return False  # its placement meets the error again, and reports it
 

@@ -125,13 +125,13 @@ class CohortDecision:
 
     async def decide(self, pods: tuple[CohortPod, ...]) -> PlacedMany:
         """Decide in order, as far as time and room allow."""
-        began = self._core.clock()
+        began = self._core.process.clock()
         for one in pods:
-            if self._stretch is not None and self._core.clock() - self._stretch.began > STRETCH:
+            if self._stretch is not None and self._core.process.clock() - self._stretch.began > STRETCH:
                 self._close()
                 await asyncio.sleep(0)
             pod = self._finder.of_cohort(one, self._taken)
-            if isinstance(pod, Pod) and (self._payload.full or self._core.clock() - began > LONGEST):
+            if isinstance(pod, Pod) and (self._payload.full or self._core.process.clock() - began > LONGEST):
                 pod = TOO_LARGE if self._payload.full else TOO_LONG
             if isinstance(pod, Pod):
                 self._decide_one(Candidate(one, pod))
@@ -150,13 +150,13 @@ class CohortDecision:
     def forget(self) -> None:
         """End the assumptions of all seats."""
         for identity in self._taken:
-            self._core.cache.forget_unsent(identity)
+            self._core.pool.cache.forget_unsent(identity)
 
     # --- one pod ------------------------------------------------------------------------------
 
     def _decide_one(self, one: Candidate) -> None:
-        profile = self._core.profiles[one.pod.scheduler_name]
-        snapshot = self._core.cache.snapshot()
+        profile = self._core.pool.profiles[one.pod.scheduler_name]
+        snapshot = self._core.pool.cache.snapshot()
         stretch = self._opened(profile, snapshot)
         stretch.decided += 1
         try:
@@ -167,7 +167,7 @@ class CohortDecision:
         except Exception as error:  # what is wrong with one pod must not hinder the others
             log.exception("cohort_pod_not_decided pod=%s", one.pod.key)
             if one.pod.identity not in self._taken:
-                self._core.cache.forget_unsent(one.pod.identity)
+                self._core.pool.cache.forget_unsent(one.pod.identity)
             self._failed(stretch, one, one_line(f"{type(error).__name__}: {error}", MESSAGE_LIMIT), ())
 
     def _place_or_turn_away(self, stretch: OpenStretch, one: Candidate, snapshot: Snapshot) -> None:
@@ -239,7 +239,7 @@ class CohortDecision:
             return stretch
         self._close()
         preferring = self._decider.preference(snapshot) is not None
-        overlay, began = self._payload.overlay, self._core.clock()
+        overlay, began = self._payload.overlay, self._core.process.clock()
         computation = self._decider.computation(profile, snapshot, overlay, began, start=start, preferring=preferring)
         self._stretch = OpenStretch(profile, len(self._seats), computation, start, began)
         return self._stretch
@@ -248,10 +248,10 @@ class CohortDecision:
         stretch, self._stretch = self._stretch, None
         if stretch is None:
             return
-        closed = stretch.closed(self._core.clock())
+        closed = stretch.closed(self._core.process.clock())
         self._stretches.append(closed)
         each = closed.computation.micros / 1e6 / max(1, stretch.decided)
         if stretch.refused:
             self._core.tally.refused(stretch.profile.name, each, stretch.refused)
         for _ in range(stretch.decided):
-            self._core.metrics.algorithm_duration.observe(each)
+            self._core.process.metrics.algorithm_duration.observe(each)

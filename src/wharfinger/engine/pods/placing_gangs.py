@@ -62,9 +62,9 @@ class GangDecision:
         self._decider = decider
         self._limits = core.limits
         self._found = found
-        self._profile = core.profiles[found.pending[0].scheduler_name]
-        self._began = core.clock()
-        self._snapshot = core.cache.snapshot()
+        self._profile = core.pool.profiles[found.pending[0].scheduler_name]
+        self._began = core.process.clock()
+        self._snapshot = core.pool.cache.snapshot()
         self._preference = decider.preference(self._snapshot)
         self._payload = CohortPayload(min(len(found.pending), MOST_PODS))
         self._computation = decider.computation(
@@ -96,7 +96,7 @@ class GangDecision:
         )
         placement = self._place(wanted, self._snapshot, preempt=True)
         self._decider.start = placement.next_start
-        self._core.metrics.algorithm_duration.observe(self._core.clock() - self._began)
+        self._core.process.metrics.algorithm_duration.observe(self._core.process.clock() - self._began)
         return self._placed(placement, required) if placement.placed else self._refused(wanted, placement)
 
     def _place(self, wanted: Wanted, snapshot: Snapshot, *, preempt: bool) -> GangPlacement:
@@ -183,7 +183,7 @@ class GangDecision:
         return self._all_away(denied, self._found.pending[:MOST_PODS])
 
     def _all_away(self, denied: Denied, members: tuple[Pod, ...], domain: str = "") -> PlacedMany:
-        room, took = denied.room, self._core.clock() - self._began
+        room, took = denied.room, self._core.process.clock() - self._began
         self._core.tally.refused_together(self._profile.name, took, len(self._found.pending))
         reasons = self._payload.because(denied.counts, denied.message, denied.rejectors)
         return PlacedMany(
@@ -198,7 +198,7 @@ class GangDecision:
         )
 
     def _stretch(self, feasible: int) -> Stretch:
-        took = {"micros": round((self._core.clock() - self._began) * 1e6), "feasible": feasible}
+        took = {"micros": round((self._core.process.clock() - self._began) * 1e6), "feasible": feasible}
         return Stretch(first_seat=0, computation=self._computation.model_copy(update=took))
 
 

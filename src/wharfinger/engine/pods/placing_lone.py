@@ -34,15 +34,15 @@ class LonePlacements:
 
     def _decide(self, pod: Pod) -> Placed | Refused:
         core, decider, overlay = self._core, self._decider, Overlay(but=pod)
-        profile = core.profiles[pod.scheduler_name]
-        began = core.clock()
-        snapshot = core.cache.snapshot(excluding=pod.identity)
+        profile = core.pool.profiles[pod.scheduler_name]
+        began = core.process.clock()
+        snapshot = core.pool.cache.snapshot(excluding=pod.identity)
         denied = decider.admit(pod, profile, snapshot, LONE)
         if denied is not None:
             return self._refused(pod, denied, decider.computation(profile, snapshot, overlay, began))
         start = decider.start
         evaluation = decider.evaluate(pod, profile, snapshot)
-        core.metrics.algorithm_duration.observe(core.clock() - began)
+        core.process.metrics.algorithm_duration.observe(core.process.clock() - began)
         computation = decider.computation(
             profile,
             snapshot,
@@ -65,7 +65,7 @@ class LonePlacements:
             create_revision=pod.create_revision,
             pod_revision=pod.mod_revision,
             node=chosen.node,
-            node_revision=self._core.cache.nodes[chosen.node].mod_revision,
+            node_revision=self._core.pool.cache.nodes[chosen.node].mod_revision,
             score=ranking[0].total if ranking else None,
             ranking=payload.ranking(ranking),
             passed_over=ScoredNode(node=passed_over.node, total=passed_over.total) if passed_over else None,

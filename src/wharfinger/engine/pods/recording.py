@@ -145,12 +145,12 @@ class Recorder:
     """Records the refusals of one worker's attempts: of lone pods, cohorts and gangs."""
 
     def __init__(self, core: Core) -> None:
-        self._store = core.store
-        self._cache = core.cache
-        self._profiles = core.profiles
+        self._store = core.process.store
+        self._cache = core.pool.cache
+        self._profiles = core.pool.profiles
         self._eligibility = core.eligibility
-        self._utc_now = core.utc_now
-        self._cluster = core.cluster
+        self._utc_now = core.process.utc_now
+        self._cluster = core.identity.cluster
         self._limits = core.limits
         self._catch_up = core.settings.catch_up
         """Seconds to wait for the watch when the nominated node's binding version has moved."""

@@ -29,13 +29,13 @@ class Seating:
     """Finds, verifies and prepares the seats of one worker's binds."""
 
     def __init__(self, core: Core) -> None:
-        self._store = core.store
-        self._cache = core.cache
-        self._profiles = core.profiles
+        self._store = core.process.store
+        self._cache = core.pool.cache
+        self._profiles = core.pool.profiles
         self._eligibility = core.eligibility
         self._verification = core.verification
         self._settings = core.settings
-        self._utc_now = core.utc_now
+        self._utc_now = core.process.utc_now
 
     # --- the pod ------------------------------------------------------------------------------
 

@@ -50,12 +50,12 @@ class Sending:
     def __init__(self, core: Core, seating: Seating, filling: Filling) -> None:
         self._seating = seating
         self._filling = filling
-        self._cache = core.cache
+        self._cache = core.pool.cache
         self._committer = core.committer
         self._settings = core.settings
-        self._metrics = core.metrics
+        self._metrics = core.process.metrics
         self._tally = core.tally
-        self._clock = core.clock
+        self._clock = core.process.clock
 
     def is_late(self, work: Work) -> bool:
         """Whether others were in the way for too long."""
