@@ -61,7 +61,12 @@ def cli_reference() -> str:
     from wharfinger.cli.main import command_line
 
     group = typer.main.get_command(command_line())
-    lines = ["# Command line", "", "Made from the commands themselves; `--help` of each says the same.", ""]
+    lines = [
+        "# Command line",
+        "",
+        "Made from the commands themselves. `--help` of each shows the same, without the variables.",
+        "",
+    ]
     with click.Context(group, info_name="wharfinger") as context:  # type: ignore[arg-type]
         lines += _commands(group, context)
     return "\n".join(lines)

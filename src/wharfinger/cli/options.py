@@ -51,7 +51,7 @@ CONNECTION_PANEL = "Connection"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """What the connection options said: where etcd and Temporal are."""
+    """The connection options: where etcd and Temporal are."""
 
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
@@ -123,21 +123,41 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "etcd": (
         Annotated[
             list[str] | None,
-            _option("etcd", "An endpoint of etcd; repeat for several of one cluster.", "URL", ", ".join(_DEFAULT_ETCD)),
+            _option(
+                "etcd",
+                "An endpoint of etcd; repeat, or separate by commas, for several of one cluster.",
+                "URL",
+                ", ".join(_DEFAULT_ETCD),
+            ),
         ],
         None,
     ),
-    "etcd_user": (Annotated[str, _option("etcd-user", "User, when etcd asks for one.", "NAME", False)], ""),
+    "etcd_user": (
+        Annotated[
+            str, _option("etcd-user", "User, when etcd requires one; needs --etcd-password-file.", "NAME", False)
+        ],
+        "",
+    ),
     "etcd_password_file": (
         Annotated[Path | None, _option("etcd-password-file", "File with the user's password.", "FILE")],
         None,
     ),
     "etcd_ca": (
-        Annotated[Path | None, _option("etcd-ca", "Authority that signed etcd's certificate (PEM).", "FILE")],
+        Annotated[
+            Path | None,
+            _option(
+                "etcd-ca",
+                "Certificate of the authority that signed etcd's (PEM); without: the system's authorities.",
+                "FILE",
+            ),
+        ],
         None,
     ),
-    "etcd_cert": (Annotated[Path | None, _option("etcd-cert", "Client certificate (PEM).", "FILE")], None),
-    "etcd_key": (Annotated[Path | None, _option("etcd-key", "Its private key (PEM).", "FILE")], None),
+    "etcd_cert": (Annotated[Path | None, _option("etcd-cert", "Client certificate for etcd (PEM).", "FILE")], None),
+    "etcd_key": (
+        Annotated[Path | None, _option("etcd-key", "Private key of the client certificate (PEM).", "FILE")],
+        None,
+    ),
     "temporal": (
         Annotated[
             str | None,

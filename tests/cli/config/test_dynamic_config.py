@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Answer, Shell
 from tests.conftest import EtcdServer
 from wharfinger.cli.config.changes import KEPT, ValueChange, history, write
-from wharfinger.cli.config.rows import nobody_yet
+from wharfinger.cli.config.rows import absence_note
 from wharfinger.client.fleet_changes import Author
 from wharfinger.config.dynamic import digest
 from wharfinger.contracts.records import ConfigStatusRecord
@@ -308,8 +308,8 @@ class Guarded(MemoryStore):
 
 
 async def test_user_without_permission_to_read_fleets_gets_no_note() -> None:
-    assert await nobody_yet(MemoryStore(), "tenant/nobody") == "note: there is no fleet nobody yet"
-    assert await nobody_yet(Guarded(), "tenant/nobody") == ""
+    assert await absence_note(MemoryStore(), "tenant/nobody") == "note: there is no fleet nobody yet"
+    assert await absence_note(Guarded(), "tenant/nobody") == ""
 
 
 async def test_a_value_may_be_written_again_to_be_tried_once_more() -> None:

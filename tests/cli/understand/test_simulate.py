@@ -86,7 +86,7 @@ def test_many_pods_are_grouped_unless_all_are_asked_for(outside: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "what is to be simulated"),
+        ((), "nothing to simulate: give objects"),
         (("--drain", "nobody"), "there is no node nobody"),
         (("--add-nodes", "2"), "needs its --like"),
         (("--add-nodes", "0", "--like", "n1"), "--add-nodes"),

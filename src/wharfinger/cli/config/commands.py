@@ -45,12 +45,14 @@ def validate(
     *,
     plugins: PluginsOption = PluginPackages.NAMED,
 ) -> None:
-    """Say whether a configuration is valid.
+    """Check whether a configuration is valid.
 
-    Prints `valid` and the names of its profiles, or a line for each problem, with the path of the field
-    (exit code 1). Of a valid one, a note names each field that has no effect. Plugins of installed packages are
-    known, and their arguments checked. Of a file for kube-scheduler's v1beta2 or v1beta3, the problems are what to
-    change.
+    Prints `valid` and the names of its profiles, or a line for each problem, with the path of the field. For a valid
+    one, a note names each field that has no effect, and each installed plugin that the configuration does not name.
+    Arguments of plugins from installed packages are checked too. For a file of kube-scheduler's v1beta2 or v1beta3,
+    the problems are what to change.
+
+    Exit codes: 0 valid, 1 not valid, 2 used wrongly, also when there is no such file.
     """
     from wharfinger.config.origins import enabling, package
     from wharfinger.profiles import load_configuration
@@ -87,15 +89,15 @@ def show_configuration(
 ) -> None:
     """Print a configuration with nothing left out, as a worker runs it.
 
-    Every profile with its plugins in order, their weights and all arguments. What is printed is a
-    configuration itself, and means the same. Comments above it name where each plugin comes from; with -o json,
-    standard error names those of other packages.
+    Shows every profile with its plugins in order, their weights and all arguments. What is printed is a configuration
+    itself, and means the same. Comments above it name where each plugin comes from. With -o json, standard error names
+    the plugins of other packages.
     """
     from wharfinger.config.origins import BUILT_IN, origins, package
     from wharfinger.profiles import load_configuration
 
     if defaults and file is not None:
-        raise UsageError("--defaults and a file: which one is to be shown?")
+        raise UsageError("these exclude each other: --defaults and a file")
     named = os.environ.get(variable("config"))
     chosen = None if defaults else file or (Path(named) if named else None)
     if chosen is not None:

@@ -112,7 +112,7 @@ def instance_target(whose: str) -> str:
     return f"instance/{whose}"
 
 
-async def nobody_yet(store: Store, target: str) -> str:
+async def absence_note(store: Store, target: str) -> str:
     """A note on a target that does not exist, perhaps not yet; empty when it exists, or fleets may not be read."""
     _, *of_whom = target.split("/")
     if not of_whom:
@@ -120,7 +120,7 @@ async def nobody_yet(store: Store, target: str) -> str:
     tenant, slot = of_whom[0], "".join(of_whom[1:])
     try:
         picture = (await read_fleets(store, tenant, templates=False)).fleet(tenant)
-    except AccessDenied:  # who may set values alone is not refused for the sake of a note
+    except AccessDenied:  # a client that may only set values must not fail because of a note
         return ""
     if not picture.exists:  # workers that were started by hand have no slot
         return "" if picture.by_hand and not slot else f"note: there is no fleet {tenant} yet"

@@ -30,7 +30,8 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         help="Whose: default, tenant/TENANT (`tenant/common` for the common pool) or instance/TENANT/SLOT. The most "
-        "specific counts; default only where a worker was started with nothing to say.",
+        "specific one counts; default counts only for a worker whose configuration and options leave this kind at its "
+        "defaults.",
         metavar="TARGET",
     ),
 ]
@@ -55,12 +56,15 @@ def set_value(
     ] = "",
     value: Annotated[str, typer.Option("--value", help="The value itself.", metavar="JSON")] = "",
     again: Annotated[
-        bool, typer.Option("--again", help="Also when it is set already: workers that fell back try it once more.")
+        bool,
+        typer.Option(
+            "--again", help="Write the value also when it is set already: workers that reverted it try it once more."
+        ),
     ] = False,
     reason: ReasonOption = "",
     connection: ConnectionOptions,
 ) -> None:
-    """Set a value; workers take it in within moments, without a restart.
+    """Set a value; workers apply it within moments, without a restart.
 
     profile: {profiles: {NAME: {weights: {PLUGIN: N}, pluginConfig: [{name, args}]}}}. queue: podInitialBackoffSeconds,
     podMaxBackoffSeconds. cohort: cohorts (auto, off), cohortFrom, cohortMost, cohortsInFlight, parkedChains. log:
@@ -80,7 +84,7 @@ def set_value(
 def unset(
     kind: KindArgument, *, target: TargetOption, reason: ReasonOption = "", connection: ConnectionOptions
 ) -> None:
-    """Take a value away: the next target's counts, or what workers were started with."""
+    """Remove a value: that of the next less specific target counts, or what workers were started with."""
     from wharfinger.cli import connect
     from wharfinger.cli.config.changes import ValueChange
     from wharfinger.config.dynamic import check_kind, check_target
@@ -112,7 +116,7 @@ def get(
     if target:
         check_target(target)
     if target and effective:
-        raise UsageError("either --target or --effective: which one?")
+        raise UsageError("these options exclude each other: --target and --effective")
     connect.run(_get(connection, kind, target, effective, output))
 
 
@@ -134,7 +138,7 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
     from wharfinger.manifests import documents
 
     if bool(file) == bool(value):
-        raise UsageError("what? Either -f FILE or --value JSON is meant")
+        raise UsageError("give the value, by either -f FILE or --value JSON")
     content = value.encode() if value else next(found for _, found in contents(file))
     if len(content) > 16 * VALUE_LIMIT:
         raise UsageError(f"the value is larger than {VALUE_LIMIT // 1024} KiB")
@@ -149,14 +153,14 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
 
 async def _set(connection: ConnectionOptions, change: ValueChange, reason: str, *, again: bool) -> None:
     from wharfinger.cli.config.changes import check, write
-    from wharfinger.cli.config.rows import nobody_yet
+    from wharfinger.cli.config.rows import absence_note
     from wharfinger.cli.connect import open_store
     from wharfinger.client.fleet_changes import author
     from wharfinger.client.fleet_templates import known_plugins
 
     async with open_store(connection) as store:
         await check(store, change, known_plugins())
-        note = await nobody_yet(store, change.target)
+        note = await absence_note(store, change.target)
         done = await write(store, change, author(reason), now=_now(), again=again)
     typer.echo(f"{change} {done.result}")
     if note:  # it may be set before, but a slip of the pen looks the same
@@ -195,7 +199,7 @@ async def _show_effective(store: Store, values: list[StoredValue], kind: str, wh
     from wharfinger.cli.config import rows
 
     found = await rows.effective(store, values, kind, whose)
-    if note := await rows.nobody_yet(store, rows.instance_target(whose)):
+    if note := await rows.absence_note(store, rows.instance_target(whose)):
         typer.echo(note, err=True)
     if output is not Output.TABLE:
         show({"items": [one.mapping() for one in found]}, output)

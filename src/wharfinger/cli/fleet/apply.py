@@ -43,7 +43,8 @@ def apply(
         ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Until the fleet is complete, before the next one; --tenants always does.")
+        bool,
+        typer.Option("--wait", help="Wait until each fleet is complete before the next one; --tenants always waits."),
     ] = False,
     timeout: TimeoutOption = "15m",
     reason: ReasonOption = "",
@@ -52,12 +53,13 @@ def apply(
     """Create fleets, or change what they should be.
 
     All manifests are checked before the first is written. If any is wrong, each mistake is printed on a line of its
-    own and nothing is written (exit code 2). Replicas and paused, when the manifest leaves them out, stay as they
-    are; requests to a rollout are made by promote, abort and resume alone. A note names the variables of the
-    template that hosts would not pass.
+    own and nothing is written (exit code 2). Replicas, paused and the template's restartedAt stay as they are when the
+    manifest leaves them out. Only promote, abort and resume make requests to a rollout; a manifest cannot. A note names
+    the variables of the template that hosts would not pass.
 
-    Exit codes with --wait and --tenants: 0 all are complete; 1 one failed, or stands still; 3 the time (of each fleet)
-    is over. The fleets behind are not touched then.
+    Exit codes with --wait and --tenants: 0 all fleets are complete; 1 the rollout of one failed, was aborted or
+    stopped; 3 one was not complete within --timeout, which counts for each fleet. After 1 or 3, the remaining fleets
+    are not changed.
     """
     from wharfinger.cli import connect
     from wharfinger.cli.fleet.wait import seconds_of, wait_for

@@ -33,8 +33,8 @@ def scale(
 ) -> None:
     """Set how many instances a fleet has.
 
-    New ones get the highest slots and start on what the others run; the highest go first, each drained. It is no
-    rollout, and does not need Temporal to be asked for.
+    New instances get the next higher slots, and start on what the others run. The highest slots go first, each drained.
+    Scaling is not a rollout. The request is accepted while Temporal is down.
     """
     change(connection, lambda fleets: fleets.scale(fleet, replicas, reason=reason))
 
@@ -53,8 +53,8 @@ def pause(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Connec
 def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Go on with a rollout that was paused, or that stands still: its deadline passed, or slots failed.
 
-    The progress deadline begins anew. Refused when nothing is paused and no rollout is open; and while a newer template
-    was not looked at yet, unless the fleet is paused.
+    The progress deadline begins anew. Refused when the fleet is not paused and no rollout is open, and while the
+    fleet's workflow has not yet seen a newer template (unless the fleet is paused) or another request.
     """
     change(connection, lambda fleets: fleets.resume(fleet, reason=reason))
 
@@ -63,7 +63,8 @@ def resume(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conne
 def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """Let a rollout go on from its canary to all slots.
 
-    Refused when no rollout is open, a newer template was not looked at yet, or the strategy has no canary.
+    Refused when no rollout is open, when the strategy has no canary, and while the fleet's workflow has not yet seen a
+    newer template or another request.
     """
     change(connection, lambda fleets: fleets.promote(fleet, reason=reason))
 
@@ -72,7 +73,8 @@ def promote(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
 def abort(fleet: FleetArgument, *, reason: ReasonOption = "", connection: ConnectionOptions) -> None:
     """End a rollout where it is: nothing more is updated, updated slots stay so.
 
-    Use `fleet undo` to go back. Refused when no rollout is open, or a newer template was not looked at yet.
+    Use `fleet undo` to go back. Refused when no rollout is open, and while the fleet's workflow has not yet seen a
+    newer template.
     """
     change(connection, lambda fleets: fleets.abort(fleet, reason=reason))
 
@@ -85,7 +87,7 @@ def undo(
         int,
         typer.Option(
             "--to-revision",
-            help="Which one; without: what was completed last, and differs.",
+            help="Which revision; without: the one completed last that differs.",
             metavar="N",
             min=0,
             show_default=False,
@@ -96,9 +98,9 @@ def undo(
 ) -> None:
     """Go back to the template of an earlier revision.
 
-    Without a number: of the one that was completed last, or, when that is the present template, of the newest other
-    one that was completed. When both are equal after completion, nothing is written. Replicas and strategy stay as they
-    are.
+    Without a number: of the revision that was completed last; when its template is the present one, of the newest
+    completed revision that differs. Nothing is written when both templates are equal with all defaults written out.
+    Replicas and strategy stay as they are.
     """
     change(connection, lambda fleets: fleets.undo(fleet, revision=revision, reason=reason))
 
@@ -113,14 +115,15 @@ def restart(fleet: FleetArgument, *, reason: ReasonOption = "", connection: Conn
 def delete(
     fleet: FleetArgument,
     *,
-    wait: Annotated[bool, typer.Option("--wait", help="Until nothing of it is left.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing of the fleet is left.")] = False,
     timeout: TimeoutOption = "10m",
     reason: ReasonOption = "",
     connection: ConnectionOptions,
 ) -> None:
     """Delete a fleet: pods of the tenant go to the common pool, then its instances are drained.
 
-    It is marked, and gone when the last instance has ended. Exit codes with --wait: as of `fleet wait`.
+    The fleet is marked as deleting, and is gone when the last instance has ended. Pods of the common fleet wait until
+    there is a common fleet again. Exit codes with --wait: those of `fleet wait`.
     """
     from wharfinger.cli.fleet.wait import seconds_of, wait_for
 

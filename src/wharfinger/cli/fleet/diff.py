@@ -47,8 +47,9 @@ def diff(
     """Show what differs in a fleet, with every default written out.
 
     Without options: from the template that was completed last to the one that is wanted. With -f: from the fleet as it
-    is to the file's. With --revision: from the template that is wanted to that revision's. Changes nothing; exit code
-    0 whether or not there is a difference.
+    is to the fleet as the file would make it. With --revision: from the template that is wanted to that revision's. A
+    schedulerConfiguration gets its defaults only where both sides have one. Changes nothing; exit code 0 whether or not
+    there is a difference.
     """
     from wharfinger.cli import connect
 

@@ -26,8 +26,8 @@ def get(
 ) -> None:
     """List fleets: how many instances are wanted and serve, on which revision, and how the rollout stands.
 
-    `ready` counts slots whose instance says so itself; `updated` those of them on the wanted template; `outdated`
-    instances of other templates that still live. Needs etcd alone.
+    READY counts slots whose instance has reported that it is ready, UPDATED those of them on the wanted template.
+    OUTDATED counts instances of other templates that may still run. Needs etcd alone.
     """
     from wharfinger.cli import connect
 

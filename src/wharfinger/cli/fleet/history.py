@@ -26,7 +26,7 @@ def history(
 ) -> None:
     """Show the revisions of a fleet: how their rollouts ended, who wrote them, when and why.
 
-    The star marks the one that is wanted. With -o json the templates too, as they were written.
+    The star marks the revision that is wanted. -o json and -o yaml show the templates too, as they were written.
     """
     from wharfinger.cli import connect
 

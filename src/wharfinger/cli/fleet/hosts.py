@@ -39,8 +39,8 @@ def register(app: typer.Typer) -> None:
 def list_hosts(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
     """List hosts: agents, the versions they have, instances, capacity, cordons.
 
-    NoAgent: no agent has a lease there, but instances were granted to it, or it is cordoned. Lost: an operator
-    confirmed that it is gone for good.
+    NoAgent: the host has no live agent, but it has grants of instances or is cordoned. Lost: an operator confirmed that
+    the host is gone for good.
     """
     from wharfinger.cli import connect
 
@@ -71,7 +71,7 @@ async def _list(connection: ConnectionOptions, output: Output) -> None:
 
 @connected
 def cordon(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
-    """Put no more instances on a host; those there stay, and return there no more."""
+    """Put no more instances on a host. Those there stay; one that ends is replaced on another host."""
     _run(connection, host, "cordon", reason)
 
 
@@ -83,7 +83,7 @@ def drain(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionO
 
 @connected
 def uncordon(host: HostArgument, *, connection: ConnectionOptions) -> None:
-    """Let instances onto a host again."""
+    """Allow new instances on a host again."""
     from wharfinger.cli import connect
 
     removed = connect.run(_uncordon(connection, checked(host)))
@@ -166,9 +166,10 @@ def checked(host: str) -> str:
 
 @connected
 def confirm_lost(host: HostArgument, *, reason: WhyOption = "", connection: ConnectionOptions) -> None:
-    """Say that a host without an agent is gone for good: what it had is repaired at once.
+    """Confirm that a host without an agent is gone for good: its instances are replaced at once.
 
-    Needed only when more than half of at least three hosts went within a minute. Instances that are ready stay.
+    Needed only when more than half of at least three hosts were lost within a minute: their slots are otherwise
+    repaired one at a time. Instances that are ready stay. Refused while the host has a live agent.
     """
     from wharfinger.cli import connect
 

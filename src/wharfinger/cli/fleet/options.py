@@ -27,7 +27,9 @@ ReasonOption = Annotated[
 ]
 """Of commands that write; without it no reason is kept."""
 
-TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h.", metavar="DURATION")]
+TimeoutOption = Annotated[
+    str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h; a bare number is seconds.", metavar="DURATION")
+]
 
 FileOption = Annotated[
     str, typer.Option("--filename", "-f", help="File with the fleet's object, or - for standard input.", metavar="FILE")

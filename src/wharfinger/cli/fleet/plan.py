@@ -30,9 +30,9 @@ def plan(
 ) -> None:
     """Show step by step what would happen to a fleet, and change nothing.
 
-    With -f: if the file were applied now. Without: from here on. Every step is taken to succeed; the seconds are those
-    that must pass at least. Slots that wait for a person (a canary, a partition, a pause) are where it ends. How long
-    an open rollout has run stands in Temporal: it is planned as if it began now.
+    With -f: if the file were applied now. Without: from the present state on. The plan assumes that every step
+    succeeds, and shows the least seconds that must pass. It ends where slots wait for a person (a canary, a partition,
+    a pause). An open rollout is planned as if it began now, because only Temporal knows how long it has run.
     """
     from wharfinger.cli import connect
 

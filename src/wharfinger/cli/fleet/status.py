@@ -22,13 +22,13 @@ def register(group: typer.Typer) -> None:
 def status(
     fleet: FleetArgument,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show every change, until Ctrl-C. Not with -o.")] = False,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
     """Show how a fleet stands: slots, conditions, and what the running steps wait for.
 
-    Needs etcd alone: what instances say of themselves stands here even while Temporal is down.
+    Needs etcd alone: it shows what instances report even while Temporal is down.
     """
     from wharfinger.cli import connect
     from wharfinger.cli.fleet import status_view as fleet_status_view

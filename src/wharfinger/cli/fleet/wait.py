@@ -36,20 +36,25 @@ def wait(
     goal: Annotated[
         Goal, typer.Option("--for", help="complete, ready, paused or deleted.", metavar="GOAL")
     ] = Goal.COMPLETE,
-    timeout: Annotated[str, typer.Option("--timeout", help="How long: 90s, 5m, 1h.", metavar="DURATION")] = "5m",
+    timeout: Annotated[
+        str, typer.Option("--timeout", help="How long: 90s, 5m, 1h; a bare number is seconds.", metavar="DURATION")
+    ] = "5m",
     connection: ConnectionOptions,
 ) -> None:
-    """Wait until a fleet is as it should be.
+    """Wait until a fleet has reached a goal.
 
     - complete: the template as it is now runs in every slot (or as far as the partition allows).
-    - ready: every slot has an instance that serves, of whatever revision.
+    - ready: every slot has an instance that serves, of any revision.
     - paused: the rollout stands still: by `paused`, by its deadline, by failed slots, or because the canary waits for
       promote.
     - deleted: nothing is left of the fleet, or there never was one.
 
-    Exit codes: 0 it is so; 1 it cannot be so any more (the rollout failed, was aborted, or stands still by its deadline
-    or by failed slots, the spec is invalid, the fleet is deleted or there is none), or the command failed; 2 it was
-    used wrongly; 3 the time is over, also where etcd could not be reached. Standard error tells what is waited for.
+    Exit codes: 0 reached; 1 cannot be reached any more, or the command failed; 2 used wrongly; 3 not reached within
+    --timeout, also when etcd could not be reached. Standard error shows what is waited for.
+
+    No goal but deleted can be reached when the fleet is deleted or does not exist. complete and paused cannot when the
+    spec is invalid; complete cannot when the rollout failed, was aborted, or stands still by its deadline or by failed
+    slots; paused cannot when the rollout is over.
     """
     wait_for(connection, fleet, goal, timeout)
 

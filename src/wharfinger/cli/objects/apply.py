@@ -47,9 +47,12 @@ def apply(
 ) -> None:
     """Put objects into the cluster, or change them.
 
-    Reads YAML documents, JSON, Lists, and what kubectl get -o yaml prints. Metadata and spec become the
-    manifest's; status and the node of a bound pod stay. What cannot be read or stored, and what has unknown
-    or duplicate fields, is refused and the rest goes on; the exit code then is 1.
+    Reads YAML documents, JSON, Lists, and what kubectl get -o yaml prints. Metadata and spec become the manifest's.
+    The uid, the status and the node of a bound pod stay; only a node's status changes, when its manifest has
+    allocatable. A fleet keeps what `fleet apply` keeps.
+
+    An object that cannot be read or stored is refused, and so is one that --validate refuses. The others are written,
+    and the exit code is 1.
     """
     from wharfinger.cli import connect
 

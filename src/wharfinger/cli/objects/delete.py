@@ -35,7 +35,10 @@ def delete(
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     connection: ConnectionOptions,
 ) -> None:
-    """Delete objects, by name or by manifest, at once and for good; fleets are drained first."""
+    """Delete objects, by name or by manifest, at once and for good; fleets are drained first.
+
+    The exit code is 1 when an object does not exist or a manifest cannot be read; the others are deleted.
+    """
     from wharfinger.cli import connect
 
     if files:
@@ -43,7 +46,7 @@ def delete(
             raise UsageError("either -f or KIND NAME..., not both")
         found, failed = _from_files(files, namespace)
     elif not kind or not names:
-        raise UsageError("what? KIND NAME... or -f FILE is meant")
+        raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
     else:
         found, failed = [_named(kind, name, namespace) for name in names], False
     missing = connect.run(_delete(connection, found, ignore_not_found))

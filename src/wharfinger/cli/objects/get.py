@@ -33,7 +33,10 @@ def get(
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
     invalid: Annotated[
-        bool, typer.Option("--invalid", help="Only objects that cannot be read, of all namespaces unless -n is given.")
+        bool,
+        typer.Option(
+            "--invalid", help="Only objects that cannot be read, of all namespaces unless -n or NAME is given."
+        ),
     ] = False,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
@@ -42,7 +45,7 @@ def get(
     from wharfinger.cli import connect
 
     if (watch and invalid) or (all_namespaces and (namespace or name)):
-        raise UsageError("these options exclude each other: --watch and --invalid, -A and -n or a name")
+        raise UsageError("these options exclude each other: --watch and --invalid, -A and -n, -A and a name")
     found = kinds.by_word(kind)
     scope = "" if all_namespaces or (invalid and not name) else "default"
     scope = (namespace or scope) if found.namespaced else ""

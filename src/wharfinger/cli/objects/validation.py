@@ -37,8 +37,8 @@ ValidateOption = Annotated[
     typer.Option(
         "--validate",
         parser=_validation,
-        help="Unknown and duplicate fields: strict (or true) refuses the object, warn only names them, ignore (or"
-        " false) drops them. A misspelt field that scheduling reads is refused in any case.",
+        help="Unknown and duplicate fields: strict (or true) refuses the object, warn accepts it and names the fields,"
+        " ignore (or false) accepts it silently. A misspelt field that scheduling reads is refused in any case.",
         metavar="strict|warn|ignore",
     ),
 ]

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
 def agent(
     *,
     host: Annotated[
-        str, option("host", "Its name among the hosts, and no other agent's.", "NAME", shown="this machine's")
+        str, option("host", "Name of the host; no other agent may have it.", "NAME", shown="this machine's")
     ] = "",
     data_dir: Annotated[
         Path, option("data-dir", "Instances' files are kept here; the next agent on it adopts what runs.", "DIR")
@@ -82,7 +82,7 @@ def agent(
             "--control/--no-control",
             envvar=variable("control"),
             show_envvar=False,
-            help="Whether it also looks after fleets: of all agents, some must.",
+            help="Whether it also acts on fleets; at least one agent must.",
         ),
     ] = True,
     health_port: HealthPort = _DEFAULTS.health_port,
@@ -125,8 +125,8 @@ def agent(
         float,
         option(
             "host-lost",
-            "How long a host may have no agent until it is given up: longer than a machine takes to start again, and "
-            "the same for all agents that look after fleets.",
+            "How long a host may have no agent until it counts as lost: longer than a machine takes to start again, "
+            "and the same for all agents that act on fleets.",
             "SECONDS",
             min=5,
             max=3600,
@@ -147,9 +147,9 @@ def agent(
 ) -> None:
     """Run scheduler instances on this host, as fleets want them: one agent a host.
 
-    Instances outlive it: SIGTERM or Ctrl-C stops the agent alone, and the next one on the same folder adopts them.
-    Instances get the agent's own options (etcd, Temporal, --config, --eviction, ...), unless their template sets
-    others.
+    Instances outlive it: SIGTERM or Ctrl-C stops the agent alone, unless --stop-instances is given. The next agent on
+    the same folder adopts them. Instances get the agent's own options (etcd, Temporal, --config, --eviction, ...). A
+    template may replace --config by its schedulerConfiguration, and etcd's password and certificates by secrets.
     """
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch

@@ -47,11 +47,11 @@ def demo(
 ) -> None:
     """Schedule the pods of a production GPU cluster (1,523 nodes): a flood first, then a killed worker.
 
-    The first 3,000 pods are put at once, for one worker. Then the fleet is scaled up, the other pods follow one by one,
-    and a worker is killed meanwhile.
+    The first 3,000 pods (half of --pods when these are fewer than 6,000) are put at once, for one worker. Then the
+    fleet is scaled up, the other pods follow one by one, and a worker is killed meanwhile.
 
     Starts etcd, Temporal and workers of its own, on free ports and in a temporary folder. The summary is checked
-    from etcd's revision history: exit code 1 when a pod was lost or bound twice, or a node overcommitted.
+    from etcd's revision history: exit code 1 when a pod was lost or bound twice, or a node was overcommitted.
     """
     if write is not None:
         _write(write, pods)

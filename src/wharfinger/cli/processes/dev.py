@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOption, variable
+from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOption, option, variable
 from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
@@ -47,7 +47,7 @@ def dev(
     *,
     data_dir: Annotated[
         Path,
-        typer.Option(help="Everything is kept here; the next start goes on from it.", envvar=variable("data-dir")),
+        option("data-dir", "Everything is kept here; the next start goes on from it.", "DIR"),
     ] = Path("wharfinger-data"),
     workers: Annotated[
         int | None,
@@ -91,11 +91,9 @@ def dev(
     ] = None,
     bind_address: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Where everything listens: plain, without authentication."),
+        typer.Option(metavar="ADDRESS", help="Where everything listens, without encryption or authentication."),
     ] = "127.0.0.1",
-    cluster: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the cluster.", envvar=variable("cluster"))
-    ] = DEFAULT_CLUSTER,
+    cluster: Annotated[str, option("cluster", "Name of the cluster.", "NAME")] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
@@ -112,7 +110,8 @@ def dev(
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
     The workers are the fleet `common`: `wharfinger fleet status common` shows them, `fleet scale` and `fleet apply`
-    change them. What dies is started again. Ctrl-C stops everything; data and ports are kept for the next start.
+    change them. A process that dies is started again. Ctrl-C stops everything; data and ports are kept for the next
+    start.
     """
     if ready_file is not None and not ready_file.parent.is_dir():
         raise UsageError(f"--ready-file: there is no folder {ready_file.parent}")

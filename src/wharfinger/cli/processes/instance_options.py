@@ -37,7 +37,8 @@ AllowEnv = Annotated[
     list[str] | None,
     option(
         "allow-env",
-        "A variable that instances may have, from templates or from the agent's own; repeat for more. No other passes.",
+        "An environment variable that instances may get, from the template or else from the agent; repeat for more. No "
+        "other passes, but PYTHONPATH to instances of the agent's own version.",
         "NAME",
         panel=INSTANCES_PANEL,
     ),

@@ -41,7 +41,7 @@ LeaseTtl = Annotated[
     int,
     option(
         "lease-ttl",
-        "How long after a worker's death its pods go to the others. Short ones are lost to a busy disk.",
+        "How long after a worker's death its pods go to the others. A short lease expires while etcd's disk is busy.",
         "SECONDS",
         min=2,  # etcd grants no less
         max=60,
@@ -87,8 +87,8 @@ LostAfter = Annotated[
     str,
     option(
         "lost-after",
-        "How long a node must be absent before its pods are requeued. At most 10 % of the nodes are cleared within "
-        "this time.",
+        "How long a node must be absent before its pods are requeued: 1s to 24h. At most 10 % of the nodes, and always "
+        "one, may be cleared within this time.",
         "DURATION",
     ),
 ]
@@ -98,7 +98,8 @@ TaintEviction = Annotated[
         "--taint-eviction/--no-taint-eviction",
         envvar=variable("taint-eviction"),
         show_envvar=False,
-        help="Evict pods that do not tolerate a NoExecute taint of their node. Not where a Kubernetes controller does.",
+        help="Evict pods that do not tolerate a NoExecute taint of their node. Leave it off where a Kubernetes "
+        "controller evicts them.",
     ),
 ]
 
@@ -174,8 +175,8 @@ OwnNodeMargin = Annotated[
     int,
     option(
         "own-node-margin",
-        "How much worse than the best a node of a worker's own may score to go first, so that several workers seldom "
-        "contend. 0: the best node always.",
+        "How many points below the best score one of the worker's preferred nodes may be and still be chosen, so that "
+        "several workers seldom contend. 0: always the best node.",
         "POINTS",
         min=0,
         max=100,
@@ -186,8 +187,9 @@ CompatibleOption = Annotated[
     bool,
     option(
         "compatible",
-        "Choose nodes by kube-scheduler's rules alone: the best node always (as --own-node-margin 0), and no runner-up "
-        "when its room was taken. Nodes are sampled where the configuration sets percentageOfNodesToScore.",
+        "Choose nodes by kube-scheduler's rules alone: always the best node (as with --own-node-margin 0 of a worker), "
+        "and no runner-up when its room was taken. Nodes are sampled where the configuration sets "
+        "percentageOfNodesToScore.",
     ),
 ]
 

@@ -104,8 +104,8 @@ def worker(
             metavar="TENANT/SLOT/INCARNATION",
             show_default=False,
             rich_help_panel=INSTANCE_PANEL,
-            help="Which life of which slot this process is. It lives under that grant only: exit code 3 when there is "
-            "none.",
+            help="Which incarnation of which slot this process is. It runs only under that grant: exit code 3 when the "
+            "grant is gone.",
         ),
     ] = "",
     instance_revision: Annotated[
@@ -116,7 +116,7 @@ def worker(
             min=0,
             show_default=False,
             rich_help_panel=INSTANCE_PANEL,
-            help="The fleet's revision that it was made from.",
+            help="The fleet's revision that this process runs.",
         ),
     ] = 0,
     instance_lock: Annotated[
@@ -125,7 +125,7 @@ def worker(
             "--instance-lock",
             metavar="FILE",
             rich_help_panel=INSTANCE_PANEL,
-            help="Locked for life: exit code 4 when another process has it.",
+            help="File that the process keeps locked: exit code 4 when another process has locked it.",
         ),
     ] = None,
     end_with: Annotated[
@@ -136,16 +136,17 @@ def worker(
             min=0,
             show_default=False,
             rich_help_panel=INSTANCE_PANEL,
-            help="End at once when that process has ended.",
+            help="End at once when the process with this id has ended.",
         ),
     ] = 0,
     connection: ConnectionOptions,
 ) -> None:
     """Place pods: run one scheduler process until a signal stops it.
 
-    Any number may run beside each other; they share the pods out. The first SIGTERM or Ctrl-C
-    drains the worker, the second ends the process at once. If the configuration is wrong, each mistake
-    is printed on a line of its own, with exit code 2.
+    Any number may run beside each other; they divide the pods among themselves. The first SIGTERM or Ctrl-C drains the
+    worker, the second ends the process at once.
+
+    If the configuration is wrong, each mistake is printed on a line of its own, and the exit code is 2.
     """
     granted, grant = _granted(instance, instance_revision, instance_lock)
     tenant = granted or check_tenant(tenant)

@@ -34,7 +34,7 @@ def capacity(
     files: FilesOption,
     *,
     live: LiveOption = False,
-    most: Annotated[int, typer.Option(help="Stop counting there.", min=1, max=1_000_000, metavar="N")] = MOST,
+    most: Annotated[int, typer.Option(help="Stop counting at this number.", min=1, max=1_000_000, metavar="N")] = MOST,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
     validate: ValidateOption = Validation.STRICT,
@@ -44,11 +44,13 @@ def capacity(
 ) -> None:
     """Show how many more of a pod fit, on which nodes, and what stops the next one; nothing is changed.
 
-    The first -f holds one pod without a node, or one workload, whose template is meant; it or others hold the nodes
-    and the pods on them. Without any node among them, or with --live, the live state is taken. No pod is evicted.
+    The first -f contains one pod without a node, or one workload, whose pod template is counted. The same or other
+    files contain the nodes and the pods on them. Without a node among them, or with --live, the live state is added.
+    No pod is evicted.
 
-    Exit codes: 0 at least one fits, 1 none does, 2 used wrongly. -o json: revision, pod, fits, limited (counting
-    stopped at --most), nodes (node to number), message and refusals (of the next one), before, after, notes.
+    Exit codes: 0 at least one fits, 1 none does (or the command failed), 2 used wrongly, also when an object is
+    refused. -o json: revision, pod, fits, limited (counting stopped at --most), nodes (node to number), message and
+    refusals (of the next one), before, after, notes.
     """
     from wharfinger.cli.understand.supposed import supposed
 

@@ -39,24 +39,29 @@ def explain(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace, when only a name is given.", metavar="NAME")
     ] = "default",
-    attempts: Annotated[int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000)] = 20,
+    attempts: Annotated[
+        int, typer.Option("--attempts", help="How many to show, the newest.", min=1, max=1000, metavar="N")
+    ] = 20,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Decide again from etcd, and show the verdict of every plugin on every node."),
     ] = False,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", help="With --nodes: which, else the newest.", min=1, metavar="N")
+        int | None,
+        typer.Option(
+            "--attempt", help="With --nodes: which attempt, else the newest that decided.", min=1, metavar="N"
+        ),
     ] = None,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
     """Explain why a pod is where it is, or still waits: from its recorded attempts.
 
-    With --nodes the recorded decision is made again, on the state of its revision as long as etcd has not compacted it,
-    and compared with the record. -o json then: pod, attempt, runId, revision, profile, profileName, approximate, same,
-    recorded and recomputed (node, score, nominatedNode, victims, rejectors, message), filters, skippedFilters, scores,
-    nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped|notAsked and reasons, scores,
-    total), notes.
+    With --nodes the recorded decision is made again on the state of its revision, and compared with the record. That
+    fails once etcd has compacted the revision. -o json then: pod, attempt, runId, revision, profile, profileName,
+    approximate, same, recorded and recomputed (node, score, nominatedNode, victims, rejectors, message), filters,
+    skippedFilters, scores, nodes (node, examined, feasible, filters: plugin to verdict passes|refuses|skipped|notAsked
+    and reasons, scores, total), notes.
     """
     from wharfinger.cli import connect
 

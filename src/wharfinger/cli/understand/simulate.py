@@ -32,7 +32,9 @@ def register(app: typer.Typer) -> None:
 def simulate(
     files: Annotated[
         list[str] | None,
-        typer.Option("--filename", "-f", help="File, folder, or - for standard input.", metavar="FILE|DIR|-"),
+        typer.Option(
+            "--filename", "-f", help="File, folder, or - for standard input; repeatable.", metavar="FILE|DIR|-"
+        ),
     ] = None,
     *,
     live: LiveOption = False,
@@ -66,15 +68,16 @@ def simulate(
     prints; large files are read much faster as JSON. --drain, --cordon, --add-nodes with --like can be repeated and
     combined.
 
-    Exit codes: 0 every pod is placed (perhaps after others were evicted for it, who find a place too), 1 some are not
-    (or it failed), 2 used wrongly. -o json: revision, summary, pods (pod, cause given|waiting|drained|evicted,
-    workload, from, result placed|preempting|refused|gated|failed, node, nominatedNode, victims, message, refusals),
-    reasons, evictions, before and after (nodes, resources: requested, allocatable, percent; cpu in milli-units), notes.
+    Exit codes: 0 every pod is placed (also after evictions, when the evicted pods are placed too), 1 some are not (or
+    the command failed), 2 used wrongly, also when an object is refused. -o json: revision, summary, pods (pod, cause
+    given|waiting|drained|evicted, workload, from, result placed|preempting|refused|gated|failed, node, nominatedNode,
+    victims, message, refusals), reasons, evictions, before and after (nodes, resources: requested, allocatable,
+    percent; cpu in milli-units), notes.
     """
     from wharfinger.cli.understand.supposed import supposed
 
     if not files and not live:
-        raise UsageError("what is to be simulated? Give objects with -f, or take the live state's with --live")
+        raise UsageError("nothing to simulate: give objects with -f, or the live state with --live")
     if pending and not live:
         raise UsageError("--pending goes with --live: given pods are placed anyway")
     changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
