@@ -9,6 +9,8 @@ from pathlib import Path
 
 LOG_LIMIT = 16 * 1024 * 1024
 """Bytes of a log before it is set aside; two such pieces are kept a process."""
+SET_ASIDE = ".log.1"
+"""Suffix of the piece before the last."""
 WORDS_LIMIT = 300
 """Characters of last words."""
 _TAIL = 8 * 1024
@@ -22,7 +24,7 @@ def bound(log: Path, limit: int = LOG_LIMIT) -> None:
     with suppress(OSError):
         if log.stat().st_size > limit:
             with suppress(OSError):
-                shutil.copyfile(log, log.with_suffix(".log.1"))
+                shutil.copyfile(log, log.with_suffix(SET_ASIDE))
             os.truncate(log, 0)
 
 

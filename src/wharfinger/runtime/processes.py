@@ -166,7 +166,7 @@ class Processes:
         for old in ended[LOGS_KEPT:]:
             if not old.with_suffix(".lock").exists():
                 old.unlink(missing_ok=True)
-                old.with_suffix(".log.1").unlink(missing_ok=True)
+                old.with_suffix(logs.SET_ASIDE).unlink(missing_ok=True)
 
     async def look_after_logs(self) -> None:
         """Keep logs from growing without end; runs until cancelled."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.conftest import Shell
 from tests.cli.fleet.fleet_records import Records, remove
+from wharfinger.runtime.logs import bound
 
 NO_ETCD = "http://127.0.0.1:1"
 
@@ -58,6 +59,16 @@ def test_logs_on_another_host_name_the_host_of_the_log(shell: Shell, fleet: Reco
     assert "has no instance" in shell("fleet", "logs", fleet.tenant, "8").err
     assert "there is no fleet nobody" in shell("fleet", "logs", "nobody", "7").err
     assert shell("fleet", "logs", "../etc", "7").code == 2
+
+
+def test_the_piece_that_was_set_aside_is_printed_before_the_last(outside: Shell, tmp_path: Path) -> None:
+    log = said(tmp_path, "common", 4, "one\ntwo\n")
+    bound(log, limit=1)
+    said(tmp_path, "common", 4, "three\n")
+    command = ("fleet", "logs", "common", "7", "--incarnation", "4", "--data-dir", str(tmp_path))
+
+    assert outside(*command).out == "one\ntwo\nthree\n"
+    assert outside(*command, "--tail", "2").out == "two\nthree\n"
 
 
 @pytest.mark.usefixtures("hasty")

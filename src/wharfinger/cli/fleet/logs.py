@@ -11,6 +11,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -20,6 +22,7 @@ from wharfinger.cli.fleet.commands import READ
 from wharfinger.cli.fleet.options import FleetArgument
 from wharfinger.cli.options import ConnectionOptions, connected, variable
 from wharfinger.errors import NotFound, Unavailable, WharfingerError
+from wharfinger.runtime.logs import SET_ASIDE
 
 if TYPE_CHECKING:
     from wharfinger.observe.fleet_pictures import Picture
@@ -45,26 +48,34 @@ def logs(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until Ctrl-C.")] = False,
     incarnation: Annotated[
-        int, typer.Option("--incarnation", help="Which one.", min=0, show_default="the newest", metavar="N")
+        int,
+        typer.Option(
+            "--incarnation",
+            help="Which incarnation of the slot; 0: the newest.",
+            min=0,
+            show_default="the newest",
+            metavar="N",
+        ),
     ] = 0,
     tail: Annotated[
-        int, typer.Option("--tail", help="Only so many lines at the end.", min=0, show_default="all", metavar="N")
+        int, typer.Option("--tail", help="Only the last N lines; 0: all.", min=0, show_default="all", metavar="N")
     ] = 0,
     data_dir: Annotated[
         Path | None,
         typer.Option(
             "--data-dir",
             envvar=variable("data-dir"),
-            help="The agent's, or that of `wharfinger dev`.",
+            help="Data folder of the agent, or of `wharfinger dev`.",
             metavar="DIR",
             show_default="wharfinger-agent, else wharfinger-data",
         ),
     ] = None,
     connection: ConnectionOptions,
 ) -> None:
-    """Print the log of an instance; on another host than its own, say where that is.
+    """Print the log of an instance; on another host, print where the log is, with exit code 1.
 
-    Logs are bounded (the last 16 to 32 MiB of each incarnation), and kept for the last incarnations of a slot.
+    Logs are bounded: the last 16 to 32 MiB of each incarnation are kept. A slot keeps the logs of its five newest
+    incarnations that have ended.
     """
     from wharfinger.cli import connect
 
@@ -76,8 +87,11 @@ def logs(
         if incarnation not in found:
             raise elsewhere(picture, slot, incarnation, folders[0], follow=follow)
     write = sys.stdout.buffer
-    with found[incarnation].open("rb") as log:
-        _print(log, tail, write)
+    with ExitStack() as opened:
+        earlier = found[incarnation].with_suffix(SET_ASIDE)
+        pieces = [opened.enter_context(path.open("rb")) for path in (earlier, found[incarnation]) if path.exists()]
+        log = pieces[-1]
+        _print(pieces, tail, write)
         if follow:
             connect.run(_follow(log, write))
 
@@ -138,8 +152,8 @@ def elsewhere(
     )
 
 
-def _print(log: BinaryIO, tail: int, out: BinaryIO) -> None:
-    lines: Iterator[bytes] | deque[bytes] = iter(log)
+def _print(pieces: Iterable[BinaryIO], tail: int, out: BinaryIO) -> None:
+    lines: Iterator[bytes] | deque[bytes] = chain.from_iterable(pieces)
     if tail:
         lines = deque(lines, maxlen=tail)
     for line in lines:
