@@ -96,8 +96,8 @@ def _rejects(error: RPCError, name: str) -> bool:
 RPC_TIMEOUT = timedelta(seconds=5)
 """For one try; the callers try again by themselves."""
 WAKE = "wake"
-_NOBODY = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
-"""There is no open run, or can be none: the id is too long, say. Trying again helps neither."""
+_NO_OPEN_RUN = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT})
+"""There is no open run, or there can be none, for example because the id is too long. A retry does not help."""
 
 
 class TemporalAttempts:
@@ -238,7 +238,7 @@ class TemporalAttempts:
         try:
             await self._client.get_workflow_handle(workflow_id).signal(WAKE, wake, rpc_timeout=RPC_TIMEOUT)
         except RPCError as error:
-            if error.status in _NOBODY:
+            if error.status in _NO_OPEN_RUN:
                 return False
             raise
         return True

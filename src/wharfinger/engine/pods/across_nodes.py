@@ -6,12 +6,12 @@
     required anti-affinity           compares bound/<selected>    rewrites terms/<selected>
     hard spread, affinity to itself  compares bound/<selected>
 
-`bound` tells that pods of a namespace were placed, which may break a rule of the pod to be bound; `terms` tells
-that a rule was placed which the pod to be bound may break. Required affinity is broken by another bind only where
-the pod relies on being the first of its kind; spreading binds nobody but the pods that spread.
+A write of `bound` shows that pods of a namespace were placed, which may break a rule of the pod to be bound. A write
+of `terms` shows that a rule was placed, which the pod to be bound may break. Another bind breaks required affinity only
+where the pod relies on being the first of its kind. A spread constraint restricts only the pods that have it.
 
-Where a namespace selector, or very many names, say which namespaces are meant, all are: `terms/*` is rewritten, and
-no key under `bound/` may have been written since the snapshot.
+A term with a namespace selector, or with very many names, counts as a term on all namespaces: `terms/*` is rewritten,
+and no key under `bound/` may have been written since the snapshot.
 """
 
 from __future__ import annotations

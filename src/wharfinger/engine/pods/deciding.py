@@ -33,8 +33,8 @@ from wharfinger.model.pod import Pod, PodIdentity, PodKey
 log = logging.getLogger(__name__)
 
 MOST_VICTIMS = 1000
-"""Pods that are evicted for one gang: more do not travel."""
-TOO_MANY_VICTIMS = f" Nobody is evicted: more than {MOST_VICTIMS} pods would have to leave."
+"""Pods that are evicted for one gang, at most: more do not fit into a payload."""
+TOO_MANY_VICTIMS = f" No pod is evicted: more than {MOST_VICTIMS} pods would have to leave."
 
 
 class Decider:

@@ -1,8 +1,7 @@
-"""What a decision says of preemption, made ready for the saga: nomination, victims, and victims that take too long.
+"""The preemption part of a decision, prepared for the saga: nomination, victims, and victims that take too long.
 
-Pure. A pod that was nominated waits for its victims; while they leave it keeps the nomination and preempts nobody
-else (the plugin sees to that). Victims that are still there 30 s after they should have ended are reported; nothing
-forces them.
+Pure. A nominated pod waits for its victims. While they leave, it keeps the nomination, and the plugin preempts no other
+pod for it. Victims that are still there 30 s after they should have ended are reported; nothing forces them.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ class Leaving:
 
     @property
     def report(self) -> str:
-        """What people should know; empty when nothing is overdue."""
+        """A sentence for the pod's condition; empty when no victim is overdue."""
         if not self.overdue:
             return ""
         names = ", ".join(map(str, self.overdue[:5])) + (", ..." if len(self.overdue) > 5 else "")
         return f" Evicted pods are still there though their grace is over: {names}."
 
 
-NOBODY = Leaving()
+NONE_LEAVING = Leaving()
 
 
 def leaving(pod: Pod, snapshot: Snapshot, now: datetime) -> Leaving:
-    """Who is on its way out of the pod's nominated node because of a preemption."""
+    """The pods that leave the pod's nominated node because of a preemption."""
     node_name = pod.nominated_node_name
     if not node_name or node_name not in snapshot:
-        return NOBODY
+        return NONE_LEAVING
     pods = [one for one in snapshot.info(node_name).pods.values() if is_leaving(one, pod)]
     if not pods:
-        return NOBODY
+        return NONE_LEAVING
     left = {one.key: until_overdue(one.deletion_timestamp, now) for one in pods}
     overdue = sorted(key for key, seconds in left.items() if seconds <= 0)
     return Leaving(max(0.0, *left.values()), True, tuple(overdue))

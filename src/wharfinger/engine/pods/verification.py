@@ -1,14 +1,14 @@
-"""Does the pod, as it is now, fit that one node, as this worker last saw it?
+"""Verifies that the pod, as it is now, fits one node, as this worker last saw it.
 
-Asked right before every transaction, in the same breath as the binding version it compares. All filters
-are asked; where the placement was decided by another configuration, only those that guard the node's
-room are, and rules across nodes: another worker's rules are not ours to overrule. Where nothing at all has
-happened to the pod and the node since this worker decided, the answer is known.
+This happens right before every transaction, without an await between it and the reading of the binding version that the
+transaction compares. All filters run. Where another configuration decided the placement, only those run that guard the
+node's room and the rules across nodes, because this worker must not overrule another worker's rules. Where neither the
+pod nor the node has changed since this worker decided, the answer is known.
 
-One node is looked at, unless rules across nodes are involved: the pod's own, the anti-affinity of pods that are
-placed, or a plugin of somebody's own that does not say it is local. A rule that other pods help to keep (affinity,
-even spreading) must hold without those of which nobody knows yet whether they will be bound. A plain pod's answer is
-not kept beyond the next pod with anti-affinity that is placed anywhere.
+One node is examined, unless rules across nodes are involved: the pod's own, the anti-affinity of placed pods, or a
+plugin from another package that is not marked as local. A rule that other pods help to satisfy (affinity, even
+spreading) must hold without the pods whose bind is not confirmed yet. A plain pod's answer is kept at most until the
+next pod with anti-affinity is placed anywhere.
 """
 
 from __future__ import annotations
