@@ -2,9 +2,9 @@
 
 ::
 
-    look (plan) ─► record what was decided ─► give up ─► start steps ─► wait: poked | a step's end | a slice of time ─┐
-      ▲                                                                                                               │
-      └───────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+    look (plan) ─► record what was decided ─► give up ─► start steps ─► wait: signal | a step's end | a slice of time ─┐
+      ▲                                                                                                                │
+      └────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
 Level-triggered: each round decides anew on what etcd shows, and nothing but `Memory` is carried on. The first act takes
 the actor's epoch over; who finds another's there is `Fenced`, and stops without another word. Steps run as tasks of
@@ -105,7 +105,7 @@ class Acting:
 
     def signalled(self) -> None:
         """Something happened out there."""
-        self._why = "poked"
+        self._why = "poked"  # histories have this word in the summary of the next look
         self.actor.signalled()
 
     def lost_sight(self, seconds: float) -> None:

@@ -2,15 +2,15 @@
 
 ::
 
-    poked ──► acts, round by round (`acting`): repairs, scales, deletes ── nothing left ──► ends
-                │ ▲                        └── after each step, when nothing is open, and fenced off: continues as new
-    a rollout   │ │ its report, or it is seen closed
-    is wanted   ▼ │
-              starts RollingUpdate (ABANDON) or joins it, and only passes pokes on
+    signal ──► acts, round by round (`acting`): repairs, scales, deletes ── nothing left ──► ends
+                 │ ▲                        └── after each step, when nothing is open, and fenced off: continues as new
+    a rollout    │ │ its report, or it is seen closed
+    is wanted    ▼ │
+               starts RollingUpdate (ABANDON) or joins it, and only passes reconcile signals (`poke`) on
 
 A rollout that was terminated is started again under its generation; one that was cancelled or aborted stays so.
-Pokes are empty: all is read from etcd by the activity `plan`. Exactly one of the two acts; Fleet takes the epoch over
-with its first act after a rollout, which fences off whatever that may have left behind.
+A reconcile signal is empty: the activity `plan` reads everything from etcd. Exactly one of the two acts; Fleet takes
+the epoch over with its first act after a rollout, which fences off whatever that may have left behind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.model.rollout import IDLE, LATE, Memory
 
 APART = timedelta(seconds=1)
-"""Between two pokes that are passed on, at least."""
+"""Between two reconcile signals that are passed on, at least."""
 
 
 @workflow.defn(name=FLEET, failure_exception_types=[Exception])
@@ -45,7 +45,7 @@ class Fleet:
     """One fleet. Input: `FleetInput`, or a mapping with `tenant`."""
 
     def __init__(self) -> None:
-        self._poked = False
+        self._signalled = False
         self._closed = False
         """Whether the rollout that this run started has ended."""
         self._reports: list[RolloutReport] = []
@@ -59,8 +59,8 @@ class Fleet:
 
     @workflow.signal
     def poke(self) -> None:
-        """Something happened to the fleet: look."""
-        self._poked = True
+        """The reconcile signal: something happened to the fleet, so the run looks at it."""
+        self._signalled = True
         if self._acting is not None:
             self._acting.signalled()
 
@@ -74,7 +74,7 @@ class Fleet:
         """What it is doing."""
         if self._acting is not None:
             return self._acting.status()
-        doing = f"rollout {self._rollout} is open and acts; pokes are passed on to it"
+        doing = f"rollout {self._rollout} is open and acts; reconcile signals are passed on to it"
         return ActorStatus(tenant=self._tenant, role="fleet", generation=self._rollout, doing=doing)
 
     @workflow.run
@@ -82,8 +82,8 @@ class Fleet:
         """Look after the fleet until nothing of it is left."""
         fleet = parsed(FleetInput, request, "a mapping with the tenant of a fleet")
         self._tenant, self._rollout, self._reported = fleet.tenant, fleet.rollout, fleet.reported
-        self._poked = self._poked or fleet.poked
-        again = fleet.model_copy(update={"poked": self._poked and self._rollout != 0})
+        self._signalled = self._signalled or fleet.poked
+        again = fleet.model_copy(update={"poked": self._signalled and self._rollout != 0})
         self._cluster, late = begin(fleet.tenant, "fleet", f"/fleet/{fleet.tenant}", None if self._reports else again)
         memory, is_retry = fleet.memory, retried()
         if self._rollout:
@@ -114,7 +114,7 @@ class Fleet:
                 rollout=self._rollout,
                 epoch=epoch,
                 reported=self._reported,
-                poked=self._poked and self._rollout != 0,
+                poked=self._signalled and self._rollout != 0,
             ),
             retry_policy=ACTOR_RETRY,
         )
@@ -182,17 +182,17 @@ class Fleet:
     # --- while a rollout acts -----------------------------------------------------------------
 
     async def _wait_for_rollout(self, memory: Memory) -> Memory:
-        """Pass pokes on until the rollout is over; what is remembered then."""
-        details = f"Rollout {self._rollout} is open and acts. Pokes are passed on to it."
+        """Pass reconcile signals on until the rollout is over; returns the memory of then."""
+        details = f"Rollout {self._rollout} is open and acts. Reconcile signals are passed on to it."
         workflow.set_current_details(details)
         while True:
             with suppress(TimeoutError):
                 await workflow.wait_condition(
-                    lambda: self._poked or self._closed or bool(self._reports),
+                    lambda: self._signalled or self._closed or bool(self._reports),
                     timeout=timedelta(seconds=IDLE),
                     timeout_summary=f"sees whether rollout {self._rollout} still runs",
                 )
-            passed_on = self._poked and not self._closed and not self._report() and await self._pass_on()
+            passed_on = self._signalled and not self._closed and not self._report() and await self._pass_on()
             running = passed_on or bool(self._report()) or await self._runs(memory)
             report = self._report()  # it may have come with the answer
             if report is not None:
@@ -211,8 +211,8 @@ class Fleet:
         return found[-1] if found else None
 
     async def _pass_on(self) -> bool:
-        """Poke the rollout; whether there is one. Then a pause, unless it reports."""
-        self._poked = False
+        """Signal the rollout; returns whether there is one. Then a pause, unless it reports."""
+        self._signalled = False
         rollout = workflow.get_external_workflow_handle(rollout_workflow_id(self._cluster, self._tenant, self._rollout))
         try:
             await rollout.signal("poke")

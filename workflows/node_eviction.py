@@ -55,7 +55,7 @@ class NodeEviction:
     """One node. Input: `NodeInput`, or a mapping with `node`."""
 
     def __init__(self) -> None:
-        self._poked = False
+        self._signalled = False
         self._absent_since = 0.0
         self._tainted_since: dict[str, str] = {}
         self._was_absent = False
@@ -65,14 +65,14 @@ class NodeEviction:
 
     @workflow.signal
     def poke(self) -> None:
-        """The node, its taints or its pods have changed: look again."""
-        self._poked = True
+        """The reconcile signal: the node, its taints or its pods have changed, so the run looks again."""
+        self._signalled = True
 
     @workflow.signal
     def returned(self) -> None:
         """The node was there again: should it be absent now, the wait begins anew."""
         self._absent_since = 0.0
-        self._was_absent = self._poked = self._returned = True
+        self._was_absent = self._signalled = self._returned = True
 
     @workflow.run
     async def run(self, request: Any = None) -> NodeResult:
@@ -105,7 +105,7 @@ class NodeEviction:
                 )
 
     async def _look(self, node: str) -> Looked:
-        self._poked = self._returned = False
+        self._signalled = self._returned = False
         absent_for = workflow.time() - self._absent_since if self._absent_since else 0.0
         looked = await self._activity(
             NodeEvictions.look_at_node,
@@ -157,12 +157,12 @@ class NodeEviction:
 
     async def _wait(self, seconds: float, why: str) -> None:
         """Wait for a signal, that long at most."""
-        if seconds <= 0 or self._poked:
+        if seconds <= 0 or self._signalled:
             return
         workflow.set_current_details(f"Since {workflow.now():%Y-%m-%d %H:%M:%S} UTC: {why}")
         try:
             await workflow.wait_condition(
-                lambda: self._poked,
+                lambda: self._signalled,
                 timeout=timedelta(seconds=min(seconds, LONGEST)),
                 timeout_summary=shortened(why, SUMMARY_LIMIT),
             )

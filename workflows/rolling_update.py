@@ -37,13 +37,13 @@ class RollingUpdate:
     """A rollout of one generation. Input: `RollingUpdateInput`."""
 
     def __init__(self) -> None:
-        self._poked = False
+        self._signalled = False
         self._acting: Acting | None = None
 
     @workflow.signal
     def poke(self) -> None:
-        """Something happened to the fleet: look."""
-        self._poked = True
+        """The reconcile signal: something happened to the fleet, so the run looks at it."""
+        self._signalled = True
         if self._acting is not None:
             self._acting.signalled()
 

@@ -40,7 +40,7 @@ class FleetInput(Contract):
     reported: int = 0
     """Generation of the last rollout that reported: it writes nothing more, even while its workflow still ends."""
     poked: bool = False
-    """Whether a poke is still to be passed on to the open rollout."""
+    """Whether a reconcile signal is still to be passed on to the open rollout."""
 
 
 class RollingUpdateInput(Contract):
