@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
@@ -46,5 +46,7 @@ def _decimal(value: int, unit: int) -> str:
     return f"{whole}.{digits}" if digits else str(whole)
 
 
-Duration = Annotated[int, BeforeValidator(parse), PlainSerializer(written, return_type=str)]
+Duration = Annotated[
+    int, BeforeValidator(parse), PlainSerializer(written, return_type=str), WithJsonSchema({"type": "string"})
+]
 """A field that is written as text and held in nanoseconds; its default is given in nanoseconds."""

@@ -11,7 +11,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
 
 from wharfinger.framework.args import Boolean, ConfigPart, Integer
 from wharfinger.model.fleet import RolloutAction, Share
@@ -108,7 +108,9 @@ def _moment(text: str) -> str:
 
 
 Text = Annotated[str, Field(strict=True, max_length=1024)]
-Shares = Annotated[Share, PlainValidator(_share)]
+_NUMBER_OR_TEXT = WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}]})
+"""Type in the reference of a field that is written as a number or as text such as `25%` or `2Gi`."""
+Shares = Annotated[Share, PlainValidator(_share), _NUMBER_OR_TEXT]
 Number = Annotated[Integer, Field(ge=0, le=MOST_REPLICAS)]
 Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False, le=LONGEST_TIME)]
 SomeSeconds = Annotated[Seconds, Field(gt=0)]
@@ -125,8 +127,8 @@ class SecretFields(ConfigPart):
 class ResourceFields(ConfigPart):
     """What an instance may use; absent or 0 = no limit."""
 
-    memory: Annotated[int, BeforeValidator(_memory)] = 0
-    cpu: Annotated[int, BeforeValidator(_cpu)] = 0
+    memory: Annotated[int, BeforeValidator(_memory), _NUMBER_OR_TEXT] = 0
+    cpu: Annotated[int, BeforeValidator(_cpu), _NUMBER_OR_TEXT] = 0
 
 
 class TemplateFields(ConfigPart):
@@ -143,8 +145,8 @@ class TemplateFields(ConfigPart):
 class RollingUpdateFields(ConfigPart):
     """How many instances change at a time, which, and how long each is observed."""
 
-    max_surge: Shares = Share(1)
-    max_unavailable: Shares = Share(0)
+    max_surge: Annotated[Shares, Field(json_schema_extra={"default": 1})] = Share(1)
+    max_unavailable: Annotated[Shares, Field(json_schema_extra={"default": 0})] = Share(0)
     partition: Number = 0
     canary: Number = 0
     soak_seconds: Annotated[Seconds, Field(ge=0)] | None = None

@@ -141,7 +141,7 @@ def _given(file: str, value: str) -> Mapping[str, Any]:
         raise UsageError("give the value, by either -f FILE or --value JSON")
     content = value.encode() if value else next(found for _, found in contents(file))
     if len(content) > 16 * VALUE_LIMIT:
-        raise UsageError(f"the value is larger than {VALUE_LIMIT // 1024} KiB")
+        raise UsageError(f"the text of the value is larger than {16 * VALUE_LIMIT // 1024} KiB")
     try:
         parsed = documents.parse(content)
     except InvalidObject as error:
