@@ -91,9 +91,11 @@ class Cluster:
 
     async def put_in_between(self) -> None:
         """A user puts a pod of a name whose old pod is deleted and not yet made anew."""
-        records = [kv.key async for page in self.world.store.list(keys.REQUEUED) for kv in page.items]
-        if records:
-            await self.world.put_pod(records[0].rpartition("/")[2], uid=f"user-{next(self.uids)}")
+        store = self.world.store
+        records = [kv.key async for page in store.list(keys.REQUEUED) for kv in page.items]
+        names = [record.rpartition("/")[2] for record in records]
+        if names and (await store.get(keys.pod("default", names[0]))).kv is None:
+            await self.world.put_pod(names[0], uid=f"user-{next(self.uids)}")
 
     async def later(self) -> None:
         self.now += self.rng.choice([1.0, WINDOW / 2, WINDOW])
