@@ -22,6 +22,14 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.forked_imports"])
 
 
+def may_fork(env: Mapping[str, str]) -> bool:
+    """Whether a command in this environment would import what was imported already.
+
+    With another PYTHONPATH it may be another release, or have packages more: a fork would run the present code instead.
+    """
+    return env.get("PYTHONPATH") == os.environ.get("PYTHONPATH")
+
+
 class Forked:
     """A running command, with the methods of `subprocess.Popen` that tests use."""
 
@@ -29,6 +37,7 @@ class Forked:
         self, arguments: tuple[str, ...], env: Mapping[str, str], output: Path, errors: Path, stdin: str = os.devnull
     ) -> None:
         """`output`, `errors`: files that are made or written on; they may be the same."""
+        assert may_fork(env), "another PYTHONPATH needs an interpreter of its own"
         paths = (stdin, str(output), str(errors))
         self._process = _context.Process(target=_run, args=(arguments, dict(env), paths), daemon=True)
         with _no_main_module():
@@ -74,6 +83,11 @@ def _no_main_module() -> Iterator[None]:
 
 def run(*arguments: str, env: Mapping[str, str], stdin: str = "", timeout: float) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, as `subprocess.run` with captured text; `timeout` in seconds."""
+    if not may_fork(env):
+        command = [sys.executable, "-m", "wharfinger", *arguments]
+        return subprocess.run(
+            command, env=env, input=stdin, timeout=timeout, capture_output=True, text=True, check=False
+        )
     with tempfile.TemporaryDirectory() as folder:
         given, output, errors = (Path(folder) / name for name in ("stdin", "stdout", "stderr"))
         given.write_text(stdin)
@@ -95,7 +109,6 @@ def _run(arguments: tuple[str, ...], environment: dict[str, str], paths: tuple[s
         die_with_parent()
     os.environ.clear()
     os.environ.update(environment)
-    sys.path[:0] = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     for descriptor, path in enumerate(paths):
         opened = os.open(path, os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(opened, descriptor)

@@ -37,6 +37,7 @@ def start_old(servers: DevTree, tmp_path: Path) -> Iterator[StartOld]:
         env = {**servers.environment, **release}
         worker = WorkerProcess(tmp_path / f"old{len(started)}.log", env=env, lease_ttl=None)
         started.append(worker)
+        assert isinstance(worker.process, subprocess.Popen), "a fork would be the present release"
         worker.wait_ready()
         return worker
 

@@ -7,18 +7,20 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conftest import free_port
-from tests.forked import Forked
+from tests.forked import Forked, may_fork
 from tests.integration.dev_tree import LEASE_TTL, wait_until
 from tests.integration.histories import DEADLOCK
 from tests.patience import patient
 
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ([^ ]+)$")
+WORKER = (sys.executable, "-m", "wharfinger", "worker")
 ANSWER = patient(30)
 """Seconds for an endpoint to answer: a worker that stands still for a while is late, and not gone."""
 
@@ -43,11 +45,11 @@ class WorkerProcess:
         line = ("--health-port", str(port), *lease, *options)
         environment = {**os.environ, **(env or {})}
         self.process: subprocess.Popen[bytes] | Forked
-        if command is None:
+        if command is None and may_fork(environment):
             self.process = Forked(("worker", *line), environment, log, log)
         else:
             with log.open("wb") as out:
-                self.process = subprocess.Popen([*command, *line], stdout=out, stderr=out, env=environment)
+                self.process = subprocess.Popen([*(command or WORKER), *line], stdout=out, stderr=out, env=environment)
 
     @property
     def said(self) -> str:
