@@ -16,11 +16,11 @@ from tests.worker_loops.stage import Stage, pod_bytes
 from wharfinger.config.dynamic import ProfileValue, digest, read_value
 from wharfinger.contracts.fleet_records import stored
 from wharfinger.contracts.records import ConfigStatusRecord
-from wharfinger.dynamic_config import follower
-from wharfinger.dynamic_config.follower import Commit
+from wharfinger.dynamic_config import trials
 from wharfinger.dynamic_config.following import DynamicConfig
 from wharfinger.dynamic_config.kinds import ProfileKind
 from wharfinger.dynamic_config.last_good import LastGoodFiles
+from wharfinger.dynamic_config.trials import Commit
 from wharfinger.errors import ConfigurationError, RequestTooLarge, RevisionWentBack, Unavailable
 from wharfinger.framework.args import PluginArgs
 from wharfinger.framework.catalog import Catalog, CatalogEntry
@@ -532,7 +532,7 @@ async def test_planned_end_of_a_process_fails_no_trial(slot: Slot) -> None:
 async def test_close_during_a_slow_value_neither_waits_nor_fails_its_trial(
     slot: Slot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "CLOSE", 600.0)
+    monkeypatch.setattr(trials, "CLOSE", 600.0)
     life = await slot.life(1)
     life.kinds["number"].free.clear()
     taking = asyncio.create_task(life.set(TENANT, ONE))

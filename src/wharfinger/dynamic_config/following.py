@@ -1,7 +1,8 @@
 """Follows the dynamic configuration: takes values in while the worker runs, and never one that is wrong.
 
-Kinds are independent: each has a `Follower` of its own (`dynamic_config.follower`), which waits for no other; here the
-watch is handed on to them, and what they say is put together. Which values there are stands in `config.dynamic`.
+Kinds are independent: each has a `Follower` of its own (`dynamic_config.trials`), which tries its values and falls back
+to the last good one, and waits for no other; here the watch is handed on to them, and what they say is put together.
+Which values there are stands in `config.dynamic`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Awaitable, Callable
 
 from wharfinger.config.dynamic import DEFAULT, targets
 from wharfinger.contracts.records import ConfigStatusRecord
-from wharfinger.dynamic_config.follower import DynamicKind, Follower
 from wharfinger.dynamic_config.last_good import Forgetful, LastGood
+from wharfinger.dynamic_config.trials import DynamicKind, Follower
 from wharfinger.informer.changes import Changes
 from wharfinger.telemetry import Metrics
 

@@ -14,7 +14,7 @@ from wharfinger.config.dynamic import (
     check_cohort,
     read_value,
 )
-from wharfinger.dynamic_config.follower import Commit
+from wharfinger.dynamic_config.trials import Commit
 from wharfinger.framework.profile import InForce, Profile
 from wharfinger.process.installation import keep_profiles
 from wharfinger.registry.store import Store
