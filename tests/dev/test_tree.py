@@ -75,11 +75,18 @@ def test_what_is_killed_comes_back_on_its_ports_and_is_in_the_ready_file(dev_tre
     assert all_gone(known)
 
 
-def test_started_again_on_its_folder_it_goes_on_where_it_was(dev_tree: NewTree) -> None:
+def test_one_at_a_time_on_a_folder_and_the_next_goes_on_there(dev_tree: NewTree, tmp_path: Path) -> None:
     first = dev_tree(0)
     first.start()
     first.etcd.put(KEY, {"kept": True})
     before = first.ready
+
+    same = ("--data-dir", str(tmp_path / "data"), "--ready-file", str(first.ready_file))
+    refused = first.cli("dev", *same, check=False)
+
+    assert refused.returncode == 1
+    assert "another `wharfinger dev` is running there" in refused.stderr
+    assert first.ready_file.exists()
     assert first.stop() == 0
 
     second = dev_tree(0)
@@ -91,23 +98,18 @@ def test_started_again_on_its_folder_it_goes_on_where_it_was(dev_tree: NewTree) 
     assert second.stop() == 0
 
 
-def test_workers_go_on_while_their_agent_is_replaced(dev_tree: NewTree) -> None:
-    tree = dev_tree(2)
-    tree.start()
-    before = tree.ready["pids"]
-
-    tree.kill("agent")
-
-    after = tree.ready["pids"]
-    assert after["agent"] != before["agent"]
-    assert after["workers"] == before["workers"]
-    assert tree.stop() == 0
-
-
-def test_a_killed_supervisor_leaves_nothing_that_hinders_the_next(dev_tree: NewTree) -> None:
+def test_workers_outlive_their_agent_and_nothing_the_supervisor(dev_tree: NewTree) -> None:
     first = dev_tree(2)
     first.start()
     first.etcd.put(KEY, {"kept": True})
+    before = first.ready["pids"]
+
+    first.kill("agent")
+
+    after = first.ready["pids"]
+    assert after["agent"] != before["agent"]
+    assert after["workers"] == before["workers"]
+
     known = lives(first)
     assert first.process is not None
     first.process.kill()
@@ -122,27 +124,18 @@ def test_a_killed_supervisor_leaves_nothing_that_hinders_the_next(dev_tree: NewT
     assert second.stop() == 0
 
 
-def test_two_of_them_do_not_run_on_one_folder(dev_tree: NewTree, tmp_path: Path) -> None:
+def test_a_taken_named_port_is_one_line_and_old_ready_file_goes(dev_tree: NewTree) -> None:
     tree = dev_tree(0)
-    tree.start()
-
-    same = ("--data-dir", str(tmp_path / "data"), "--ready-file", str(tree.ready_file))
-    refused = tree.cli("dev", *same, check=False)
-
-    assert refused.returncode == 1
-    assert "another `wharfinger dev` is running there" in refused.stderr
-    assert tree.ready_file.exists()
-    assert tree.stop() == 0
-
-
-def test_a_named_port_that_is_taken_is_an_error_of_one_line(dev_tree: NewTree) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        tree = dev_tree(0)
-        with pytest.raises(AssertionError, match=r"error: --etcd-port: port \d+ is taken by another process"):
-            tree.start("--etcd-port", str(other.getsockname()[1]))
+    tree.ready_file.write_text(json.dumps({"old": True}))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(AssertionError, match=r"error: --etcd-port: port \d+ is taken by another process"),
+    ):
+        tree.start("--etcd-port", str(other.getsockname()[1]))
 
     assert tree.process is not None
     assert tree.process.returncode == 1
+    assert not tree.ready_file.exists()
 
 
 def test_named_ports_are_used(dev_tree: NewTree) -> None:
@@ -219,12 +212,3 @@ def test_it_stops_in_time_even_when_nothing_in_it_can_answer(dev_tree: NewTree) 
 
     assert tree.stop() == 0  # within 20 s of a machine of its own
     assert all_gone(known)
-
-
-def test_the_ready_file_of_an_earlier_life_is_taken_away_first(dev_tree: NewTree) -> None:
-    tree = dev_tree(0)
-    tree.ready_file.write_text(json.dumps({"old": True}))
-    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(AssertionError):
-        tree.start("--etcd-port", str(other.getsockname()[1]))
-
-    assert not tree.ready_file.exists()
