@@ -7,20 +7,20 @@ import logging
 from wharfinger.errors import PluginError
 from wharfinger.framework.cycle_state import CycleState
 from wharfinger.framework.profile import Profile
-from wharfinger.framework.status import Code, Status
+from wharfinger.framework.status import Status
 from wharfinger.model.pod import Pod
 
 log = logging.getLogger(__name__)
 
 
 def ask_to_bind(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> Status:
-    """PreBind and Bind: the first refusal, or success. Raises `PluginError`."""
-    status = profile.pre_bind(state, pod, node_name)
+    """PreBind and Bind: the first refusal, or success. Raises `PluginError`, also for what is neither, as Wait."""
+    point, status = "PreBind", profile.pre_bind(state, pod, node_name)
     if status.ok:
-        status = profile.bind(state, pod, node_name)
-    if status.code is Code.ERROR:
-        raise PluginError(status.plugin, "Bind", status.message)
-    return status
+        point, status = "Bind", profile.bind(state, pod, node_name)
+    if status.ok or status.rejected:
+        return status
+    raise PluginError(status.plugin, point, status.message or f"answered {status.code.name}")
 
 
 def tell_bound(profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
