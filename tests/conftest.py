@@ -46,6 +46,8 @@ _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 
 # To import aiohttp is to read the machine's certificates, a tenth of a short command. No test trusts them.
 os.environ.setdefault("SSL_CERT_FILE", os.devnull)
+# Of etcd and Temporal: their garbage collections were a twentieth of the work of tests with servers.
+os.environ.setdefault("GOGC", "400")
 
 
 def free_port() -> int:
