@@ -74,8 +74,15 @@ class LocalPlugins:
         self._signing = [(name, plugin.signature) for name, plugin in self._plugins if isinstance(plugin, Local)]
         self._filters = filters
         self._scores = scores
-        self._pre_filters = frozenset(pre_filters)
-        self._pre_scores = frozenset(pre_scores)
+        self._preparing = [
+            (
+                name,
+                plugin if name in pre_filters and isinstance(plugin, PreFilter) else None,
+                plugin if name in pre_scores and isinstance(plugin, PreScore) else None,
+            )
+            for name, plugin in self._plugins
+        ]
+        """Of each plugin, its PreFilter and its PreScore where they take part."""
         self._classes: OrderedDict[Hashable, LocalClass] = OrderedDict()
         self._rows = 0
         """Of the largest snapshot."""
@@ -122,13 +129,11 @@ class LocalPlugins:
         answers: dict[str, PreFilterResult] = {}
         unscored: set[str] = set()
         state = CycleState()
-        for name, plugin in self._plugins:
-            if name in self._pre_filters and isinstance(plugin, PreFilter):
-                answers[name] = pre_filtered(name, plugin, state, pod, snapshot)
-            if (
-                name in self._pre_scores
-                and isinstance(plugin, PreScore)
-                and skips_score(name, ask(name, "PreScore", plugin.pre_score, state, pod, snapshot, slice(None)))
+        for name, pre_filter, pre_score in self._preparing:
+            if pre_filter is not None:
+                answers[name] = pre_filtered(name, pre_filter, state, pod, snapshot)
+            if pre_score is not None and skips_score(
+                name, ask(name, "PreScore", pre_score.pre_score, state, pod, snapshot, slice(None))
             ):
                 unscored.add(name)
         skipped = {name for name, answer in answers.items() if answer.status.code is Code.SKIP}
