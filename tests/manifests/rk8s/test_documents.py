@@ -1,0 +1,89 @@
+"""Reading in parts is only quicker: it says what reading the whole says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.manifests.rk8s.samples import POD, changed
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.rk8s import documents, pods
+from wharfinger.manifests.rk8s.tree import parse
+
+LINES = POD.splitlines(keepends=True)
+ODD = [
+    "status:\n",
+    "  node_name: here\n",
+    '  x: "\n',
+    '"\n',
+    "  - |\n",
+    "spec: {}\n",
+    "---\n",
+    "# spec:\n",
+    "  node_name: ''\n",
+]
+"""Lines at which a hasty cut would go wrong."""
+
+
+def whole(text: str) -> object:
+    """What reading at once says; the reason where it is refused."""
+    try:
+        return pods.pod(parse(text))
+    except InvalidObject as error:
+        return str(error)
+
+
+def in_parts(text: str) -> object:
+    """What `parse_pod` says."""
+    try:
+        return documents.parse_pod(text.encode())
+    except InvalidObject as error:
+        return str(error)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(LINES)), st.sampled_from(ODD)), max_size=4), st.integers(0, 3))
+def test_reading_in_parts_and_at_once_say_the_same(extra: list[tuple[int, str]], without: int) -> None:
+    lines = list(LINES)
+    for at, line in extra:
+        lines.insert(at, line)
+    for _ in range(without):
+        del lines[len(lines) // 2]
+    text = "".join(lines)
+
+    assert in_parts(text) == whole(text)
+
+
+@pytest.mark.parametrize("name", ["here", "'here'", "null", "''", "1e3", "a_b"])
+def test_the_line_with_the_name_is_read_alike_in_every_spelling(name: str) -> None:
+    text = changed(POD, "node_name: null", f"node_name: {name}").decode()
+
+    assert in_parts(text) == whole(text)
+
+
+def test_a_line_inside_a_text_is_no_name() -> None:
+    start = POD.index("  node_name: null\n")
+    text = POD[:start] + POD[start:].replace("  node_name: null\n", "").replace(
+        "env: null", 'env:\n    - {name: a, value: "\n  node_name: there\n  "}'
+    )
+
+    assert "nodeName" not in documents.parse_pod(text.encode())["spec"]
+
+
+def test_pods_of_one_template_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents.parse_pod(POD.encode())
+    read: list[str] = []
+
+    def noted(text: str) -> object:
+        read.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(documents, "parse", noted)
+
+    for number in range(3):
+        bound = changed(POD, "node_name: null", f"node_name: n{number}").decode()
+        other = changed(bound, "name: web-1", f"name: web-{number}")
+        assert documents.parse_pod(other)["spec"]["nodeName"] == f"n{number}"
+
+    assert len(read) == 3
+    assert not any("containers" in text for text in read)
