@@ -6,10 +6,15 @@ models at each build, so they cannot differ from the code.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import typer
@@ -17,6 +22,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from pydantic import BaseModel
+
+from wharfinger.framework.args import ConfigPart
 
 ROOT = Path(__file__).parents[2]
 COPIED = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
@@ -104,29 +111,79 @@ def _command(command: Any, context: Any) -> Iterator[str]:
 
 
 def configuration_reference() -> str:
-    """Every field of the configuration files, from pydantic."""
+    """Every field of the configuration files, from pydantic, and from the texts that stand below the fields."""
     from wharfinger.config.file_fields import SchedulerConfiguration
     from wharfinger.config.fleet_fields import FleetFields
 
     lines = ["# Configuration files", "", "Made from the models that read the files.", ""]
     for title, model in (("KubeSchedulerConfiguration", SchedulerConfiguration), ("SchedulerFleet", FleetFields)):
-        lines += [f"## {title}", "", "| field | type | default |", "| --- | --- | --- |", *_fields(model, ""), ""]
+        head = [f"## {title}", "", "| field | type | default | what |", "| --- | --- | --- | --- |"]
+        rows = [
+            f"| `{row.field}` | {_cell(row.kind)} | {row.default} | {_cell(row.what)} |" for row in fields_of(model)
+        ]
+        lines += [*head, *rows, ""]
     return "\n".join(lines)
 
 
-def _fields(model: type[BaseModel], prefix: str) -> Iterator[str]:
+class FieldRow(NamedTuple):
+    """A line of the reference."""
+
+    field: str
+    kind: str
+    default: str
+    what: str
+
+
+def fields_of(model: type[BaseModel]) -> list[FieldRow]:
+    """Every field of a model, and of those that it holds; what stands in several places is told at the first."""
     schema = model.model_json_schema(by_alias=True)
-    yield from _properties(schema, schema.get("$defs", {}), prefix, ())
+    rows: list[FieldRow] = []
+    _collect(rows, model.__name__, schema, named=schema.get("$defs", {}), prefix="", told={})
+    return rows
 
 
-def _properties(schema: dict[str, Any], named: dict[str, Any], prefix: str, inside: tuple[str, ...]) -> Iterator[str]:
+def _collect(
+    rows: list[FieldRow],
+    model: str,
+    schema: dict[str, Any],
+    *,
+    named: dict[str, Any],
+    prefix: str,
+    told: dict[str, str],
+) -> None:
+    texts = _texts(model)
     for name, field in schema.get("properties", {}).items():
         default = field.get("default")
-        told = f"`{default}`" if isinstance(default, str | int | float) and default != "" else ""
+        shown = f"`{default}`" if isinstance(default, str | int | float) and default != "" else ""
         kind, part = _kind(field)
-        yield f"| `{prefix}{name}` | {_cell(kind)} | {told} |"
-        if part and part not in inside and part in named:
-            yield from _properties(named[part], named, f"{prefix}{name}.", (*inside, part))
+        what = texts.get(name) or named.get(part, {}).get("description", "")
+        if part in told:
+            what = f"{what} Fields as of `{told[part]}`."
+        rows.append(FieldRow(f"{prefix}{name}", kind, shown, what))
+        if part in named and part not in told:
+            told[part] = f"{prefix}{name}"
+            _collect(rows, part, named[part], named=named, prefix=f"{prefix}{name}.", told=told)
+
+
+@cache
+def _texts(model: str) -> dict[str, str]:
+    """What stands below the fields of a model of that name, by their names in files."""
+    found = {}
+    for kind in (each for each in _models(ConfigPart) if each.__name__ == model):
+        for base in (each for each in reversed(kind.__mro__) if issubclass(each, ConfigPart)):
+            (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+            assert isinstance(definition, ast.ClassDef)
+            for line, below in pairwise(definition.body):
+                name = line.target.id if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) else ""
+                if name in kind.model_fields and isinstance(below, ast.Expr):
+                    found[kind.model_fields[name].alias or name] = str(ast.literal_eval(below.value))
+    return found
+
+
+def _models(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _models(each)
 
 
 def _kind(field: dict[str, Any]) -> tuple[str, str]:

@@ -51,12 +51,19 @@ class LeaderElection(_ZeroIsAbsent):
     }
 
     leader_elect: Boolean = True
+    """False: the fields below are not checked."""
     resource_lock: str = "leases"
+    """Kind of the lock; there is one."""
     resource_name: str = "kube-scheduler"
+    """Name of the lock."""
     resource_namespace: str = "kube-system"
+    """Namespace of the lock."""
     retry_period: Duration
+    """Between two tries to take the lock. Absent: 2s."""
     renew_deadline: Duration
+    """Within which a renewal succeeds or the lock is given up. Absent: 10s."""
     lease_duration: Duration
+    """After which another instance may take a lock that is not renewed. Absent: 15s."""
 
     @field_validator("resource_lock")
     @classmethod
@@ -85,11 +92,15 @@ class ClientConnection(_ZeroIsAbsent):
     """How kube-scheduler talks to its API server. Means nothing here: there is none."""
 
     kubeconfig: str = ""
+    """File that names the API server."""
     accept_content_types: str = ""
+    """What it is asked to answer in."""
     content_type: str = "application/vnd.kubernetes.protobuf"
+    """What it is written to in."""
     qps: Annotated[float, Field(strict=True, allow_inf_nan=False)] = 50.0
-    """Negative = unlimited."""
+    """Requests a second; negative = unlimited."""
     burst: Integer = Field(default=100, ge=0, le=2**31 - 1)
+    """Requests at once, beyond that rate."""
 
     @field_serializer("qps")
     def _as_written(self, qps: float) -> int | float:
@@ -100,19 +111,31 @@ class SchedulerConfiguration(ConfigPart):
     """The whole file."""
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"] = API_VERSION  # type: ignore[assignment]
+    """The only version whose fields are read."""
     kind: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
+    """The only kind."""
     client_connection: ClientConnection = ClientConnection()
     delay_cache_until_active: Boolean = False
+    """Means nothing here: all workers are active."""
     enable_contention_profiling: Boolean = True
+    """Means nothing here: a worker offers no profiles of itself."""
     enable_profiling: Boolean = True
+    """Means nothing here, as enableContentionProfiling."""
     extenders: Any = Field(default=None, exclude=True)
+    """Refused when there are any: filter and score in a plugin instead."""
     leader_election: LeaderElection = Field(default_factory=lambda: LeaderElection.model_validate({}))
+    """How instances of kube-scheduler agree on one of them. Means nothing here: all workers are active."""
     parallelism: Integer = Field(default=16, gt=0, le=2**31 - 1)
+    """Means nothing here: a decision looks at all nodes at once."""
     percentage_of_nodes_to_score: Percentage | None = None
-    """Of profiles that say nothing of their own; None = every node is examined."""
+    """Of profiles that say nothing of their own: examine nodes until so many of them fit; 0 = fewer per cent the larger
+    the cluster. Absent: every node is examined."""
     pod_initial_backoff_seconds: Integer = Field(default=1, gt=0, le=LONGEST_BACKOFF)
+    """Seconds before the second attempt of a pod; doubled with each further one."""
     pod_max_backoff_seconds: Integer = Field(gt=0, le=LONGEST_BACKOFF)
+    """The longest wait, in seconds, between two attempts of a pod. Absent: 10."""
     profiles: tuple[ProfileConfiguration, ...] = (ProfileConfiguration(),)
+    """By which pods are placed, each pod by the profile that has its schedulerName."""
 
     @model_validator(mode="before")
     @classmethod

@@ -121,44 +121,62 @@ class SecretFields(ConfigPart):
     """A reference to a secret that the agent resolves."""
 
     name: Annotated[Text, AfterValidator(_secret)] = ""
+    """By which the agent of a host finds the secret; its value is written nowhere."""
     version: Annotated[Text, AfterValidator(_version)] = ""
+    """Of the secret. A change of it is a new template, which is rolled out."""
 
 
 class ResourceFields(ConfigPart):
     """What an instance may use; absent or 0 = no limit."""
 
     memory: Annotated[int, BeforeValidator(_memory), _NUMBER_OR_TEXT] = 0
+    """Bytes, from 64Mi to 16Ti; 0 = no limit."""
     cpu: Annotated[int, BeforeValidator(_cpu), _NUMBER_OR_TEXT] = 0
+    """Cores, from 10m to 1024; 0 = no limit."""
 
 
 class TemplateFields(ConfigPart):
     """What an instance is made from."""
 
     scheduler_configuration: dict[str, Any] = Field(default_factory=dict)
+    """A KubeSchedulerConfiguration; absent = the agent's."""
     version: Annotated[Text, AfterValidator(_version)] = ""
+    """A name that agents map to a program; absent = the agent's own."""
     environment: dict[str, Annotated[str, Field(strict=True)]] = Field(default_factory=dict)
+    """Variables of the instance, for its plugins."""
     secrets: tuple[SecretFields, ...] = Field(default=(), max_length=MOST_SECRETS)
+    """Secrets that are given to the instance."""
     resources: ResourceFields = ResourceFields()
+    """What an instance may use."""
     restarted_at: Annotated[Text, AfterValidator(_moment)] = ""
+    """Written by `fleet restart`: a new moment makes a new template."""
 
 
 class RollingUpdateFields(ConfigPart):
     """How many instances change at a time, which, and how long each is observed."""
 
     max_surge: Annotated[Shares, Field(json_schema_extra={"default": 1})] = Share(1)
+    """Instances beyond `replicas` while a rollout runs: a number, or a percentage rounded up."""
     max_unavailable: Annotated[Shares, Field(json_schema_extra={"default": 0})] = Share(0)
+    """Slots that a rollout may leave without a ready instance: a number, or a percentage rounded down."""
     partition: Number = 0
+    """Slots below this number are not updated."""
     canary: Number = 0
+    """So many slots, the highest ones, are updated first; then `fleet promote` or `fleet abort` is waited for."""
     soak_seconds: Annotated[Seconds, Field(ge=0)] | None = None
-    """Absent: `SOAK`, or half of progressDeadlineSeconds where that is shorter."""
+    """Seconds for which an updated slot is observed before it is proven. Absent: 30, or half of progressDeadlineSeconds
+    where that is shorter."""
     failure_threshold: Annotated[Integer, Field(ge=1, le=MOST_REPLICAS)] = 1
+    """Failed slots at which a rollout stops."""
 
 
 class StrategyFields(ConfigPart):
     """How instances are replaced: a few at a time, or all at once."""
 
     type: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
+    """`Recreate` ends all instances before the first new one starts."""
     rolling_update: RollingUpdateFields | None = None
+    """How many instances change at a time, which, and how long each is observed."""
 
     @property
     def rolling(self) -> RollingUpdateFields:
@@ -170,24 +188,38 @@ class RolloutFields(ConfigPart):
     """What is asked of one rollout."""
 
     generation: Integer = Field(default=0, ge=1)
+    """Which rollout is meant: a later one is not touched."""
     action: RolloutAction | None = None
+    """What it is asked to do."""
 
 
 class SpecFields(ConfigPart):
     """Desired state."""
 
     replicas: Number = 1
+    """Instances, one a slot."""
     template: TemplateFields = TemplateFields()
+    """What an instance is made from."""
     strategy: StrategyFields = StrategyFields()
+    """How instances are replaced."""
     min_ready_seconds: Annotated[Seconds, Field(ge=0)] = 10.0
+    """Seconds for which an instance is ready without a break before it counts."""
     instance_deadline_seconds: SomeSeconds = 300.0
+    """Seconds from its grant until an instance must be ready; then it is replaced."""
     progress_deadline_seconds: SomeSeconds = 600.0
+    """Seconds without progress of a rollout after which progressDeadlineAction is taken."""
     progress_deadline_action: Literal["Pause", "Revert"] = "Pause"
+    """`Pause` holds the rollout; `Revert` goes back to the last revision that was completed."""
     revision_history_limit: Number = 10
+    """Former revisions that are kept beside those in use."""
     drain_timeout_seconds: EndSeconds = 60.0
+    """Seconds that an instance which is asked to leave may take; then it is killed."""
     kill_timeout_seconds: EndSeconds = 10.0
+    """Seconds between the signal that asks a process to end and the one that ends it."""
     paused: Boolean = False
+    """Replace nothing; crashed instances return all the same."""
     rollout: RolloutFields | None = None
+    """Written by `fleet promote`, `abort` and `resume`."""
 
     @property
     def soak_seconds(self) -> float:
@@ -200,19 +232,31 @@ class MetadataFields(ConfigPart):
     """As of any object, which has a name and no namespace."""
 
     name: Text = ""
+    """Of the tenant whose pods the fleet places; `common` serves all others."""
     labels: dict[str, Text] = Field(default_factory=dict)
+    """For people; nothing reads them."""
     annotations: dict[str, Text] = Field(default_factory=dict)
+    """`wharfinger.dev/changed-by` and `wharfinger.dev/change-cause` tell who changed it last, and why."""
     uid: Text = ""
+    """Kept as it is written."""
     creation_timestamp: Text = ""
+    """Kept as it is written."""
     deletion_timestamp: Text = ""
+    """Set by `fleet delete`: instances are drained, then the object goes."""
     resource_version: Text = ""
+    """Kept as it is written."""
     generation: Integer = 0
+    """Kept as it is written."""
 
 
 class FleetFields(ConfigPart):
     """The whole object."""
 
     api_version: Literal["wharfinger.dev/v1"] = API_VERSION  # type: ignore[assignment]
+    """The only version."""
     kind: Literal["SchedulerFleet"] = KIND  # type: ignore[assignment]
+    """The only kind."""
     metadata: MetadataFields = MetadataFields()
+    """As of any object, which has a name and no namespace."""
     spec: SpecFields = SpecFields()
+    """Desired state."""

@@ -24,6 +24,7 @@ class PluginRef(ConfigPart):
     """A plugin enabled or disabled."""
 
     name: str = Field(min_length=1)
+    """Of the plugin; `*` under `disabled` means all."""
     weight: Integer = Field(default=0, ge=0, le=2**31 - 1)
     """Of its score; 0 counts as 1."""
 
@@ -87,14 +88,17 @@ class PluginConfig(ConfigPart):
     """Arguments of one plugin."""
 
     name: str = Field(min_length=1)
+    """Of the plugin."""
     args: dict[str, Any] = Field(default_factory=dict)
+    """What it takes, by its own fields."""
 
 
 class ProfileConfiguration(ConfigPart):
     """One profile."""
 
     scheduler_name: str = ""
+    """Of the pods that it places. Absent: `default-scheduler`, where there is one profile."""
     percentage_of_nodes_to_score: Percentage | None = None
-    """None = what the whole file says."""
+    """Absent: what the whole file says."""
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
