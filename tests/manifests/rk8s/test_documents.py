@@ -24,6 +24,27 @@ ODD = [
     "  node_name: ''\n",
 ]
 """Lines at which a hasty cut would go wrong."""
+PIECES = [
+    "",
+    "\t",
+    "x",
+    ": ",
+    "- ",
+    "? ",
+    "*a",
+    "&a ",
+    "!x ",
+    "'",
+    '"',
+    "{",
+    "]",
+    "|\n",
+    "#",
+    "---\n",
+    "\x00",
+    "\ufeff",
+    "node_name: a",
+]
 
 
 def whole(text: str) -> object:
@@ -50,6 +71,22 @@ def test_reading_in_parts_and_at_once_say_the_same(extra: list[tuple[int, str]],
     for _ in range(without):
         del lines[len(lines) // 2]
     text = "".join(lines)
+
+    assert in_parts(text) == whole(text)
+
+
+@given(st.integers(0, len(POD) - 1), st.integers(0, 9), st.sampled_from(PIECES))
+def test_whatever_is_cut_out_or_put_in_both_say_the_same(at: int, without: int, piece: str) -> None:
+    text = POD[:at] + piece + POD[at + without :]
+
+    assert in_parts(text) == whole(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("\nspec:\n", "\nspec:: \n"), ("status:\n", "status:: \n"), ("kind: Pod", "kind:: Pod")]
+)
+def test_a_word_that_only_looks_like_a_key_is_none(old: str, new: str) -> None:
+    text = changed(POD, old, new).decode()
 
     assert in_parts(text) == whole(text)
 

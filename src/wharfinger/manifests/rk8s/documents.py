@@ -60,7 +60,7 @@ def _from_parts(head: str, spec: str, status: str, name: str) -> dict[str, Any]:
     shared = _spec(spec if named is None else f"{spec[: named.start()]}{named[1]}null{spec[named.end() :]}")
     if named is not None and not shared.is_unbound:
         raise InvalidObject("the line with the node's name is part of a text")
-    given = check_head({**parse(head), "spec": shared.spec}, "Pod", name)
+    given = check_head({**_part(head, *_KEYS[:3]), "spec": shared.spec}, "Pod", name)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -80,7 +80,7 @@ class _Spec(NamedTuple):
 
 @lru_cache(TEMPLATES)
 def _spec(text: str) -> _Spec:
-    given = parse(text)["spec"]
+    given = _part(text, "spec")["spec"]
     if not isinstance(given, dict):
         raise InvalidObject("spec is no mapping")
     return _Spec(pods.spec(given), NODE_NAME in given and given[NODE_NAME] is None)
@@ -88,4 +88,12 @@ def _spec(text: str) -> _Spec:
 
 @lru_cache(TEMPLATES)
 def _status(text: str) -> Mapping[str, Any]:
-    return pods.status(parse(text))
+    return pods.status(_part(text, "status"))
+
+
+def _part(text: str, *keys: str) -> Mapping[str, Any]:
+    """A part of a document, which has these keys and no other."""
+    given = parse(text)
+    if not isinstance(given, dict) or tuple(given) != keys:
+        raise InvalidObject(f"is cut where no key begins: {', '.join(keys)}")
+    return given
