@@ -222,7 +222,7 @@ async def run_agent(settings: AgentSettings) -> int:
     """
     check_cluster(settings.cluster)
     # Instances would fail by it, one after the other.
-    load_configuration(settings.config, all_plugins=settings.all_plugins)
+    load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
     configuration = temporal_configuration(settings.temporal)
     told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
@@ -237,7 +237,7 @@ async def run_agent(settings: AgentSettings) -> int:
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(folder.close)
         stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng))
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
         if store is None:
             return 0
         stack.push_async_callback(store.close)

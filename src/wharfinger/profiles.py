@@ -16,6 +16,7 @@ from wharfinger.config.completion import CompletedProfile
 from wharfinger.config.drafts import ProfileDraft, drafted
 from wharfinger.config.dynamic import ProfileValue
 from wharfinger.config.errors import Problem, refuse
+from wharfinger.config.formats import default_configuration
 from wharfinger.config.load import Configuration, read
 from wharfinger.config.notes import without_effect
 from wharfinger.config.origins import not_named
@@ -24,6 +25,7 @@ from wharfinger.framework.catalog import Catalog, Installed
 from wharfinger.framework.interface import Plugin
 from wharfinger.framework.profile import Profile, points_of
 from wharfinger.manifests import documents
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.plugins import builtin
 
 Source = Mapping[str, Any] | Path | str | None
@@ -60,21 +62,26 @@ def load_profiles(config: Source = None, *, catalog: Catalog | None = None) -> d
 
 
 def load_configuration(
-    config: Source = None, *, catalog: Catalog | None = None, all_plugins: bool = False
+    config: Source = None,
+    *,
+    catalog: Catalog | None = None,
+    all_plugins: bool = False,
+    format_: ClusterFormat = ClusterFormat.KUBERNETES,
 ) -> Configured:
     """Read a configuration and make its profiles.
 
     Args:
-        config: What is read.
+        config: What is read; None = the default one of clusters of this format.
         catalog: The plugins there are; None = the built-in ones and those of installed distributions.
         all_plugins: Installed plugins are enabled by default too, not only those that the configuration names.
+        format_: Of the cluster's pods and nodes.
 
     Raises:
         InvalidConfiguration: Names everything that is wrong with the configuration, or with making its plugins.
         ConfigurationError: An installed plugin that is enabled cannot be loaded.
     """
     known = catalog if catalog is not None else builtin.catalog().with_installed(enabled=all_plugins)
-    configuration, problems = read(_mapping(config), known)
+    configuration, problems = read(_mapping(config) if config is not None else default_configuration(format_), known)
     return _configured(configuration, problems, known)
 
 
@@ -128,9 +135,7 @@ def profile_from(completed: CompletedProfile, catalog: Catalog) -> Profile:
     return draft.profile()
 
 
-def _mapping(config: Source) -> Mapping[str, Any]:
-    if config is None:
-        return {}
+def _mapping(config: Mapping[str, Any] | Path | str) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
         return config
     if not isinstance(config, str | Path):

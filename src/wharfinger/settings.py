@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.rollout import HOST_LOST
 
 
@@ -157,6 +158,8 @@ class AgentSettings:
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format the cluster keeps its pods and nodes."""
     control: bool = True
     """Whether it also watches the fleets and serves the control queue."""
     installs: tuple[tuple[str, Path], ...] = ()
@@ -204,6 +207,8 @@ class WorkerSettings:
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = "wharfinger"
     """Begins every task queue and workflow id; fixed at an installation's first start."""
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format the cluster keeps its pods and nodes; fixed at an installation's first start."""
     tenant: str = "common"
     """Whose pods: `common`, or a tenant's exclusively."""
     dispatch: str = "sharded"

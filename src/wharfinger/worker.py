@@ -209,7 +209,7 @@ async def run_worker(settings: WorkerSettings) -> int:
         await health.start(settings.bind_address, settings.health_port)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng))
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
         if store is None:
             return 0
         stack.push_async_callback(store.close)
@@ -238,7 +238,7 @@ async def run_worker(settings: WorkerSettings) -> int:
 
 
 def _configured(settings: WorkerSettings) -> Configured:
-    return load_configuration(settings.config, all_plugins=settings.all_plugins)
+    return load_configuration(settings.config, all_plugins=settings.all_plugins, format_=settings.format)
 
 
 def _log_not_enabled(configured: Configured) -> None:

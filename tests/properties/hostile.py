@@ -53,18 +53,19 @@ COMPLETE = {
         "nominated_node": "n", "victims": ["default/v"], "victim_revisions": [1], "workflow_id": "w", "run_id": "r",
         "create_revision": 1, "time": "t",
     },
+    keys.BOUND_BY: {"attempt": "w@r", "node": "n", "create_revision": 1, "time": "t"},
     keys.INSTANCES: {"state": "ready", "host": "h", "pid": 1, "health": "", "revision": "", "dispatches": True},
     keys.GRANTS: {
         "revision": 1, "host": "h", "want": "run", "identity": 1, "settle": 0.5, "token": "t",
     },
     keys.CONFIG: {"weights": {"NodeResourcesFit": 2}, "level": "info", "cohort_from": 24},
-    keys.INSTALLATION: {"cluster": "c", "temporal_namespace": "n"},
+    keys.INSTALLATION: {"cluster": "c", "temporal_namespace": "n", "format": "kubernetes"},
     **{key: {"a": {"b": [1]}} for key in (keys.BINDINGS, keys.BOUND, keys.TERMS, keys.TENANTS, keys.PROFILES)},
 }  # fmt: skip
 """A complete object by the prefix it lies under."""
 PARTS = {
     keys.PODS: 2, keys.NODES: 1, keys.ATTEMPTS: 2, keys.INSTANCES: 3, keys.BINDINGS: 1, keys.BOUND: 1, keys.TERMS: 1,
-    keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3,
+    keys.BOUND_BY: 2, keys.GRANTS: 3, keys.CONFIG: 2, keys.REQUEUED: 3,
     keys.TENANTS: 1, keys.PROFILES: 1, keys.INSTALLATION: 0,
     **{prefix: 1 if prefix in keys.CLUSTER_WIDE else 2 for prefix in keys.SURROUNDINGS},
 }  # fmt: skip

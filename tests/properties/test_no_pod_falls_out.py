@@ -64,6 +64,9 @@ class Follower:
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """Endings are told of, and left to be."""
 
+    def gone(self, key: PodKey) -> None:
+        """As is what is kept of pods beside them."""
+
     def bound(self, pod: Pod) -> None:
         """As are runs."""
 

@@ -26,11 +26,11 @@ from wharfinger.errors import (
 )
 from wharfinger.manifests import decode, documents, merge, strict
 from wharfinger.manifests.kinds import POD, PRIORITY_CLASS, Reference, reference
-from wharfinger.manifests.metadata import attempt_of, checked_object
+from wharfinger.manifests.metadata import checked_object
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClass, resolve
-from wharfinger.observe.attempts import decoded, read_record
+from wharfinger.observe.attempts import bound_by, decoded, read_record
 from wharfinger.observe.serving import gates, unserved
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Read, Store
@@ -94,13 +94,13 @@ async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResu
                     for event in batch.events:
                         if event.kv.key == path:  # others only begin like it
                             kv = (await store.get(path)).kv if event.deleted else event.kv
-                            ended = _end(key, create_revision, kv)
+                            ended = await _end(store, key, create_revision, kv)
                             if ended is not None:
                                 return ended
                     start = batch.revision + 1
         except (Compacted, RevisionWentBack):
             read = await _read(store, path)
-            ended = _end(key, create_revision, read.kv)
+            ended = await _end(store, key, create_revision, read.kv)
             if ended is not None:
                 return ended
             start = read.revision + 1
@@ -117,18 +117,16 @@ async def _read(store: Store, path: str) -> Read:
             await asyncio.sleep(TRY_AGAIN)
 
 
-def _end(key: PodKey, create_revision: int, kv: KeyValue | None) -> AttemptResult | None:
+async def _end(store: Store, key: PodKey, create_revision: int, kv: KeyValue | None) -> AttemptResult | None:
     """How it ended; None while the pod is pending. `attempt` is 0: etcd does not keep the number."""
     if kv is None:
         return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.DELETED)
     if kv.create_revision != create_revision:
         detail = "another pod has the name now"
         return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.REPLACED, detail=detail)
-    pod = decoded(kv, key)
+    pod = decoded(store, kv, key)
     if pod.bound:
-        return AttemptResult(
-            outcome="bound", node=pod.node_name, attempt=0, bound_by=attempt_of(documents.parse(kv.value))
-        )
+        return AttemptResult(outcome="bound", node=pod.node_name, attempt=0, bound_by=await bound_by(store, kv, pod))
     why = not_pending(pod)
     return AttemptResult(outcome="gone", attempt=0, reason=GoneReason.NOT_PENDING, detail=why) if why else None
 
@@ -146,7 +144,7 @@ async def why_pending(store: Store, key: PodKey) -> str:
         kv = (await store.get(keys.pod(*key))).kv
         if kv is None:
             return ""
-        pod = await _with_class(store, decoded(kv, key))
+        pod = await _with_class(store, decoded(store, kv, key))
         reason = (await unserved(store, [pod])).get(key)
         if reason is not None and reason.by_name:
             return reason.sentence

@@ -193,7 +193,7 @@ class Wharfinger:
         read = await self._store.get(keys.pod(*key))
         if read.kv is None:
             raise NotFound(f"there is no pod {key}")
-        return recorded.decoded(read.kv, key)
+        return recorded.decoded(self._store, read.kv, key)
 
     async def _tenant_of(self, pod: Pod) -> str:
         """Whose workers schedule the pod: its label's, while that tenant exists."""

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from wharfinger.model.formats import ClusterFormat
+
 
 class Record(BaseModel):
     """Base of our records: frozen, and fields of a newer release are kept out of the way."""
@@ -60,6 +62,32 @@ class AttemptRecord(Record):
     """RFC 3339, UTC."""
 
 
+class BoundByRecord(Record):
+    """Which attempt bound a pod, where pods do not carry it themselves; deleted once the pod is gone."""
+
+    attempt: str
+    """`<workflow id>@<run id>`."""
+    node: str
+    create_revision: int
+    """The pod's: a record of an earlier life of the name counts for nothing."""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+def binder_of(value: bytes | None, create_revision: int, node: str) -> str:
+    """`<workflow id>@<run id>` of what bound a pod to that node, by its stored record; empty when another writer did.
+
+    `create_revision`: the pod's.
+    """
+    if value is None:
+        return ""
+    try:
+        found = BoundByRecord.model_validate_json(value)
+    except ValueError:
+        return ""
+    return found.attempt if (found.create_revision, found.node) == (create_revision, node) else ""
+
+
 class InstanceRecord(Record):
     """A worker's registration under its lease."""
 
@@ -90,6 +118,8 @@ class InstallationRecord(Record):
 
     cluster: str
     temporal_namespace: str
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """Of its pods and nodes; a record without it means Kubernetes' objects."""
 
 
 def served_names(instances: Iterable[InstanceRecord]) -> frozenset[str] | None:

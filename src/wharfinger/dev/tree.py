@@ -29,6 +29,7 @@ from wharfinger.dev.progress import ProgressListener
 from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
 from wharfinger.dev.temporal import TemporalServer
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings, LeaseSettings
 
@@ -68,6 +69,8 @@ class DevSettings:
     bind_address: str = "127.0.0.1"
     """Where the servers, the UI and the health endpoints listen. They speak plain, without authentication."""
     cluster: str = DEFAULT_CLUSTER
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format pods and nodes are kept."""
     lease_ttl: float = LeaseSettings().ttl
     """Seconds from a worker's death until its pods go to the others."""
     config: Path | None = None

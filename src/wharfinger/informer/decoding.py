@@ -16,13 +16,8 @@ from wharfinger.config.dynamic import is_target
 from wharfinger.contracts.fleet_records import read_value
 from wharfinger.contracts.records import AttemptRecord, InstanceRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import (
-    decode_made_anew,
-    decode_node,
-    decode_occupant,
-    decode_pod,
-    decode_surrounding,
-)
+from wharfinger.manifests.decode import decode_surrounding
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, decode_made_anew
 from wharfinger.model.fleet import Grant
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
@@ -51,6 +46,7 @@ _PARTS = {
     keys.BOUND: 1,
     keys.TERMS: 1,
     keys.ATTEMPTS: 2,
+    keys.BOUND_BY: 2,
     keys.INSTANCES: 3,
     keys.TENANTS: 1,
     keys.REQUEUED: 3,
@@ -81,28 +77,36 @@ class ObservedKey(NamedTuple):
     """Why it cannot be read; empty when it can, or is deleted."""
 
 
-def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLASSES) -> ObservedKey | None:
+def observe(
+    event: Event,
+    own_grant: str = "",
+    classes: PriorityClasses = NO_CLASSES,
+    format_: ObjectFormat = KUBERNETES,
+) -> ObservedKey | None:
     """What an event says; None when its key is of no kind we follow.
 
-    `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now.
+    `own_grant`: the only grant that is followed; `classes`: the priority classes that are known now; `format_`: the
+    cluster's.
     """
     kv = event.kv
     parsed = keys.parse(kv.key)
     if parsed is None or parsed.prefix not in _PARTS:
         return None
     prefix, parts = parsed.prefix, parsed.parts
+    if prefix in SURROUNDING_KINDS and not format_.has_surroundings:
+        return None
     if prefix == keys.GRANTS and kv.key != own_grant:
         return None
     if not _fits(prefix, parts):
-        names = "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
-        reason = f"its key is not {prefix}{names}"
+        reason = f"its key is not {prefix}{_names(prefix, format_)}"
         return ObservedKey(kv, prefix, parts, deleted=event.deleted, invalid="" if event.deleted else reason)
     if event.deleted:
         return ObservedKey(kv, prefix, parts, deleted=True)
     try:
-        return ObservedKey(kv, prefix, parts, _decode(kv, prefix, parts, classes))
+        return ObservedKey(kv, prefix, parts, _decode(kv, prefix, parts, classes, format_))
     except InvalidObject as error:
-        return ObservedKey(kv, prefix, parts, _occupant(kv, parts) if prefix == keys.PODS else None, invalid=str(error))
+        held = _occupant(kv, parts, format_) if prefix == keys.PODS else None
+        return ObservedKey(kv, prefix, parts, held, invalid=str(error))
     except Exception as error:  # one object must never stop all workers, whatever a decoder did not think of
         log.exception("decoder_failed key=%r", kv.key)
         return ObservedKey(kv, prefix, parts, invalid=f"{type(error).__name__}: {error}")
@@ -111,6 +115,13 @@ def observe(event: Event, own_grant: str = "", classes: PriorityClasses = NO_CLA
 def well_formed(observed: ObservedKey) -> bool:
     """Whether the key names an object at all, readable or not."""
     return _fits(observed.prefix, observed.parts)
+
+
+def _names(prefix: str, format_: ObjectFormat) -> str:
+    """What follows the prefix in a key of that kind."""
+    if prefix == keys.PODS and not format_.has_surroundings:
+        return format_.pod_key
+    return "/".join(["<name>"] * _PARTS[prefix]) or "<kind>/<target>"
 
 
 def _fits(prefix: str, parts: tuple[str, ...]) -> bool:
@@ -125,14 +136,14 @@ def incarnation_number(text: str) -> int | None:
 
 
 def _decode(
-    kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses
+    kv: KeyValue, prefix: str, parts: tuple[str, ...], classes: PriorityClasses, format_: ObjectFormat
 ) -> Pod | Node | Surrounding | Refusal | InstanceRecord | Grant | None:
     if prefix in SURROUNDING_KINDS:
         *namespace, name = parts
         return decode_surrounding(kv.value, SURROUNDING_KINDS[prefix], namespace="".join(namespace), name=name)
     match prefix:
         case keys.PODS:
-            return decode_pod(
+            return format_.decode_pod(
                 kv.value,
                 namespace=parts[0],
                 name=parts[1],
@@ -141,7 +152,7 @@ def _decode(
                 classes=classes,
             )
         case keys.NODES:
-            return decode_node(
+            return format_.decode_node(
                 kv.value, name=parts[0], create_revision=kv.create_revision, mod_revision=kv.mod_revision
             )
         case keys.ATTEMPTS:
@@ -151,15 +162,15 @@ def _decode(
         case keys.GRANTS:
             return decode_grant(kv)
         case keys.REQUEUED:
-            decode_made_anew(kv.value, namespace=parts[1], name=parts[2])
+            decode_made_anew(format_, kv.value, namespace=parts[1], name=parts[2])
             return None
         case _:
             return None
 
 
-def _occupant(kv: KeyValue, parts: tuple[str, ...]) -> Pod | None:
+def _occupant(kv: KeyValue, parts: tuple[str, ...], format_: ObjectFormat) -> Pod | None:
     namespace, name = parts
-    return decode_occupant(
+    return format_.decode_occupant(
         kv.value, namespace=namespace, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
     )
 
@@ -183,6 +194,7 @@ def _refusal(kv: KeyValue) -> Refusal:
         urgent=record.urgent,
         create_revision=record.create_revision,
         record_revision=kv.mod_revision,
+        nominated_node=intern(record.nominated_node),
     )
 
 

@@ -164,7 +164,8 @@ class Informer:
             self._metrics.watch_revision.set(self._progress.revision)
 
     def _observe(self, event: Event) -> ObservedKey | None:
-        return observe(event, self._view.own_grant, self._view.cache.surroundings.priority_classes)
+        view = self._view
+        return observe(event, view.own_grant, view.cache.surroundings.priority_classes, view.format)
 
     def _append(self, found: list[ObservedKey], event: Event) -> None:
         observed = self._observe(event)

@@ -22,6 +22,7 @@ _KINDS = {
     keys.PRIORITY_CLASSES: "priorityclass",
     keys.BINDINGS: "binding",
     keys.ATTEMPTS: "attempt",
+    keys.BOUND_BY: "boundby",
     keys.INSTANCES: "instance",
     keys.TENANTS: "tenant",
     keys.REQUEUED: "requeued",

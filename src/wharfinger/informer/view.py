@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.progress import Versions
@@ -27,6 +28,7 @@ from wharfinger.informer.changes import (
 )
 from wharfinger.informer.decoding import SURROUNDING_KINDS, ObservedKey, incarnation_number, well_formed
 from wharfinger.informer.invalid import InvalidObjects
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat
 from wharfinger.model.fleet import Grant
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.node import Node
@@ -52,9 +54,14 @@ _SURROUNDINGS: dict[str, type[Surrounding]] = {
 class View:
     """etcd's state as known here, and how it changes."""
 
-    def __init__(self, cache: Cache, metrics: Metrics, *, own_grant: str = "") -> None:
-        """`own_grant`: the key of the grant under which this worker lives; empty = started by hand."""
+    def __init__(
+        self, cache: Cache, metrics: Metrics, *, own_grant: str = "", format_: ObjectFormat = KUBERNETES
+    ) -> None:
+        """`own_grant`: the key of the grant under which this worker lives; empty = started by hand. `format_`: of the
+        cluster's pods and nodes.
+        """
         self.cache = cache
+        self.format = format_
         self.own_grant = own_grant
         self.grant: ObservedGrant | None = None
         """That grant as it is; None = there is none."""
@@ -62,6 +69,8 @@ class View:
         """The attempt records."""
         self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
+        self.bound_by: dict[PodKey, int] = {}
+        """Mod revision of each record of what bound a pod, where pods do not carry it."""
         self.requeued: dict[str, set[PodKey]] = {}
         """By lost node, the pods that were deleted and are not made anew yet."""
         self.invalid = InvalidObjects(metrics)
@@ -123,6 +132,8 @@ class View:
                 self._version(observed, self.cache.terms)
             case keys.ATTEMPTS:
                 self._record(observed, changes)
+            case keys.BOUND_BY:
+                self._bound_by(observed)
             case keys.INSTANCES:
                 self._instance(observed, changes)
             case keys.TENANTS:
@@ -151,7 +162,7 @@ class View:
             return
         new = observed.value
         if isinstance(new, Pod):
-            new = self.cache.set_pod(new, observed.kv.value)
+            new = self.cache.set_pod(self._nominated(new), observed.kv.value)
             changes.pods.append(PodChange(new.key, old, new))
             return
         if old is None:
@@ -202,6 +213,24 @@ class View:
             del self.records[key]
         if new is not None or old is not None:
             changes.records.append(RecordChange(key, old, new))
+        if pod is not None and (named := self._nominated(pod)) is not pod:
+            changes.pods.append(PodChange(key, pod, self.cache.set_pod(named, self.cache.raw(key) or b"")))
+
+    def _nominated(self, pod: Pod) -> Pod:
+        """The pod with the nomination that its record has, where pods do not carry theirs."""
+        if self.format.marks_pods:
+            return pod
+        record = self.records.get(pod.key)
+        of_it = record is not None and record.create_revision == pod.create_revision and not pod.bound
+        node = record.nominated_node if of_it and record is not None else ""
+        return pod if node == pod.nominated_node_name else replace(pod, nominated_node_name=node)
+
+    def _bound_by(self, observed: ObservedKey) -> None:
+        key = PodKey(*observed.parts)
+        if observed.deleted:
+            self.bound_by.pop(key, None)
+        else:
+            self.bound_by[key] = observed.kv.mod_revision
 
     def _instance(self, observed: ObservedKey, changes: Changes) -> None:
         tenant, slot, incarnation = observed.parts

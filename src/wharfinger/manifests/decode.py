@@ -38,15 +38,25 @@ def decode_pod(
     """
     obj = documents.parse(value)
     check_key(obj, namespace=namespace, name=name)
-    return _pod(obj, create_revision, mod_revision, namespace or "default", RECURRING, classes=classes)
+    return recurring_pod(
+        obj,
+        create_revision=create_revision,
+        mod_revision=mod_revision,
+        default_namespace=namespace or "default",
+        classes=classes,
+    )
 
 
-def decode_made_anew(value: bytes, *, namespace: str, name: str) -> Pod:
-    """The pod that a `requeued` record holds. Raises `InvalidObject`, also for a pod that is bound."""
-    pod = decode_pod(value, namespace=namespace, name=name)
-    if pod.bound:
-        raise InvalidObject(f"it names node {pod.node_name}: a pod is made anew unbound")
-    return pod
+def recurring_pod(
+    obj: Mapping[str, Any],
+    *,
+    create_revision: int,
+    mod_revision: int,
+    default_namespace: str,
+    classes: PriorityClasses,
+) -> Pod:
+    """A pod from its mapping, whose parts are kept for the pods that are like it. Raises `InvalidObject`."""
+    return _pod(obj, create_revision, mod_revision, default_namespace, RECURRING, classes=classes)
 
 
 def decode_occupant(

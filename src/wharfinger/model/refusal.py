@@ -27,3 +27,5 @@ class Refusal:
     """Whether the workflow it names waits to be woken; a cohort does not."""
     urgent: bool = False
     """Whether an attempt of the pod's own may help at once, although nothing has happened since."""
+    nominated_node: str = ""
+    """Where preemption makes room for the pod; it counts where pods do not carry their nominations themselves."""

@@ -30,12 +30,10 @@ from wharfinger.contracts.names import (
     pod_attribute,
     pod_workflow_id,
 )
-from wharfinger.contracts.records import AttemptRecord
+from wharfinger.contracts.records import AttemptRecord, binder_of
 from wharfinger.contracts.search import by_digest, decisions_query, quoted
 from wharfinger.errors import InvalidObject, ServerError
-from wharfinger.manifests import documents
-from wharfinger.manifests.decode import decode_pod
-from wharfinger.manifests.metadata import attempt_of
+from wharfinger.manifests.formats import format_of
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe.explanation import Explanation, explain
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt, results
@@ -171,14 +169,26 @@ async def _pod(store: Store, key: PodKey) -> tuple[Pod | None, str]:
     read = await store.get(keys.pod(*key))
     if read.kv is None:
         return None, ""
-    pod = decoded(read.kv, key)
-    return pod, attempt_of(documents.parse(read.kv.value))
+    pod = decoded(store, read.kv, key)
+    return pod, await bound_by(store, read.kv, pod)
 
 
-def decoded(kv: KeyValue, key: PodKey) -> Pod:
-    """A stored pod that a user named. Raises `InvalidObject`, which names it."""
+async def bound_by(store: Store, kv: KeyValue, pod: Pod) -> str:
+    """`<workflow id>@<run id>` of what bound a stored pod; empty when another writer did, or none. Raises `StoreError`.
+
+    It stands in the pod, or in a record of its own where pods do not carry it.
+    """
+    format_ = format_of(store.format)
+    if format_.marks_pods:
+        return format_.attempt_of(kv.value)
+    record = (await store.get(keys.bound_by(*pod.key))).kv if pod.bound else None
+    return binder_of(record.value, pod.create_revision, pod.node_name) if record is not None else ""
+
+
+def decoded(store: Store, kv: KeyValue, key: PodKey) -> Pod:
+    """A pod as stored that a user named. Raises `InvalidObject`, which names it."""
     try:
-        return decode_pod(
+        return format_of(store.format).decode_pod(
             kv.value,
             namespace=key.namespace,
             name=key.name,

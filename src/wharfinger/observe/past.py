@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import Compacted, InvalidObject, NotFound, RevisionFuture
-from wharfinger.manifests.decode import decode_node, decode_occupant, decode_pod, decode_surrounding
+from wharfinger.manifests.decode import decode_surrounding
+from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.kinds import KINDS
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.model.node import Node
@@ -32,12 +33,14 @@ class PastState:
 
 async def read_past(store: Store, revision: int) -> PastState:
     """Read the state of a revision. Raises `NotFound`, saying why, when etcd has it no more, and `StoreError`."""
+    format_ = format_of(store.format)
+    surroundings = _SURROUNDINGS if format_.has_surroundings else {}
     try:
-        nodes = [node async for kv in _all(store, keys.NODES, revision) if (node := _node(kv)) is not None]
-        pods = [pod async for kv in _all(store, keys.PODS, revision) if (pod := _pod(kv)) is not None]
+        nodes = [node async for kv in _all(store, keys.NODES, revision) if (node := _node(kv, format_)) is not None]
+        pods = [pod async for kv in _all(store, keys.PODS, revision) if (pod := _pod(kv, format_)) is not None]
         around = [
             thing
-            for kind, prefix in _SURROUNDINGS.items()
+            for kind, prefix in surroundings.items()
             async for kv in _all(store, prefix, revision)
             if (thing := _surrounding(kv, kind, prefix)) is not None
         ]
@@ -59,23 +62,23 @@ async def _all(store: Store, prefix: str, revision: int) -> AsyncIterator[KeyVal
             yield kv
 
 
-def _node(kv: KeyValue) -> Node | None:
+def _node(kv: KeyValue, format_: ObjectFormat) -> Node | None:
     names = _names(kv, keys.NODES, 1)
     try:
-        return decode_node(kv.value, name=names[0], **_revisions(kv)) if names else None
+        return format_.decode_node(kv.value, name=names[0], **_revisions(kv)) if names else None
     except InvalidObject:
         return None
 
 
-def _pod(kv: KeyValue) -> Pod | None:
+def _pod(kv: KeyValue, format_: ObjectFormat) -> Pod | None:
     """A pod that cannot be read still holds what it holds on its node."""
     names = _names(kv, keys.PODS, 2)
     if not names:
         return None
     try:
-        return decode_pod(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
+        return format_.decode_pod(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
     except InvalidObject:
-        return decode_occupant(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
+        return format_.decode_occupant(kv.value, namespace=names[0], name=names[1], **_revisions(kv))
 
 
 def _surrounding(kv: KeyValue, kind: str, prefix: str) -> Surrounding | None:

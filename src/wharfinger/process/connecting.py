@@ -18,8 +18,11 @@ from temporalio.service import GrpcCompression
 
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.errors import Unavailable
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.process.backoff import delays
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.registry.store import Store
 from wharfinger.settings import EtcdSettings
 
 
@@ -98,14 +101,16 @@ def is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-async def connect_etcd(settings: EtcdSettings, *, rng: random.Random) -> EtcdStore:
-    """A store, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
+async def connect_etcd(
+    settings: EtcdSettings, *, rng: random.Random, format_: ClusterFormat = ClusterFormat.KUBERNETES
+) -> Store:
+    """A store of a cluster of this format, as soon as etcd answers. Raises `AccessDenied`, `ConfigurationError`."""
     said = False
     impatient = replace(settings, deadline=min(settings.deadline, FIRST_ANSWER))
     for delay in delays(0.2, LONGEST_PAUSE, rng):
         try:
             await (await EtcdStore.connect(impatient)).close()
-            return await EtcdStore.connect(settings)
+            return store_of(await EtcdStore.connect(settings), format_)
         except Unavailable as error:
             if not said:
                 said = True

@@ -40,7 +40,7 @@ _TYPES = {
 
 async def claim(store: Store, *, cluster: str, namespace: str) -> None:
     """Write whose etcd this is, at the first start; later, check it. Raises `InstallationMismatch`."""
-    ours = InstallationRecord(cluster=cluster, temporal_namespace=namespace)
+    ours = InstallationRecord(cluster=cluster, temporal_namespace=namespace, format=store.format)
     result = await store.txn(
         [Compare(keys.INSTALLATION, "create", 0)],
         [Put(keys.INSTALLATION, ours.to_bytes())],
@@ -53,6 +53,11 @@ async def claim(store: Store, *, cluster: str, namespace: str) -> None:
         theirs = InstallationRecord.model_validate_json(found.value)
     except ValidationError as error:
         raise InstallationMismatch(f"{keys.INSTALLATION} cannot be read: is this etcd wharfinger's?") from error
+    if theirs.format is not ours.format:
+        raise InstallationMismatch(
+            f"the pods and nodes of this etcd are kept in the format {theirs.format}, not {ours.format}: "
+            f"start with --format {theirs.format}, or check --etcd"
+        )
     if theirs != ours:
         raise InstallationMismatch(
             f"this etcd belongs to cluster {theirs.cluster!r} with Temporal namespace {theirs.temporal_namespace!r}, "

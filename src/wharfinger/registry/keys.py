@@ -41,6 +41,7 @@ TERMS = OURS + "terms/"
 EVERY = "*"
 """In the place of a namespace: all of them."""
 ATTEMPTS = OURS + "attempts/"
+BOUND_BY = OURS + "boundby/"
 INSTANCES = OURS + "instances/"
 TENANTS = OURS + "tenants/"
 REQUEUED = OURS + "requeued/"
@@ -104,6 +105,11 @@ def terms(namespace: str) -> str:
 def attempt(namespace: str, name: str) -> str:
     """The record of a pod's last refused attempt; absent when it has none."""
     return f"{ATTEMPTS}{namespace}/{name}"
+
+
+def bound_by(namespace: str, name: str) -> str:
+    """Which attempt bound a pod, in a cluster whose pods do not carry it themselves."""
+    return f"{BOUND_BY}{namespace}/{name}"
 
 
 def instance(tenant: str, slot: str, incarnation: int) -> str:
@@ -219,6 +225,7 @@ _PREFIXES = frozenset(
         BOUND,
         TERMS,
         ATTEMPTS,
+        BOUND_BY,
         INSTANCES,
         TENANTS,
         REQUEUED,

@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from wharfinger.model.formats import ClusterFormat
+
 
 class KeyValue(NamedTuple):
     """One key as stored. Like all that the watch makes by the ten thousand, a tuple: half the time and room."""
@@ -147,6 +149,13 @@ class Store(Protocol):
 
     Raises, besides what each method says: `Unavailable`, `AccessDenied`.
     """
+
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format its cluster keeps pods and nodes; keys are always spelt as in `registry.keys`."""
+
+    def as_stored(self, key: str) -> str:
+        """A key as etcd has it, for messages."""
+        return key
 
     async def get(self, key: str, *, revision: int = 0) -> Read:
         """Read one key, linearizably at revision 0, else as it was at `revision`.

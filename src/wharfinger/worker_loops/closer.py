@@ -150,6 +150,12 @@ class Closer:
 
         self._work.put_nowait((ending, closing))
 
+    def gone(self, key: PodKey) -> None:
+        """Remove the record of what bound a pod that is gone, where there is one."""
+        revision = self._view.bound_by.get(key)
+        if revision is not None:
+            self._removal(keys.bound_by(*key), revision, unless=keys.pod(*key))
+
     def bound(self, pod: Pod) -> None:
         """Count the run of a pod that was bound in flight until Temporal has completed it."""
         self._completing.bound(self._attempts.workflow_id(pod))
@@ -167,6 +173,9 @@ class Closer:
         for name, revision in versions[keys.BINDINGS].items():
             if name not in cache.nodes:
                 self._removal(keys.binding(name), revision, unless=keys.node(name))
+        for key in self._view.bound_by:
+            if key not in cache.pods and not self._view.exists(keys.pod(*key)):
+                self.gone(key)
         inhabited = {key.namespace for key in cache.pods}
         for name, revision in versions[keys.BOUND].items():
             if name not in inhabited:

@@ -21,6 +21,7 @@ from wharfinger.errors import RevisionWentBack
 from wharfinger.informer.changes import Subscriber
 from wharfinger.informer.informer import Informer
 from wharfinger.informer.view import View
+from wharfinger.manifests.formats import format_of
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.stopping import unless_stopped
 from wharfinger.queue.entry import Entry, Part
@@ -66,7 +67,8 @@ class Loops:
         self._incoming = functools.cache(metrics.queue_incoming.labels)
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self._grant = grant
-        self.view = View(cache, metrics, own_grant=grant.key if grant is not None else "")
+        own_grant = grant.key if grant is not None else ""
+        self.view = View(cache, metrics, own_grant=own_grant, format_=format_of(store.format))
         if grant is not None:
             grant.follow(lambda: self.view.grant)
         gate = gate_by(profiles)

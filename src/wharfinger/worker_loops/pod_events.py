@@ -27,6 +27,9 @@ class LeftoverEnding(Protocol):
     def close(self, key: PodKey, refusal: Refusal, *, remove_record: bool) -> None:
         """The pod no longer needs its chain; its record is removed too when no other component reads it."""
 
+    def gone(self, key: PodKey) -> None:
+        """The pod is gone, whatever it was."""
+
     def bound(self, pod: Pod) -> None:
         """The pod was bound in flight by an attempt of its own, whose run is still to end."""
 
@@ -153,7 +156,9 @@ class PodEventHandler:
             self._ending.close(entry.key, record, remove_record=remove)
 
     def _orphaned(self, key: PodKey) -> None:
-        """The pod is gone, and a record of it is left that no other component removes."""
+        """The pod is gone, and records of it may be left that no other component removes."""
+        if self._shards.owns_key(key):
+            self._ending.gone(key)
         record = self._records.get(key)
         if record is not None and self._shards.owns_key(key):
             self._ending.close(key, record, remove_record=True)

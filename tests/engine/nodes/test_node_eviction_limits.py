@@ -64,6 +64,7 @@ class SlowReads:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.format = store.format
         self.waiting = self.most = self.reads = 0
 
     async def get(self, key: str) -> Read:

@@ -21,18 +21,22 @@ from wharfinger.cli.processes.process_options import (
     CohortChoice,
     CohortsOption,
     CompatibleOption,
+    DevEvictionMode,
     EvictionChoice,
-    EvictionMode,
+    FormatOption,
     LeaseTtl,
     LostAfter,
-    LostPodsChoice,
     LostPodsOption,
     TaintEviction,
+    eviction_of,
+    format_arguments,
+    lost_pods_of,
     node_eviction_arguments,
 )
 from wharfinger.cli.processes.stopping import Stopping
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
+from wharfinger.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
     from wharfinger.dev.tree import DevSettings, DevTree, Servers
@@ -95,11 +99,12 @@ def dev(
     ] = "127.0.0.1",
     cluster: Annotated[str, option("cluster", "Name of the cluster.", "NAME")] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    format_: FormatOption = ClusterFormat.KUBERNETES,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
-    eviction: EvictionMode = EvictionChoice.IMMEDIATE,
+    eviction: DevEvictionMode = EvictionChoice.IMMEDIATE,
     cohorts: CohortsOption = CohortChoice.AUTO,
-    lost_pods: LostPodsOption = LostPodsChoice.REPORT,
+    lost_pods: LostPodsOption = None,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
     compatible: CompatibleOption = False,
@@ -121,7 +126,7 @@ def dev(
     from wharfinger.profiles import load_configuration
 
     # Better reported here than by workers that do not come up.
-    load_configuration(config, all_plugins=plugins is PluginPackages.ALL)
+    load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=format_)
     settings = tree.DevSettings(
         data_dir=data_dir,
         workers=workers,
@@ -133,12 +138,14 @@ def dev(
         ready_file=ready_file,
         bind_address=bind_address,
         cluster=check_cluster(cluster),
+        format=format_,
         lease_ttl=lease_ttl,
         config=config,
-        eviction=eviction.value,
+        eviction=eviction_of(format_, eviction).value,
         cohorts=cohorts.value,
         agent_options=(
-            *node_eviction_arguments(lost_pods, lost_after, taint_eviction),
+            *node_eviction_arguments(lost_pods_of(format_, lost_pods), lost_after, taint_eviction),
+            *format_arguments(format_),
             *(["--compatible"] if compatible else []),
             *arguments(install or (), secrets_dir, allow_env or ()),
             f"--plugins={plugins.value}",

@@ -14,6 +14,7 @@ import typer
 from wharfinger.cli.options import option, variable
 from wharfinger.config.durations import parse
 from wharfinger.errors import UsageError
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.settings import (
     COMPATIBLE,
     BindSettings,
@@ -49,6 +50,16 @@ LeaseTtl = Annotated[
 ]
 
 
+FormatOption = Annotated[
+    ClusterFormat,
+    option(
+        "format",
+        "In which format the cluster keeps its pods and nodes: Kubernetes' objects, or the documents of rk8s. Fixed at "
+        "the cluster's first start.",
+    ),
+]
+
+
 class EvictionChoice(StrEnum):
     """How a pod leaves that is preempted."""
 
@@ -56,14 +67,23 @@ class EvictionChoice(StrEnum):
     GRACEFUL = "graceful"
 
 
+_EVICTION = (
+    "Preempted pods are deleted at once (`immediate`: no kubelet runs them), or marked as terminating and deleted "
+    "by the kubelet that runs them (`graceful`). Pods of rk8s carry no mark: there, always `immediate`."
+)
 EvictionMode = Annotated[
-    EvictionChoice,
-    option(
-        "eviction",
-        "Preempted pods are deleted at once (`immediate`: no kubelet runs them), or marked as terminating and deleted "
-        "by the kubelet that runs them (`graceful`).",
-    ),
+    EvictionChoice | None, option("eviction", _EVICTION, shown="graceful, or immediate with --format rk8s")
 ]
+DevEvictionMode = Annotated[EvictionChoice, option("eviction", _EVICTION)]
+
+
+def eviction_of(format_: ClusterFormat, chosen: EvictionChoice | None) -> EvictionChoice:
+    """How a preempted pod leaves in a cluster of this format. Raises `UsageError`."""
+    if format_ is ClusterFormat.KUBERNETES:
+        return chosen or EvictionChoice.GRACEFUL
+    if chosen is EvictionChoice.GRACEFUL:
+        raise UsageError(f"--eviction graceful: pods of {format_} carry no mark of an eviction; leave the option out")
+    return EvictionChoice.IMMEDIATE
 
 
 class LostPodsChoice(StrEnum):
@@ -74,13 +94,26 @@ class LostPodsChoice(StrEnum):
 
 
 LostPodsOption = Annotated[
-    LostPodsChoice,
+    LostPodsChoice | None,
     option(
         "lost-pods",
         "Pods bound to a node that does not exist: `report` them only, or `requeue` them: delete them once the node "
         "was absent for --lost-after, and make those without a controller anew. The same for all workers of a cluster.",
+        shown="report, or requeue with --format rk8s",
     ),
 ]
+
+
+def lost_pods_of(format_: ClusterFormat, chosen: LostPodsChoice | None) -> LostPodsChoice:
+    """What happens to lost pods in a cluster of this format. rk8s puts pods of a deleted node back into its queue."""
+    usual = LostPodsChoice.REPORT if format_ is ClusterFormat.KUBERNETES else LostPodsChoice.REQUEUE
+    return chosen or usual
+
+
+def format_arguments(format_: ClusterFormat) -> tuple[str, ...]:
+    """The format for another process, which may be of an earlier release: the default is left out."""
+    return () if format_ is ClusterFormat.KUBERNETES else (f"--format={format_}",)
+
 
 DEFAULT_LOST_AFTER = "5m"
 LostAfter = Annotated[

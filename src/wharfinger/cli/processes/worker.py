@@ -29,24 +29,26 @@ from wharfinger.cli.processes.process_options import (
     CohortChoice,
     CohortsOption,
     CompatibleOption,
-    EvictionChoice,
     EvictionMode,
+    FormatOption,
     HealthPort,
     LeaseTtl,
     Level,
     LogLevel,
     LostAfter,
-    LostPodsChoice,
     LostPodsOption,
     MaxTxnOps,
     OwnNodeMargin,
     TaintEviction,
     TenantLabel,
     bind_settings,
+    eviction_of,
+    lost_pods_of,
     node_evictions,
 )
 from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
 from wharfinger.errors import ServerError, UsageError
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.settings import DispatchSettings, GrantSettings, LeaseSettings, WorkerSettings
 
 _DEFAULTS = WorkerSettings()
@@ -85,11 +87,12 @@ def worker(
     health_port: HealthPort = _DEFAULTS.health_port,
     bind_address: BindAddress = _DEFAULTS.bind_address,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
+    format_: FormatOption = ClusterFormat.KUBERNETES,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
-    eviction: EvictionMode = EvictionChoice.GRACEFUL,
+    eviction: EvictionMode = None,
     cohorts: CohortsOption = CohortChoice.AUTO,
-    lost_pods: LostPodsOption = LostPodsChoice.REPORT,
+    lost_pods: LostPodsOption = None,
     lost_after: LostAfter = DEFAULT_LOST_AFTER,
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
@@ -167,6 +170,7 @@ def worker(
         etcd=replace(connection.etcd, max_txn_ops=max_txn_ops),
         temporal=connection.temporal,
         cluster=connection.cluster,
+        format=format_,
         tenant=tenant,
         dispatch=dispatch.value,
         config=config,
@@ -177,8 +181,8 @@ def worker(
         tenant_label=check_tenant_label(tenant_label),
         lease=LeaseSettings(ttl=lease_ttl),
         binding=bind_settings(own_node_margin, compatible=compatible),
-        eviction=eviction.value,
-        node_evictions=node_evictions(lost_pods, lost_after, taint_eviction),
+        eviction=eviction_of(format_, eviction).value,
+        node_evictions=node_evictions(lost_pods_of(format_, lost_pods), lost_after, taint_eviction),
         dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
     )
     code = uvloop.run(run_worker(settings))

@@ -20,8 +20,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.decode import decode_made_anew, decode_pod
-from wharfinger.manifests.edit import made_anew
+from wharfinger.manifests.formats import ObjectFormat, decode_made_anew, format_of
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodIdentity
 from wharfinger.registry import keys
@@ -49,6 +48,7 @@ class Requeueing:
 
     def __init__(self, store: Store, *, new_uid: Callable[[], str], utc_now: Callable[[], datetime]) -> None:
         self._store = store
+        self._format = format_of(store.format)
         self._new_uid = new_uid
         self._utc_now = utc_now
 
@@ -60,12 +60,12 @@ class Requeueing:
             kv = (await self._store.get(key)).kv
             if kv is None or kv.create_revision != identity.create_revision:
                 return Requeued.NOT_LOST
-            pod = decoded(kv, identity)
+            pod = decoded(kv, identity, self._format)
             if pod is None:
                 return Requeued.UNREADABLE
             if pod.node_name != node or pod.finished:
                 return Requeued.NOT_LOST
-            manifest = made_anew(kv.value, uid=self._new_uid(), now=rfc3339(self._utc_now()))
+            manifest = self._format.made_anew(kv.value, uid=self._new_uid(), now=rfc3339(self._utc_now()))
             compares = [Compare(key, "mod", kv.mod_revision), Compare(keys.node(node), "create", 0)]
             operations: list[Operation] = [Delete(key)]
             if manifest is not None:
@@ -83,7 +83,7 @@ class Requeueing:
             returned, left_over = answer.reads
             if returned is not None:
                 return Requeued.NODE_RETURNED
-            if left_over is not None and _holds_a_pod(left_over):
+            if left_over is not None and self._holds_a_pod(left_over):
                 await self.put_anew(left_over)
         return Requeued.CHANGING
 
@@ -103,7 +103,10 @@ class Requeueing:
         Informers report it as invalid. Raises `StoreError`.
         """
         return [
-            kv async for page in self._store.list(keys.requeued_from(node)) for kv in page.items if _holds_a_pod(kv)
+            kv
+            async for page in self._store.list(keys.requeued_from(node))
+            for kv in page.items
+            if self._holds_a_pod(kv)
         ]
 
     async def put_anew(self, record: KeyValue) -> None:
@@ -116,20 +119,19 @@ class Requeueing:
         if not answer.succeeded and answer.reads[0] is not None:
             await self._store.txn([unmoved], [Delete(record.key)])
 
+    def _holds_a_pod(self, record: KeyValue) -> bool:
+        namespace, _, name = record.key.removeprefix(keys.REQUEUED).partition("/")[2].partition("/")
+        try:
+            decode_made_anew(self._format, record.value, namespace=namespace, name=name)
+        except InvalidObject:
+            return False
+        return True
 
-def _holds_a_pod(record: KeyValue) -> bool:
-    namespace, _, name = record.key.removeprefix(keys.REQUEUED).partition("/")[2].partition("/")
-    try:
-        decode_made_anew(record.value, namespace=namespace, name=name)
-    except InvalidObject:
-        return False
-    return True
 
-
-def decoded(kv: KeyValue, identity: PodIdentity) -> Pod | None:
+def decoded(kv: KeyValue, identity: PodIdentity, format_: ObjectFormat) -> Pod | None:
     """The stored pod; None when it cannot be read."""
     try:
-        return decode_pod(
+        return format_.decode_pod(
             kv.value,
             namespace=identity.namespace,
             name=identity.name,

@@ -16,8 +16,8 @@ from wharfinger.cache.cache import Cache
 from wharfinger.engine.nodes.requeueing import decoded
 from wharfinger.engine.pods.eviction import IMMEDIATE
 from wharfinger.errors import InvalidObject, RequestTooLarge
-from wharfinger.manifests.decode import decode_node
-from wharfinger.manifests.edit import TAINT, evict_pod, scheduled_since
+from wharfinger.manifests.edit import TAINT
+from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node_evictions import leaves, leaves_at, no_execute
 from wharfinger.model.pod import PodIdentity
@@ -50,6 +50,7 @@ class TaintEviction:
     def __init__(self, store: Store, cache: Cache, *, mode: str, utc_now: Callable[[], datetime]) -> None:
         """`mode`: `immediate` or `graceful`."""
         self._store = store
+        self._format = format_of(store.format)
         self._cache = cache
         self._mode = mode
         self._utc_now = utc_now
@@ -61,7 +62,9 @@ class TaintEviction:
         """
         name = kv.key.removeprefix(keys.NODES)
         try:
-            node = decode_node(kv.value, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision)
+            node = self._format.decode_node(
+                kv.value, name=name, create_revision=kv.create_revision, mod_revision=kv.mod_revision
+            )
         except InvalidObject:
             return None
         taints: dict[Taint, float] = {}
@@ -131,24 +134,27 @@ class TaintEviction:
 
     def _operation(self, kv: KeyValue, identity: PodIdentity, *, marked: bool) -> Operation:
         now = self._utc_now()
+        if not self._format.marks_pods:
+            return Delete(kv.key)
         if self._mode == IMMEDIATE:
             if marked:
                 return Delete(kv.key)
-            return Put(kv.key, evict_pod(kv.value, message=MESSAGE, now=rfc3339(now), reason=TAINT))
-        pod = decoded(kv, identity)
+            return Put(kv.key, self._format.evict_pod(kv.value, message=MESSAGE, now=rfc3339(now), reason=TAINT))
+        pod = decoded(kv, identity, self._format)
         grace = pod.termination_grace_seconds if pod is not None else 0
         deletion = rfc3339(now + timedelta(seconds=grace)), grace
-        return Put(kv.key, evict_pod(kv.value, message=MESSAGE, now=rfc3339(now), deletion=deletion, reason=TAINT))
+        mark = self._format.evict_pod(kv.value, message=MESSAGE, now=rfc3339(now), deletion=deletion, reason=TAINT)
+        return Put(kv.key, mark)
 
     def _leaves_at(self, kv: KeyValue | None, identity: PodIdentity, node: TaintedNode) -> float | None:
         """When the stored pod has to leave; None where it need not, or is about to."""
         if kv is None or kv.create_revision != identity.create_revision:
             return None
-        pod = decoded(kv, identity)
+        pod = decoded(kv, identity, self._format)
         here = pod is not None and keys.node(pod.node_name) == node.kv.key
         if pod is None or not here or pod.finished or pod.deletion_timestamp:
             return None
-        bound_at = seconds(scheduled_since(kv.value)) or 0.0
+        bound_at = seconds(self._format.scheduled_since(kv.value)) or 0.0
         return leaves_at(pod.tolerations, node.taints, bound_at=bound_at)
 
 

@@ -5,6 +5,7 @@
     compares   pod's mod revision · node's mod revision · binding version as this worker last saw it
                · rules across nodes (`across_nodes`) · the tenant that the pod's label names
     puts       the pod on its node · the binding version · the versions of rules across nodes
+               · which attempt did it, where pods do not carry that (rk8s)
     deletes    the attempt record
     otherwise  reads the compared keys, so that one answer shows what moved
 
@@ -20,12 +21,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 from wharfinger.cache.cache import Cache
+from wharfinger.contracts.records import BoundByRecord
 from wharfinger.engine.pods import across_nodes
 from wharfinger.engine.pods.across_nodes import AcrossNodes
-from wharfinger.engine.pods.eligibility import StoredPod
+from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node
-from wharfinger.manifests.edit import bind_pod
+from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.model.node import Node
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Condition, Delete, Get, KeyValue, Operation, Put, TxnResult
@@ -57,6 +58,17 @@ class Commit:
         return [condition for condition in self.conditions if isinstance(condition, Compare)]
 
     @property
+    def reads(self) -> list[str]:
+        """What is read of it when the transaction fails: the compared keys, then the record of the pod's binder."""
+        compared = [compare.key for compare in self.compares]
+        return compared if self.found.format.marks_pods else [*compared, keys.bound_by(*self.found.pod.key)]
+
+    def pod_in(self, answer: TxnResult) -> PodAnswer:
+        """The pod as the failed transaction's reads have it."""
+        record = None if self.found.format.marks_pods else answer.reads[-1]
+        return PodAnswer(answer.reads[0], answer.revision, record)
+
+    @property
     def versions(self) -> list[str]:
         """The keys whose rewriting makes this bind visible to others."""
         return [keys.binding(self.node.name), *across_nodes.rewritten(self.found.pod, self.rules)]
@@ -69,14 +81,14 @@ class Transaction:
     conditions: list[Condition]
     writes: list[Operation]
     reads: list[Operation]
-    """When a compare fails: every compared key, in the order of the conditions."""
+    """When a compare fails: what the commits read, each key once."""
 
     def answer_for(self, commit: Commit, answer: TxnResult) -> TxnResult:
         """What the answer says of one of the commits."""
         if len(answer.reads) != len(self.reads):  # it succeeded
             return answer
         read = dict(zip((each.key for each in self.reads), answer.reads, strict=True))
-        reads = tuple(read[compare.key] for compare in commit.compares)
+        reads = tuple(read[key] for key in commit.reads)
         return TxnResult(answer.succeeded, answer.revision, reads)
 
 
@@ -88,16 +100,26 @@ def together(commits: Sequence[Commit]) -> Transaction:
     for commit in commits:
         pod = commit.found.pod
         key = f"{pod.namespace}/{pod.name}"
-        bound = bind_pod(commit.found.raw, node_name=commit.node.name, attempt=commit.attempt, now=commit.now)
+        format_, node_name = commit.found.format, commit.node.name
+        bound = format_.bind_pod(commit.found.raw, node_name=node_name, attempt=commit.attempt, now=commit.now)
         writes.append(Put(keys.pod(*pod.key), bound))
+        if not format_.marks_pods:
+            writes.append(Put(keys.bound_by(*pod.key), _bound_by(commit)))
         missing = [name for name in commit.versions if name not in versions]
         if missing:
             version = json.dumps({"attempt": commit.attempt, "pod": key}, separators=(",", ":")).encode()
             versions.update((name, Put(name, version)) for name in missing)
         if commit.recorded:
             writes.append(Delete(keys.attempt(*pod.key)))
-    reads: list[Operation] = [Get(each.key) for each in conditions if isinstance(each, Compare)]
+    reads: list[Operation] = [Get(key) for key in dict.fromkeys(chain.from_iterable(one.reads for one in commits))]
     return Transaction(conditions, [*writes, *versions.values()], reads)
+
+
+def _bound_by(commit: Commit) -> bytes:
+    pod = commit.found.pod
+    return BoundByRecord(
+        attempt=commit.attempt, node=commit.node.name, create_revision=pod.create_revision, time=commit.now
+    ).to_bytes()
 
 
 def prepare(
@@ -164,7 +186,7 @@ def read_failure(commit: Commit, answer: TxnResult) -> MovedKeys:
     seen: list[int] = []
     pod_at = 0
     behind_a_delete = False
-    for compare, kv in zip(commit.compares, answer.reads, strict=True):
+    for compare, kv in zip(commit.compares, answer.reads, strict=False):  # behind them, the record of the binder
         if compare.holds(kv):
             continue
         kind = _kind(compare.key)
@@ -178,7 +200,7 @@ def read_failure(commit: Commit, answer: TxnResult) -> MovedKeys:
     revision = answer.revision if behind_a_delete or not what else max(seen, default=0)
     return MovedKeys(
         what=tuple(dict.fromkeys(what)),
-        same_node=_same(commit.node, node) if "node" in what else None,
+        same_node=_same(commit.node, node, commit.found.format) if "node" in what else None,
         node_gone=node is None,
         revision=revision,
         newest=max(revision, pod_at),
@@ -213,12 +235,12 @@ def _kind(key: str) -> str:
     return next((kind for prefix, kind in _KINDS.items() if key.startswith(prefix)), "tenant")
 
 
-def _same(known: Node, stored: KeyValue | None) -> Node | None:
+def _same(known: Node, stored: KeyValue | None, format_: ObjectFormat) -> Node | None:
     """The stored node when it is the known one in everything that scheduling reads."""
     if stored is None or stored.create_revision != known.create_revision:
         return None
     try:
-        node = decode_node(
+        node = format_.decode_node(
             stored.value,
             name=known.name,
             create_revision=stored.create_revision,

@@ -6,20 +6,19 @@ share this so that they agree on what `Gone` means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.contracts.attempts import GoneReason
+from wharfinger.contracts.records import binder_of
 from wharfinger.contracts.scheduling import Gone
 from wharfinger.errors import InvalidObject, Unavailable
-from wharfinger.manifests import documents
-from wharfinger.manifests.decode import decode_pod
-from wharfinger.manifests.metadata import attempt_of
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.texts import one_line
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, KeyValue, Store
+from wharfinger.registry.store import Compare, Get, KeyValue, Store
 
 CATCH_UP = 0.5
 """Seconds to wait for the watch before whose pod it is counts as unknown."""
@@ -35,6 +34,18 @@ class StoredPod:
     raw: bytes
     read_at: int = 0
     """The store's revision when it was read; 0 = it comes from the watch."""
+    format: ObjectFormat = KUBERNETES
+    """Of the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnswer:
+    """A pod as etcd has it."""
+
+    kv: KeyValue | None
+    revision: int
+    bound_by: KeyValue | None = None
+    """The record of its binder, where pods do not carry it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,7 @@ class Eligibility:
 
     def __init__(self, *, store: Store, cache: Cache, ownership: Ownership) -> None:
         self._store = store
+        self._format = format_of(store.format)
         self._cache = cache
         self._ownership = ownership
 
@@ -70,20 +82,34 @@ class Eligibility:
         What this worker has not seen of the tenants is waited for: a pod that has just become ours would else be told
         to be another pool's.
         """
-        read = await self._store.get(keys.pod(*reference.key))
-        found = self.of_stored(reference, read.kv, read.revision)
+        read = await self.ask(reference)
+        found = self.of_stored(reference, read.kv, read.revision, read.bound_by)
         if isinstance(found, Gone) and found.reason == "not-ours" and self._cache.progress.revision < read.revision:
             if not await self._cache.progress.wait_for(read.revision, CATCH_UP):
                 raise Unavailable(f"this worker's watch is behind, and whose pod {reference.key} is not known here")
-            found = self.of_stored(reference, read.kv, read.revision)
+            found = self.of_stored(reference, read.kv, read.revision, read.bound_by)
         return found
 
-    def of_stored(self, reference: PodReference, kv: KeyValue | None, revision: int = 0) -> StoredPod | Gone:
-        """The same for an object read already (linearizably), at this revision of the store."""
+    async def ask(self, reference: PodReference) -> PodAnswer:
+        """What etcd has of the pod, with the record of its binder where pods do not carry it; raises `StoreError`."""
+        key = keys.pod(*reference.key)
+        if self._format.marks_pods:
+            read = await self._store.get(key)
+            return PodAnswer(read.kv, read.revision)
+        answer = await self._store.txn([], [Get(key), Get(keys.bound_by(*reference.key))])
+        return PodAnswer(answer.reads[0], answer.revision, answer.reads[1])
+
+    def of_stored(
+        self, reference: PodReference, kv: KeyValue | None, revision: int = 0, bound_by: KeyValue | None = None
+    ) -> StoredPod | Gone:
+        """The same for an object read already (linearizably), at this revision of the store.
+
+        `bound_by`: the record of its binder, where pods do not carry it.
+        """
         if kv is None:
             return Gone(reason="deleted", cause=GoneReason.DELETED)
         try:
-            pod = decode_pod(
+            pod = self._format.decode_pod(
                 kv.value,
                 namespace=reference.key.namespace,
                 name=reference.key.name,
@@ -95,8 +121,21 @@ class Eligibility:
             return Gone(reason="not-ours", detail=detail, cause=GoneReason.UNREADABLE)
         gone = self.verdict(reference, pod)
         if gone is not None and gone.reason == "bound":
-            return gone.model_copy(update={"bound_by": binder(kv.value)})
-        return gone or StoredPod(self._cache.resolved(pod), kv.value, revision)
+            return gone.model_copy(update={"bound_by": self._binder(kv, pod, bound_by)})
+        return gone or StoredPod(self._nominated(self._cache.resolved(pod)), kv.value, revision, self._format)
+
+    def _binder(self, kv: KeyValue, pod: Pod, record: KeyValue | None) -> str:
+        """`<workflow id>@<run id>` of what bound a stored pod; empty when that was not wharfinger."""
+        if self._format.marks_pods:
+            return self._format.attempt_of(kv.value)
+        return binder_of(record.value if record is not None else None, pod.create_revision, pod.node_name)
+
+    def _nominated(self, pod: Pod) -> Pod:
+        """The pod with its nomination, which this worker has from its record where pods do not carry it."""
+        known = self._cache.pods.get(pod.key) if not self._format.marks_pods else None
+        if known is None or known.identity != pod.identity or not known.nominated_node_name:
+            return pod
+        return replace(pod, nominated_node_name=known.nominated_node_name)
 
     def from_cache(self, reference: PodReference) -> StoredPod | None:
         """The pod as the watch showed it, when it still is to be placed; None means: ask etcd."""
@@ -104,7 +143,7 @@ class Eligibility:
         raw = self._cache.raw(reference.key)
         if pod is None or raw is None or self.verdict(reference, pod) is not None:
             return None
-        return StoredPod(pod, raw)
+        return StoredPod(pod, raw, format=self._format)
 
     def named_tenant(self, pod: Pod) -> str:
         """The tenant that the pod's label names, existing or not; empty when it has no such label."""
@@ -142,16 +181,3 @@ def no_profile(scheduler_name: str) -> Gone:
     return Gone(
         reason="not-ours", detail=f"this worker has no profile {scheduler_name}", cause=GoneReason.OTHER_SCHEDULER
     )
-
-
-def binder(raw: bytes) -> str:
-    """`<workflow id>@<run id>` of what bound a stored pod; empty when it has no such annotation."""
-    try:
-        return attempt_of(documents.parse(raw))
-    except InvalidObject:
-        return ""
-
-
-def bound_by(raw: bytes) -> str:
-    """Workflow id of what bound a stored pod; empty when it has no such annotation."""
-    return binder(raw).rpartition("@")[0]

@@ -3,6 +3,7 @@
 ::
 
     immediate   mark (condition DisruptionTarget) ──► delete the key: no platform runs the pods
+                where pods are not marked (rk8s): delete the key
     graceful    mark, with a deletion timestamp   ──► the platform ends the pod, and deletes the key
 
 Every transaction compares three things: the victim, which must be the pod that was chosen; the preemptor, which must
@@ -25,7 +26,8 @@ from wharfinger.engine.pods import preemption
 from wharfinger.engine.pods.core import Core
 from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.errors import RequestTooLarge
-from wharfinger.manifests.edit import clear_nomination, evict_pod
+from wharfinger.manifests.edit import PREEMPTION
+from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
@@ -91,6 +93,8 @@ class Evictions:
     def __init__(self, core: Core, *, mode: str) -> None:
         """`mode`: `immediate` or `graceful`."""
         self._store = core.process.store
+        self._format = format_of(core.process.store.format)
+        self._catch_up = core.settings.catch_up
         self._cache = core.pool.cache
         self._eligibility = core.eligibility
         self._mode = mode
@@ -102,6 +106,8 @@ class Evictions:
         Safe to run again. Raises `StoreError`.
         """
         reference = PodReference(PodKey(request.namespace, request.name), request.uid, request.create_revision)
+        if not self._format.marks_pods:  # the nomination is in the record
+            await self._cache.progress.wait_for(request.record_revision, self._catch_up)
         found = await self._eligibility.read(reference)
         if isinstance(found, Gone):
             return found
@@ -147,7 +153,7 @@ class Evictions:
             if kv is None or kv.create_revision != identity.create_revision:
                 saga.notes.append(f"{victim.pod} had left already")
                 return
-            pod = decoded(kv, identity)
+            pod = decoded(kv, identity, self._format)
             pod = self._cache.resolved(pod) if pod is not None else None
             spared = self._why_spared(saga, pod)
             if spared:
@@ -181,8 +187,9 @@ class Evictions:
     def _next(self, saga: Saga, pod: Pod, kv: KeyValue) -> Operation | None:
         """The next operation on a victim as it is now; None when the platform has to do the rest."""
         key = keys.pod(*pod.key)
-        if self._mode == IMMEDIATE:
-            return Delete(key) if pod.disruption_target else Put(key, self._marked(saga, kv))
+        if self._mode == IMMEDIATE or not self._format.marks_pods:
+            marked = pod.disruption_target or not self._format.marks_pods
+            return Delete(key) if marked else Put(key, self._marked(saga, kv))
         if pod.deletion_timestamp:
             return None
         grace = pod.termination_grace_seconds
@@ -190,11 +197,12 @@ class Evictions:
         return Put(key, self._marked(saga, kv, ends=ends, grace=grace))
 
     def _marked(self, saga: Saga, kv: KeyValue, *, ends: datetime | None = None, grace: int = 0) -> bytes:
-        return evict_pod(
+        return self._format.evict_pod(
             kv.value,
             message=saga.message,
             now=rfc3339(self._utc_now()),
             deletion=None if ends is None else (rfc3339(ends), grace),
+            reason=PREEMPTION,
         )
 
     async def _step(self, saga: Saga, kv: KeyValue, operation: Operation) -> tuple[bool, KeyValue | None]:
@@ -238,12 +246,20 @@ class Evictions:
         for other in self._cache.nominated_on(saga.request.node):
             if other.priority >= pod.priority or other.key == pod.key:
                 continue
-            kv = (await self._store.get(keys.pod(*other.key))).kv
-            while kv is not None and kv.create_revision == other.create_revision:
-                cleared = clear_nomination(kv.value, saga.request.node)
-                if cleared is None:
-                    break
+            key = keys.pod(*other.key) if self._format.marks_pods else keys.attempt(*other.key)
+            kv = (await self._store.get(key)).kv
+            while kv is not None and (cleared := self._without_nomination(kv, other, saga.request.node)) is not None:
                 _, kv = await self._step(saga, kv, Put(kv.key, cleared))
+
+    def _without_nomination(self, kv: KeyValue, pod: Pod, node: str) -> bytes | None:
+        """The pod, or its record where pods do not carry it, without its nomination to that node; None without one."""
+        if self._format.marks_pods:
+            alive = kv.create_revision == pod.create_revision
+            return self._format.clear_nomination(kv.value, node) if alive else None
+        record = AttemptRecord.model_validate_json(kv.value)
+        if (record.create_revision, record.nominated_node) != (pod.create_revision, node):
+            return None
+        return record.model_copy(update={"nominated_node": ""}).to_bytes()
 
 
 def first_ones(notes: Sequence[str]) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ from wharfinger.engine.pods.eligibility import PodReference, StoredPod
 from wharfinger.engine.transactions import Limits, Shape, cut
 from wharfinger.errors import RequestTooLarge, Unavailable
 from wharfinger.framework.cycle_state import CycleState
-from wharfinger.manifests.edit import refuse_pod
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
@@ -350,18 +349,17 @@ class Recorder:
         """Condition, nomination and record for the pod as it was found."""
         request, now = refusal.request, rfc3339(self._utc_now())
         pod_key = keys.pod(request.namespace, request.name)
-        puts = [Put(keys.attempt(request.namespace, request.name), _record(refusal, found, now).to_bytes())]
+        nominated = request.nominated_node or self._kept_nomination(found.pod)
+        kept = request.nominated_node if found.format.marks_pods else nominated
+        record = _record(refusal, found, now, kept)
+        puts = [Put(keys.attempt(request.namespace, request.name), record.to_bytes())]
         binding = None
         if request.victims:
             key = keys.binding(request.nominated_node)
             binding = Compare(key, "mod", self._cache.bindings[request.nominated_node])
             puts.append(Put(key, _version(request)))
-        value = refuse_pod(
-            found.raw,
-            reason=request.reason,
-            message=request.message,
-            now=now,
-            nominated_node_name=request.nominated_node or self._kept_nomination(found.pod),
+        value = found.format.refuse_pod(
+            found.raw, reason=request.reason, message=request.message, now=now, nominated_node_name=nominated
         )
         return Writing(
             refusal=refusal,
@@ -381,7 +379,7 @@ class Recorder:
         return pod.nominated_node_name if leaving.present else ""
 
 
-def _record(refusal: RefusalToRecord, found: StoredPod, now: str) -> AttemptRecord:
+def _record(refusal: RefusalToRecord, found: StoredPod, now: str, nominated_node: str) -> AttemptRecord:
     request = refusal.request
     revisions = tuple(victim.create_revision for victim in request.victims)
     return AttemptRecord(
@@ -390,7 +388,7 @@ def _record(refusal: RefusalToRecord, found: StoredPod, now: str) -> AttemptReco
         plugins=request.rejectors,
         revision=request.revision,
         message=request.message,
-        nominated_node=request.nominated_node,
+        nominated_node=nominated_node,
         victims=tuple(victim.pod for victim in request.victims),
         victim_revisions=revisions if request.victim_count else None,
         workflow_id=request.workflow_id,

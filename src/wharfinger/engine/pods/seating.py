@@ -9,7 +9,7 @@ from wharfinger.contracts.cohort_scheduling import BindManyInput, Seat
 from wharfinger.engine.pods import across_nodes, points
 from wharfinger.engine.pods.commit import Commit, prepare
 from wharfinger.engine.pods.core import Core
-from wharfinger.engine.pods.eligibility import StoredPod, bound_by, no_profile
+from wharfinger.engine.pods.eligibility import PodAnswer, StoredPod, no_profile
 from wharfinger.engine.pods.locks import gather_to_end
 from wharfinger.engine.pods.seats import Seated, Work, identity, reference
 from wharfinger.framework.cycle_state import CycleState
@@ -18,8 +18,6 @@ from wharfinger.framework.status import Status
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodIdentity
-from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Read
 
 READERS = 8
 """Pods that etcd is asked about at a time."""
@@ -66,23 +64,21 @@ class Seating:
         """
         several = asyncio.Semaphore(READERS)
 
-        async def read(number: int) -> Read:
+        async def read(number: int) -> PodAnswer:
             async with several:
-                return await self._store.get(keys.pod(*reference(work.request.seats[number]).key))
+                return await self._eligibility.ask(reference(work.request.seats[number]))
 
         answers = await gather_to_end(map(read, unknown))
         found = [
-            self.resolve(work, number, answer.kv, answer.revision, known)
+            self.resolve(work, number, answer, known)
             for (number, known), answer in zip(unknown.items(), answers, strict=True)
         ]
         return [seated for seated in found if seated is not None]
 
-    def resolve(
-        self, work: Work, number: int, kv: KeyValue | None, revision: int, known: Seated | None = None
-    ) -> Seated | None:
+    def resolve(self, work: Work, number: int, answer: PodAnswer, known: Seated | None = None) -> Seated | None:
         """The seat by what etcd says of its pod; None when it has its outcome: bound by this very chain, or gone."""
-        seat = work.request.seats[number]
-        found = self._eligibility.of_stored(reference(seat), kv, revision)
+        seat, revision = work.request.seats[number], answer.revision
+        found = self._eligibility.of_stored(reference(seat), answer.kv, revision, answer.bound_by)
         if isinstance(found, StoredPod):
             if known is not None:
                 self.take(known, found)
@@ -92,7 +88,7 @@ class Seating:
                 work.outcomes.gone(number, no_profile(found.pod.scheduler_name))
             return seated
         self._cache.settle(identity(seat), revision)
-        if kv is not None and found.reason == "bound" and bound_by(kv.value) == work.request.workflow_id:
+        if found.reason == "bound" and found.bound_by.rpartition("@")[0] == work.request.workflow_id:
             work.outcomes.bound(number, revision, found.node or "", ("committed by an earlier try",))
         else:
             self._tell_gone(work.request, seat, known)

@@ -73,6 +73,10 @@ class Seated:
         if self.tenant:
             compares.append(keys.tenant(self.tenant))
         writes = [pod_key, binding, *across_nodes.rewritten(pod, self.rules)]
+        if not self.found.format.marks_pods:  # when a compare fails, it is read with what was compared
+            record = keys.bound_by(pod.namespace, pod.name)
+            compares.append(record)
+            writes.append(record)
         if self.seat.recorded:
             writes.append(keys.attempt(pod.namespace, pod.name))
         return Shape(tuple(compares), tuple(writes), len(self.found.raw) + BESIDE)

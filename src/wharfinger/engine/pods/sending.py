@@ -134,8 +134,7 @@ class Sending:
     def taken_in(self, work: Work, seated: Seated, commit: Commit, answer: TxnResult) -> tuple[MovedKeys, bool]:
         """What moved for a seat, adopted where it means the same; and whether its pod is still to be bound."""
         moved = read_failure(commit, answer)
-        kv, at = answer.reads[0], answer.revision
-        if "pod" in moved.what and self._seating.resolve(work, seated.number, kv, at, seated) is None:
+        if "pod" in moved.what and self._seating.resolve(work, seated.number, commit.pod_in(answer), seated) is None:
             return moved, False
         if moved.same_node is not None:
             work.adopted[moved.same_node.name] = moved.same_node

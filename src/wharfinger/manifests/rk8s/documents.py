@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.rk8s import nodes, pods
+from wharfinger.manifests.rk8s.annotations import with_annotated
 from wharfinger.manifests.rk8s.edit import NODE_NAME
 from wharfinger.manifests.rk8s.fields import mapping
 from wharfinger.manifests.rk8s.metadata import NAMESPACE, check_head, metadata
@@ -61,11 +62,13 @@ def _from_parts(head: str, spec: str, status: str, name: str) -> dict[str, Any]:
     if named is not None and not shared.is_unbound:
         raise InvalidObject("the line with the node's name is part of a text")
     given = check_head({**_part(head, *_KEYS[:3]), "spec": shared.spec}, "Pod", name)
+    found = metadata(mapping(given, "metadata"), NAMESPACE)
+    own = {**shared.spec, "nodeName": node_name} if node_name else shared.spec
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(mapping(given, "metadata"), NAMESPACE),
-        "spec": {**shared.spec, "nodeName": node_name} if node_name else shared.spec,
+        "metadata": found,
+        "spec": with_annotated(own, found["annotations"]),
         "status": _status(status),
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.rk8s.amounts import cpu, memory
+from wharfinger.manifests.rk8s.annotations import with_annotated
 from wharfinger.manifests.rk8s.fields import (
     integer,
     mapping,
@@ -64,11 +65,12 @@ _FOREIGN_AFFINITY = {
 def pod(obj: object, name: str = "") -> dict[str, Any]:
     """The mapping of a `v1.Pod`; `name`: its key's, if asked. Raises `InvalidObject`."""
     given = check_head(obj, "Pod", name)
+    head = metadata(mapping(given, "metadata"), NAMESPACE)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(mapping(given, "metadata"), NAMESPACE),
-        "spec": spec(mapping(given, "spec")),
+        "metadata": head,
+        "spec": with_annotated(spec(mapping(given, "spec")), head["annotations"]),
         "status": status(given),
     }
 

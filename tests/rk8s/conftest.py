@@ -1,0 +1,145 @@
+"""A cluster of rk8s: its documents in an etcd of its own, without a namespace in their keys, and workers on it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from tests.conftest import EtcdServer, TemporalServer, start_etcd
+from tests.patience import patient
+from tests.rk8s import rk8s_documents as docs
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.model.formats import ClusterFormat
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
+from wharfinger.worker import Worker
+
+
+@dataclass
+class Rk8sCluster:
+    """The cluster as rk8s' own programs see it: `store` has its keys as they are in etcd."""
+
+    store: EtcdStore
+    client: Client
+    etcd: str
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    stored: dict[str, bytes] = field(default_factory=dict)
+    """What was put, by key."""
+
+    async def put(self, *documents: Mapping[str, Any]) -> None:
+        """Put pods and nodes, one after the other."""
+        for one in documents:
+            await self.put_raw(key_of(one), docs.document(one))
+
+    async def put_raw(self, key: str, value: bytes) -> None:
+        self.stored[key] = value
+        await self.store.put(key, value)
+
+    async def delete(self, *names: str, kind: str = "pods") -> None:
+        for name in names:
+            await self.store.delete(f"/registry/{kind}/{name}")
+
+    async def value(self, name: str) -> bytes:
+        """The pod's document as it is stored."""
+        found = (await self.store.get(f"/registry/pods/{name}")).kv
+        assert found is not None, f"there is no pod {name}"
+        return found.value
+
+    async def node_of(self, name: str) -> str:
+        """The node that the pod's document names; empty while it names none, or while there is no pod."""
+        found = (await self.store.get(f"/registry/pods/{name}")).kv
+        return docs.read(found.value)["spec"].get("node_name") or "" if found is not None else ""
+
+    async def nodes_of(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: await self.node_of(name) for name in names}
+
+    async def bound(self, *names: str, seconds: float = 20.0) -> dict[str, str]:
+        """Where the pods are, once all are bound."""
+        async with asyncio.timeout(patient(seconds)):
+            while not all((found := await self.nodes_of(names)).values()):
+                await asyncio.sleep(0.02)
+        return found
+
+    async def record_of(self, name: str, *plugins: str, seconds: float = 20.0) -> Mapping[str, Any]:
+        """The pod's attempt record, once there is one (that names these plugins)."""
+        async with asyncio.timeout(patient(seconds)):
+            while True:
+                found = (await self.store.get(keys.attempt("default", name))).kv
+                record = json.loads(found.value) if found is not None else {}
+                if record and set(plugins) <= set(record["plugins"]):
+                    return record  # type: ignore[no-any-return]
+                await asyncio.sleep(0.02)
+
+    async def worker(self, **settings: Any) -> Worker:
+        """A worker on connections of its own, ready; drained when the test ends."""
+        store = store_of(await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd,))), ClusterFormat.RK8S)
+        chosen = WorkerSettings(
+            format=ClusterFormat.RK8S,
+            dispatching=DispatchSettings(hold=0.1),
+            lease=LeaseSettings(ttl=30),
+            eviction="immediate",
+            node_evictions=NodeEvictionSettings("requeue", 1.0, False),
+            drain_timeout=3.0,
+        )
+        worker = Worker(replace(chosen, **settings), ProcessParts(store), self.client)
+        stop = asyncio.Event()
+        task = asyncio.create_task(worker.run(stop))
+
+        async def drain() -> None:
+            stop.set()
+            await asyncio.wait([task])
+            await store.close()
+
+        self.stack.push_async_callback(drain)
+        await self.until(lambda: task.done() or set(worker.checks().values()) == {"ok"})
+        if task.done():  # it could not even begin
+            await task
+        return worker
+
+    async def until(self, holds: Callable[[], Any], seconds: float = 15.0) -> None:
+        async with asyncio.timeout(patient(seconds)):
+            while not holds():
+                await asyncio.sleep(0.01)
+
+    async def clean(self) -> None:
+        async for page in self.store.list(keys.ROOT):
+            for kv in page.items:
+                await self.store.delete(kv.key)
+
+
+def key_of(document: Mapping[str, Any]) -> str:
+    """The key under which rk8s keeps a document."""
+    return f"/registry/{document['kind'].lower()}s/{document['metadata']['name']}"
+
+
+@pytest.fixture(scope="session")
+def rk8s_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    """An etcd of clusters of rk8s: the installation record fixes the format."""
+    with start_etcd(tmp_path_factory.mktemp("rk8s-etcd")) as server:
+        yield server
+
+
+@pytest.fixture
+async def rk8s(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncIterator[Rk8sCluster]:
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(rk8s_etcd.url,)))
+    client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
+    cluster = Rk8sCluster(store, client, rk8s_etcd.url)
+    await cluster.clean()
+    try:
+        async with cluster.stack:
+            yield cluster
+    finally:
+        await cluster.clean()
+        await store.close()
+        gc.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs
