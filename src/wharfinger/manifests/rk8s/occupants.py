@@ -36,7 +36,7 @@ def held_by(value: bytes, name: str) -> dict[str, Any] | None:
                 "containers": _containers(spec.get("containers")),
                 "initContainers": _containers(spec.get("init_containers")),
             },
-            "status": {"phase": phase if isinstance(phase, str) else None},
+            "status": {"phase": str(phase) if isinstance(phase, str) else None},
         }
     return None
 
