@@ -30,7 +30,6 @@ from wharfinger.cli.processes.instance_options import (
 )
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
-    DEFAULT_LOST_AFTER,
     DEFAULT_MAX_TXN_OPS,
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
@@ -53,7 +52,6 @@ from wharfinger.cli.processes.process_options import (
     bind_settings,
     eviction_of,
     format_arguments,
-    lost_pods_of,
     node_eviction_arguments,
 )
 from wharfinger.contracts.names import check_tenant_label
@@ -141,7 +139,7 @@ def agent(
     eviction: EvictionMode = None,
     cohorts: CohortsOption = CohortChoice.AUTO,
     lost_pods: LostPodsOption = None,
-    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    lost_after: LostAfter = None,
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
@@ -184,7 +182,7 @@ def agent(
         worker_options=(
             f"--cohorts={cohorts.value}",
             f"--eviction={eviction_of(format_, eviction).value}",
-            *node_eviction_arguments(lost_pods_of(format_, lost_pods), lost_after, taint_eviction),
+            *node_eviction_arguments(format_, lost_pods, lost_after, taint_eviction),
             *format_arguments(format_),
             *binding_options(own_node_margin, compatible=compatible),
             f"--tenant-label={check_tenant_label(tenant_label)}",

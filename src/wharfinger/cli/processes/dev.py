@@ -17,7 +17,6 @@ from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOpt
 from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
-    DEFAULT_LOST_AFTER,
     CohortChoice,
     CohortsOption,
     CompatibleOption,
@@ -30,7 +29,6 @@ from wharfinger.cli.processes.process_options import (
     TaintEviction,
     eviction_of,
     format_arguments,
-    lost_pods_of,
     node_eviction_arguments,
 )
 from wharfinger.cli.processes.stopping import Stopping
@@ -105,7 +103,7 @@ def dev(
     eviction: DevEvictionMode = EvictionChoice.IMMEDIATE,
     cohorts: CohortsOption = CohortChoice.AUTO,
     lost_pods: LostPodsOption = None,
-    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    lost_after: LostAfter = None,
     taint_eviction: TaintEviction = False,
     compatible: CompatibleOption = False,
     install: Install = None,
@@ -144,7 +142,7 @@ def dev(
         eviction=eviction_of(format_, eviction).value,
         cohorts=cohorts.value,
         agent_options=(
-            *node_eviction_arguments(lost_pods_of(format_, lost_pods), lost_after, taint_eviction),
+            *node_eviction_arguments(format_, lost_pods, lost_after, taint_eviction),
             *format_arguments(format_),
             *(["--compatible"] if compatible else []),
             *arguments(install or (), secrets_dir, allow_env or ()),

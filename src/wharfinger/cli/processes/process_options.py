@@ -104,25 +104,19 @@ LostPodsOption = Annotated[
 ]
 
 
-def lost_pods_of(format_: ClusterFormat, chosen: LostPodsChoice | None) -> LostPodsChoice:
-    """What happens to lost pods in a cluster of this format. rk8s puts pods of a deleted node back into its queue."""
-    usual = LostPodsChoice.REPORT if format_ is ClusterFormat.KUBERNETES else LostPodsChoice.REQUEUE
-    return chosen or usual
-
-
 def format_arguments(format_: ClusterFormat) -> tuple[str, ...]:
     """The format for another process, which may be of an earlier release: the default is left out."""
     return () if format_ is ClusterFormat.KUBERNETES else (f"--format={format_}",)
 
 
-DEFAULT_LOST_AFTER = "5m"
 LostAfter = Annotated[
-    str,
+    str | None,
     option(
         "lost-after",
         "How long a node must be absent before its pods are requeued: 1s to 24h. At most 10 % of the nodes, and always "
         "one, may be cleared within this time.",
         "DURATION",
+        shown="5m, or 30s with --format rk8s",
     ),
 ]
 TaintEviction = Annotated[
@@ -137,26 +131,46 @@ TaintEviction = Annotated[
 ]
 
 
-def node_evictions(lost_pods: LostPodsChoice, lost_after: str, taint_eviction: bool) -> NodeEvictionSettings:
-    """What these options say. Raises `UsageError`."""
+_USUAL_NODE_EVICTIONS = {
+    ClusterFormat.KUBERNETES: NodeEvictionSettings(),
+    # rk8s puts the pods of a deleted node back into its queue, and deletes no node by itself.
+    ClusterFormat.RK8S: NodeEvictionSettings(LostPodsChoice.REQUEUE.value, 30.0),
+}
+
+
+def node_evictions(
+    format_: ClusterFormat, lost_pods: LostPodsChoice | None, lost_after: str | None, taint_eviction: bool
+) -> NodeEvictionSettings:
+    """What these options say in a cluster of this format. Raises `UsageError`."""
+    usual = _USUAL_NODE_EVICTIONS[format_]
+    return NodeEvictionSettings(
+        usual.lost_pods if lost_pods is None else lost_pods.value,
+        usual.lost_after if lost_after is None else _lost_after(lost_after),
+        taint_eviction,
+    )
+
+
+def _lost_after(text: str) -> float:
+    """Seconds."""
     try:
-        seconds = parse(lost_after) / 1e9
+        seconds = parse(text) / 1e9
     except ValueError as error:
-        raise UsageError(f"--lost-after: {lost_after!r} {error}") from None
+        raise UsageError(f"--lost-after: {text!r} {error}") from None
     if not SHORTEST_LOST_AFTER <= seconds <= LONGEST_LOST_AFTER:
-        raise UsageError(f"--lost-after: {lost_after!r} is not between 1s and 24h")
-    return NodeEvictionSettings(lost_pods.value, seconds, taint_eviction)
+        raise UsageError(f"--lost-after: {text!r} is not between 1s and 24h")
+    return seconds
 
 
-def node_eviction_arguments(lost_pods: LostPodsChoice, lost_after: str, taint_eviction: bool) -> tuple[str, ...]:
+def node_eviction_arguments(
+    format_: ClusterFormat, lost_pods: LostPodsChoice | None, lost_after: str | None, taint_eviction: bool
+) -> tuple[str, ...]:
     """The same options for another process, which may be of an earlier release: defaults are left out.
 
     Raises `UsageError`.
     """
-    chosen = node_evictions(lost_pods, lost_after, taint_eviction)
-    usual = NodeEvictionSettings()
+    chosen, usual = node_evictions(format_, lost_pods, lost_after, taint_eviction), _USUAL_NODE_EVICTIONS[format_]
     return (
-        *([f"--lost-pods={lost_pods.value}"] if chosen.lost_pods != usual.lost_pods else []),
+        *([f"--lost-pods={chosen.lost_pods}"] if chosen.lost_pods != usual.lost_pods else []),
         *([f"--lost-after={lost_after}"] if chosen.lost_after != usual.lost_after else []),
         *(["--taint-eviction"] if taint_eviction else []),
     )

@@ -21,7 +21,6 @@ from wharfinger.cli.options import (
 )
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
-    DEFAULT_LOST_AFTER,
     DEFAULT_MAX_TXN_OPS,
     DEFAULT_OWN_NODE_MARGIN,
     DEFAULT_TENANT_LABEL,
@@ -43,7 +42,6 @@ from wharfinger.cli.processes.process_options import (
     TenantLabel,
     bind_settings,
     eviction_of,
-    lost_pods_of,
     node_evictions,
 )
 from wharfinger.contracts.names import COMMON, check_tenant, check_tenant_label
@@ -93,7 +91,7 @@ def worker(
     eviction: EvictionMode = None,
     cohorts: CohortsOption = CohortChoice.AUTO,
     lost_pods: LostPodsOption = None,
-    lost_after: LostAfter = DEFAULT_LOST_AFTER,
+    lost_after: LostAfter = None,
     taint_eviction: TaintEviction = False,
     max_txn_ops: MaxTxnOps = DEFAULT_MAX_TXN_OPS,
     own_node_margin: OwnNodeMargin = DEFAULT_OWN_NODE_MARGIN,
@@ -182,7 +180,7 @@ def worker(
         lease=LeaseSettings(ttl=lease_ttl),
         binding=bind_settings(own_node_margin, compatible=compatible),
         eviction=eviction_of(format_, eviction).value,
-        node_evictions=node_evictions(lost_pods_of(format_, lost_pods), lost_after, taint_eviction),
+        node_evictions=node_evictions(format_, lost_pods, lost_after, taint_eviction),
         dispatching=DispatchSettings(cohorts=cohorts is CohortChoice.AUTO),
     )
     code = uvloop.run(run_worker(settings))
