@@ -135,7 +135,7 @@ class Simulator:
             return None
         bound = tuple(one for one in members if one.bound and counts(one))
         pending = in_order(one for one in members if one.pending and not self._held_back(one))
-        wanted = Wanted(pending, stands.gang.required(len(bound)), bound, stands.gang.topology_key)
+        wanted = Wanted(pending, stands.gang.required(len(bound)), bound, stands.gang.topology_keys)
         placement = place(self._profile(subject), wanted, self._cluster.snapshot(), start=self._start, preempt=preempt)
         self._start = placement.next_start
         return SimulatedGang(key, placement)

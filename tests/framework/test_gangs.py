@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from wharfinger.framework.domain import domain, terms_of
 from wharfinger.framework.gangs import GangPlacement, place, seated
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.snapshot import Snapshot
@@ -99,17 +100,63 @@ def test_the_more_important_the_older_and_the_first_by_name_come_first() -> None
 def test_all_members_go_to_one_domain() -> None:
     around = cluster(a=(2000, "x", []), b=(2000, "y", []), c=(2000, "y", []), d=(9000, "", []))
 
-    placement = place(DEFAULT, Wanted(members(3), 3, topology_key=ZONE), around)
+    placement = place(DEFAULT, Wanted(members(3), 3, topology_keys=(ZONE,)), around)
 
     assert str(placement.domain) == "zone=y"
     assert set(nodes_of(placement).values()) == {"b", "c"}
+
+
+def racks(*nodes: tuple[str, str, str, list[Pod]]) -> Snapshot:
+    """Nodes of two cpus: name, zone, rack (empty for none), pods on it."""
+    return Snapshot.of(
+        NodeInfo.of(
+            node(name, cpu=2000, labels={key: value for key, value in ((ZONE, zone), ("rack", rack)) if value}), pods
+        )
+        for name, zone, rack, pods in nodes
+    )
+
+
+def test_all_members_have_one_value_of_each_of_several_keys() -> None:
+    around = racks(
+        ("a", "x", "1", []), ("b", "x", "2", []), ("c", "y", "2", []), ("d", "x", "2", []), ("e", "x", "", [])
+    )
+    keys = ("rack", ZONE)
+
+    placement = place(DEFAULT, Wanted(members(3), 3, topology_keys=keys), around)
+
+    assert str(placement.domain) == "rack=2,zone=x"
+    assert set(nodes_of(placement).values()) == {"b", "d"}
+    refused = place(DEFAULT, Wanted(members(5), 5, topology_keys=keys), around)
+    assert "in one domain of rack and zone, 4 fit." in refused.message
+    nowhere = place(DEFAULT, Wanted(members(2), 2, topology_keys=keys), cluster(a=(9000, "x", [])))
+    assert nowhere.message == "gang needs 2 members placed together, and no node has the labels rack and zone."
+
+
+def test_bound_members_fix_the_domain_of_several_keys() -> None:
+    bound = running("there", "c", cpu=1000, group="team")
+    around = racks(("a", "x", "1", []), ("b", "x", "2", []), ("c", "y", "2", [bound]))
+
+    placement = place(DEFAULT, Wanted(members(1), 1, (bound,), ("rack", ZONE)), around)
+
+    assert nodes_of(placement) == {"m0": "c"}
+
+
+@pytest.mark.parametrize("values", [("a", "b"), ("a,b=c", "%2C"), ("", "=")])
+def test_a_domain_is_read_back_from_its_text(values: tuple[str, str]) -> None:
+    terms = tuple(zip((ZONE, "rack"), values, strict=True))
+    around = Snapshot.of([NodeInfo.of(node("a", labels=dict(terms))), NodeInfo.of(node("b", labels={ZONE: values[0]}))])
+    found = domain(around, terms)
+
+    assert found.rows.tolist() == [True, False]
+    assert terms_of(str(found)) == terms
+    assert terms_of("") == ()
 
 
 def test_the_domain_that_the_gang_likes_best_goes_first() -> None:
     half = [running("half", "a", cpu=4000)]
     around = cluster(a=(8000, "x", half), b=(8000, "y", []))
 
-    placement = place(DEFAULT, Wanted(members(2), 2, topology_key=ZONE), around)
+    placement = place(DEFAULT, Wanted(members(2), 2, topology_keys=(ZONE,)), around)
 
     assert str(placement.domain) == "zone=y"
 
@@ -120,7 +167,7 @@ def test_a_domain_that_fails_is_followed_by_the_next() -> None:
     used = [running("used", "b", cpu=1000), running("more", "c", cpu=1000, create_revision=91)]
     around = cluster(a=(8000, "x", []), b=(8000, "y", used[:1]), c=(8000, "y", used[1:]))
 
-    placement = place(DEFAULT, Wanted(members(2, host_ports=port), 2, topology_key=ZONE), around)
+    placement = place(DEFAULT, Wanted(members(2, host_ports=port), 2, topology_keys=(ZONE,)), around)
 
     assert str(placement.domain) == "zone=y"
     assert set(nodes_of(placement).values()) == {"b", "c"}
@@ -130,8 +177,8 @@ def test_bound_members_fix_the_domain() -> None:
     bound = running("there", "a", cpu=1000, group="team")
     around = cluster(a=(2000, "x", [bound]), b=(9000, "y", []))
 
-    one = place(DEFAULT, Wanted(members(1), 1, (bound,), ZONE), around)
-    two = place(DEFAULT, Wanted(members(2), 2, (bound,), ZONE), around)
+    one = place(DEFAULT, Wanted(members(1), 1, (bound,), (ZONE,)), around)
+    two = place(DEFAULT, Wanted(members(2), 2, (bound,), (ZONE,)), around)
 
     assert nodes_of(one) == {"m0": "a"}
     assert not two.placed
@@ -141,7 +188,7 @@ def test_bound_members_fix_the_domain() -> None:
 
 
 def test_without_any_domain_no_pod_is_placed_and_a_label_may_help() -> None:
-    placement = place(DEFAULT, Wanted(members(2), 2, topology_key=ZONE), cluster(a=(9000, "", [])))
+    placement = place(DEFAULT, Wanted(members(2), 2, topology_keys=(ZONE,)), cluster(a=(9000, "", [])))
 
     assert not placement.placed
     assert placement.message == "gang needs 2 members placed together, and no node has the label zone."
@@ -151,7 +198,7 @@ def test_without_any_domain_no_pod_is_placed_and_a_label_may_help() -> None:
 def test_refusal_by_too_small_domains_describes_the_roomiest_one() -> None:
     around = cluster(a=(1000, "x", []), b=(2000, "y", []), c=(1000, "z", []))
 
-    placement = place(DEFAULT, Wanted(members(3), 3, topology_key=ZONE), around)
+    placement = place(DEFAULT, Wanted(members(3), 3, topology_keys=(ZONE,)), around)
 
     assert str(placement.domain) == "zone=y"
     assert "2 fit." in placement.message
@@ -168,7 +215,7 @@ def test_terms_about_pods_outside_the_domain_still_count() -> None:
     ]
 
     placement = place(
-        DEFAULT, Wanted(members(2, required_anti_affinity=(term,)), 2, topology_key=ZONE), Snapshot.of(infos)
+        DEFAULT, Wanted(members(2, required_anti_affinity=(term,)), 2, topology_keys=(ZONE,)), Snapshot.of(infos)
     )
 
     assert set(nodes_of(placement).values()) == {"c"}
@@ -222,7 +269,7 @@ def test_room_is_made_in_one_domain() -> None:
     low = [running("low", "b", cpu=2000)]
     around = cluster(a=(1000, "x", []), b=(2000, "y", low))
 
-    placement = place(DEFAULT, Wanted(members(2, priority=10), 2, topology_key=ZONE), around)
+    placement = place(DEFAULT, Wanted(members(2, priority=10), 2, topology_keys=(ZONE,)), around)
 
     assert [one.node for one in placement.nominations] == ["b", "b"]
 

@@ -173,11 +173,21 @@ def test_pod_has_the_size_and_topology_of_its_gang() -> None:
     metadata = {"labels": labels, "annotations": annotations}
 
     assert pod_from_mapping(pod_manifest(metadata=metadata)).gang == GangTerms(
-        min_available=8, topology_key="topology.kubernetes.io/zone"
+        min_available=8, topology_keys=("topology.kubernetes.io/zone",)
     )
     by_object = pod_from_mapping(pod_manifest(metadata=metadata, schedulingGroup={"podGroupName": "team"}))
     assert by_object.gang == GangTerms(by_object=True)
     assert pod_from_mapping(pod_manifest(metadata={"annotations": annotations})).gang == GangTerms()
+
+
+def test_scheduling_group_may_have_what_a_pod_group_would_say() -> None:
+    inline = {"minCount": 4, "topologyKeys": ["zone", "rack", "zone"]}
+    own = pod_from_mapping(pod_manifest(schedulingGroup={"podGroupName": "team", "wharfinger.dev/group": inline}))
+
+    assert (own.group, own.gang) == ("team", GangTerms(min_available=4, topology_keys=("rack", "zone")))
+    misspelt = {"podGroupName": "team", "wharfinger.dev/group": {"min_count": 4}}
+    with pytest.raises(InvalidObject, match=r"schedulingGroup\.wharfinger\.dev/group\.min_count: unknown field"):
+        pod_from_mapping(pod_manifest(schedulingGroup=misspelt))
 
 
 def test_a_number_that_is_none_makes_the_pod_wait_and_not_vanish() -> None:

@@ -22,8 +22,16 @@ def test_largest_minimum_of_members_and_pod_group_counts() -> None:
     members = [member("a", of={"min_available": 3}), member("b", of={"min_available": 5}), member("c")]
 
     assert gang_of(KEY, members, None) == Gang(KEY, 5)
-    assert gang_of(KEY, members, PodGroup("default", "team", 8, ("zone",))) == Gang(KEY, 8, "zone")
+    assert gang_of(KEY, members, PodGroup("default", "team", 8, ("zone",))) == Gang(KEY, 8, ("zone",))
     assert gang_of(KEY, members, PodGroup("default", "team", 2)) == Gang(KEY, 5)
+
+
+def test_members_that_name_the_same_topology_keys_agree() -> None:
+    both = {"topology_keys": ("rack", "zone")}
+    members = [member("a", of=both), member("b", of=both), member("c")]
+
+    assert gang_of(KEY, members, None) == Gang(KEY, 0, ("rack", "zone"))
+    assert gang_of(KEY, members, PodGroup("default", "team", 2, ("zone", "rack"))) == Gang(KEY, 2, ("rack", "zone"))
 
 
 def test_group_without_a_minimum_is_no_gang() -> None:
@@ -38,9 +46,17 @@ def test_group_without_a_minimum_is_no_gang() -> None:
     [
         ([member(of={"by_object": True})], None, "PodGroup default/team does not exist"),
         ([member(of={"problem": "min-available 'x' is no positive number"})], None, "a: min-available 'x'"),
-        ([member("a", of={"topology_key": "zone"}), member("b", of={"topology_key": "rack"})], None, "rack, zone"),
-        ([member(of={"topology_key": "zone"})], PodGroup("default", "team", 2, ("rack",)), "rack, zone"),
-        ([member()], PodGroup("default", "team", 2, ("rack", "zone")), "rack, zone"),
+        (
+            [member("a", of={"topology_keys": ("zone",)}), member("b", of={"topology_keys": ("rack",)})],
+            None,
+            "rack or zone",
+        ),
+        ([member(of={"topology_keys": ("zone",)})], PodGroup("default", "team", 2, ("rack",)), "rack or zone"),
+        (
+            [member(of={"topology_keys": ("zone",)})],
+            PodGroup("default", "team", 2, ("zone", "rack")),
+            "rack and zone or",
+        ),
         ([member("a"), member("b", scheduler_name="other")], None, "several schedulers: default-scheduler, other"),
     ],
 )
@@ -53,9 +69,9 @@ def test_malformed_gang_has_a_reason(members: list[Pod], group: PodGroup | None,
 
 def test_members_are_placed_together_until_enough_or_always_in_a_domain() -> None:
     assert [Gang(KEY, 3).together(bound) for bound in (0, 2, 3, 4)] == [True, True, False, False]
-    assert [Gang(KEY, 3, "zone").together(bound) for bound in (0, 3)] == [True, True]
+    assert [Gang(KEY, 3, ("zone",)).together(bound) for bound in (0, 3)] == [True, True]
     assert [Gang(KEY, number).together(0) for number in (0, 1)] == [False, False]
-    assert [Gang(KEY, 3, "zone").required(bound) for bound in (0, 1, 3, 9)] == [3, 2, 1, 1]
+    assert [Gang(KEY, 3, ("zone",)).required(bound) for bound in (0, 1, 3, 9)] == [3, 2, 1, 1]
 
 
 def test_members_are_bound_or_still_to_be_placed() -> None:
@@ -83,13 +99,13 @@ def test_a_pod_without_group_has_no_gang() -> None:
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "x", "٣", "1" * 10])
 def test_only_positive_numbers_are_numbers(text: str) -> None:
     assert number_of(text) is None
-    assert "no positive number" in problem_of("team", text, "")
+    assert "no positive number" in problem_of("team", text, ())
 
 
 @pytest.mark.parametrize(
     ("group", "key", "why"),
-    [("a/b", "", "is no name"), ("team", "no key", "no label's name"), ("team", "a.b/zone", "")],
+    [("a/b", "zone", "is no name"), ("team", "no key", "no label's name"), ("team", "a.b/zone", "")],
 )
 def test_names_have_to_be_some(group: str, key: str, why: str) -> None:
-    assert why in problem_of(group, None, key)
-    assert bool(why) == bool(problem_of(group, None, key))
+    assert why in problem_of(group, None, ("rack", key))
+    assert bool(why) == bool(problem_of(group, None, ("rack", key)))

@@ -38,6 +38,8 @@ def clusters(draw: st.DrawFn) -> Snapshot:
                 )
             )
         labels = {"zone": zone} if zone else {}
+        rack = draw(st.sampled_from(["1", "2", ""]))
+        labels |= {"rack": rack} if rack else {}
         infos.append(NodeInfo.of(node(name, cpu=cpu * 1000, labels=labels, pods=draw(st.integers(3, 9))), there))
     return Snapshot.of(infos)
 
@@ -47,7 +49,9 @@ def gangs(draw: st.DrawFn) -> Wanted:
     """Equal members, so that greedy is best; some of them are needed."""
     cpu, count = draw(st.sampled_from([1000, 2000])), draw(st.integers(1, 7))
     members = [pod(f"m{each}", cpu=cpu, priority=10, create_revision=each + 1, group="g") for each in range(count)]
-    return Wanted(in_order(members), draw(st.integers(1, count)), (), draw(st.sampled_from(["", "zone"])))
+    return Wanted(
+        in_order(members), draw(st.integers(1, count)), (), draw(st.sampled_from([(), ("zone",), ("rack", "zone")]))
+    )
 
 
 def room(info: NodeInfo, wanted: Wanted, *, evicting: bool) -> int:
@@ -57,13 +61,18 @@ def room(info: NodeInfo, wanted: Wanted, *, evicting: bool) -> int:
     return max(0, min(cpu // wanted.members[0].requests["cpu"], info.node.allocatable["pods"] - len(stay)))
 
 
+def domain_of(info: NodeInfo, wanted: Wanted) -> tuple[str | None, ...]:
+    """The node's values of the gang's topology keys."""
+    return tuple(info.node.labels.get(key) for key in wanted.topology_keys)
+
+
 def most(around: Snapshot, wanted: Wanted, *, evicting: bool) -> int:
     """Members that fit together, in the domain that takes most."""
-    held: Counter[str] = Counter()
+    held: Counter[tuple[str | None, ...]] = Counter()
     for info in around.rows:
-        zone = info.node.labels.get("zone") if wanted.topology_key else "anywhere"
-        if zone is not None:
-            held[zone] += room(info, wanted, evicting=evicting)
+        where = domain_of(info, wanted)
+        if None not in where:
+            held[where] += room(info, wanted, evicting=evicting)
     return max(held.values(), default=0)
 
 
@@ -78,7 +87,7 @@ def test_it_is_placed_whole_where_it_fits_and_only_there(around: Snapshot, wante
         assert placement.nominations == ()
         on = Counter(one.node for one in placement.seats)
         assert all(count <= room(around.info(name), wanted, evicting=False) for name, count in on.items())
-        assert len({around.info(name).node.labels.get("zone") for name in on}) == 1 or not wanted.topology_key
+        assert len({domain_of(around.info(name), wanted) for name in on}) == 1
         return
     assert placement.seats == ()
     assert placement.message
@@ -91,8 +100,7 @@ def test_it_is_placed_whole_where_it_fits_and_only_there(around: Snapshot, wante
     if possible:
         assert len(placement.nominations) == wanted.required
         gone = {victim.identity for victim in victims}
-        zones = {around.info(one.node).node.labels.get("zone") for one in placement.nominations}
-        assert len(zones) == 1 or not wanted.topology_key
+        assert len({domain_of(around.info(one.node), wanted) for one in placement.nominations}) == 1
         for name, count in Counter(one.node for one in placement.nominations).items():
             left = around.info(name).without_pods(gone)
             assert count <= room(left, wanted, evicting=False)

@@ -22,6 +22,7 @@ from wharfinger.manifests.decode import (
     surrounding_from_mapping,
 )
 from wharfinger.manifests.kubernetes_fields import kubernetes_fields
+from wharfinger.manifests.pods import INLINE_GROUP
 from wharfinger.manifests.spelling import READ
 
 Path = tuple[str | int, ...]
@@ -44,6 +45,8 @@ def read_fields(value: Any, name: str, path: Path = ()) -> Iterator[tuple[Path, 
                 yield from read_fields(value[field], kubernetes_fields().types[name].get(field, ""), (*path, field))
 
 
+OURS = {("core/v1.PodSchedulingGroup", INLINE_GROUP)}
+"""No field of Kubernetes: other formats are read into it, and without it a pod waits for its PodGroup."""
 PLACES = [(obj, path, name) for obj in EVERYTHING for path, name in read_fields(obj, type_of(obj))]
 
 
@@ -155,5 +158,5 @@ def test_decoding_reads_no_field_whose_spelling_is_not_checked(number: int) -> N
             node_from_mapping(read)
         case kind:
             surrounding_from_mapping(read, kind)
-    unchecked = {(name, field) for name, field in seen if field not in READ.get(name, ())}
+    unchecked = {(name, field) for name, field in seen - OURS if field not in READ.get(name, ())}
     assert not unchecked

@@ -126,7 +126,7 @@ class PlacedMany(Contract):
     reasons: tuple[Reasons, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     domain: str = ""
-    """For a gang with a topology key: `<key>=<value>` of the domain that was chosen."""
+    """For a gang with topology keys: the domain that was chosen, as in `Computation.domain`."""
     only_assumed: bool = False
     """For a gang: without the pods that are only assumed it would fit."""
     leaving: float = 0.0
@@ -145,7 +145,7 @@ class BindManyInput(Contract):
     whole: bool = False
     """All in one transaction, or none."""
     domain: str = ""
-    """For a gang with a topology key: `<key>=<value>` of the label that all nodes must have still."""
+    """For a gang with topology keys: the labels that all nodes must have still, as in `Computation.domain`."""
     workflow_id: str
     run_id: str
 

@@ -70,7 +70,10 @@ class Computation(Contract):
     gang: str = ""
     """`<namespace>/<name>` of the gang that was decided as a whole; empty for a decision for the pod alone."""
     domain: str = ""
-    """`<key>=<value>` of the label that the node had to have for the gang's sake; empty for any node."""
+    """`<key>=<value>` of each label that the node had to have for the gang's sake, with commas; empty for any node.
+
+    In a value, `%2C` stands for a comma and `%25` for a percent sign.
+    """
     approximate: bool = False
     """The overlay (assumed and nominated pods) was too large to keep."""
     nodes: int = 0

@@ -1,10 +1,11 @@
-"""A topology domain: the nodes with one value of a label, when a decision may choose among these alone.
+"""A topology domain: the nodes with one value of each of some labels, when a decision may choose among these alone.
 
 Plugins still see the whole cluster, for pods elsewhere may matter to them; only what is feasible is confined.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,18 +15,23 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Status, unresolvable
 from wharfinger.model.gang import GANG_SCHEDULING
 
+Terms = tuple[tuple[str, str], ...]
+"""Labels that the nodes of a domain have: keys and values."""
+_ESCAPES = (("%", "%25"), (",", "%2C"))
+"""No value of Kubernetes has these characters; in other formats it may."""
+
 
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The nodes that may be chosen."""
 
-    key: str
-    value: str
+    terms: Terms
     rows: BoolColumn
     """By row of the snapshot; of every snapshot that has the same nodes."""
 
     def __str__(self) -> str:
-        return f"{self.key}={self.value}"
+        """As records and messages have it; `terms_of` reads it back."""
+        return ",".join([f"{key}={_escaped(value)}" for key, value in self.terms])
 
     @property
     def outside(self) -> Status:
@@ -33,8 +39,29 @@ class Domain:
         return unresolvable(f"node(s) outside the gang's domain {self}").by(GANG_SCHEDULING)
 
 
-def domain(snapshot: Snapshot, key: str, value: str) -> Domain:
-    """That domain; without any row when no node has the value."""
-    column = snapshot.label(key)
-    code = column.code(value)
-    return Domain(key, value, column.codes == code if code >= 0 else np.zeros(len(snapshot), dtype=np.bool_))
+def domain(snapshot: Snapshot, terms: Iterable[tuple[str, str]]) -> Domain:
+    """That domain; without any row when no node has all the values."""
+    terms = tuple(terms)
+    rows = np.ones(len(snapshot), dtype=np.bool_)
+    for key, value in terms:
+        column = snapshot.label(key)
+        rows &= column.codes == column.code(value)  # the code of a value that no node has is negative
+    return Domain(terms, rows)
+
+
+def terms_of(text: str) -> Terms:
+    """The labels of a domain by its text; empty for none."""
+    parts = [part.partition("=") for part in text.split(",") if part]
+    return tuple([(key, _plain(value)) for key, _, value in parts])
+
+
+def _escaped(value: str) -> str:
+    for plain, escape in _ESCAPES:
+        value = value.replace(plain, escape)
+    return value
+
+
+def _plain(value: str) -> str:
+    for plain, escape in reversed(_ESCAPES):
+        value = value.replace(escape, plain)
+    return value

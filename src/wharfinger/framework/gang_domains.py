@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,8 @@ def domains_for(engine: Engine) -> Where:
     fixed = _domain_of(wanted, snapshot)
     if fixed is not None:
         return Where([fixed], [fixed])
-    column = snapshot.label(wanted.topology_key)
-    codes = np.unique(column.codes)
+    found = _partition(snapshot, wanted.topology_keys)
+    codes = np.unique(found.codes)
     codes = codes[codes != 0]
     if len(codes) == 0:
         return Where([], [])
@@ -67,20 +68,45 @@ def domains_for(engine: Engine) -> Where:
     plain = {name: amount for name, amount in least.items() if name in _PLAIN}
     if _FIT not in engine.profile.at.get("filter", ()):
         plain = {}
-    room = _Room(column.codes, len(column.values), wanted.required)
+    room = _Room(found.codes, len(found.values), wanted.required)
     free = room.sums(_capacity(snapshot, least))
-    likes = _likes(engine, column.codes, len(free))
+    likes = _likes(engine, found.codes, len(free))
     best_first = sorted(
-        codes.tolist(), key=lambda code: (free[code] < wanted.required, -likes[code], str(column.values[code]))
+        codes.tolist(), key=lambda code: (free[code] < wanted.required, -likes[code], found.values[code])
     )
     fits, empty = room.suffices(_capacity(snapshot, plain)), room.suffices(_capacity(snapshot, plain, empty=True))
     first = [code for code in best_first if fits[code]] or [max(best_first, key=lambda code: free[code])]
 
     def some(these: list[int]) -> list[Domain]:
-        key, values = wanted.topology_key, column.values
-        return [Domain(key, str(values[code]), column.codes == code) for code in these[:MOST_DOMAINS]]
+        keys, values = wanted.topology_keys, found.values
+        return [
+            Domain(tuple(zip(keys, values[code], strict=True)), found.codes == code) for code in these[:MOST_DOMAINS]
+        ]
 
     return Where(some(first), some([code for code in best_first if empty[code]]))
+
+
+class _Partition(NamedTuple):
+    """Which domain each node is in."""
+
+    codes: NDArray[np.int32]
+    """By row; 0 = in none, because a label is missing."""
+    values: Sequence[tuple[str, ...]]
+    """By code: the labels' values."""
+
+
+def _partition(snapshot: Snapshot, keys: Sequence[str]) -> _Partition:
+    """The nodes by their values of these labels."""
+    columns = [snapshot.label(key) for key in keys]
+    if len(columns) == 1:
+        return _Partition(columns[0].codes, [(str(value),) for value in columns[0].values])
+    stacked = np.stack([column.codes for column in columns], axis=1)
+    everywhere = stacked.all(axis=1)
+    combined, numbers = np.unique(stacked[everywhere], axis=0, return_inverse=True)
+    codes = np.zeros(len(snapshot), dtype=np.int32)
+    codes[everywhere] = numbers.reshape(-1) + 1
+    values = [tuple([str(column.values[code]) for column, code in zip(columns, row, strict=True)]) for row in combined]
+    return _Partition(codes, [tuple([""] * len(columns)), *values])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +145,16 @@ def _likes(engine: Engine, codes: NDArray[np.int32], size: int) -> NDArray[np.fl
 
 def _domain_of(wanted: Wanted, snapshot: Snapshot) -> Domain | None:
     """Where most of the bound members are; of equally many, the first by name."""
-    there: dict[str, int] = {}
+    there: dict[tuple[str, ...], int] = {}
     for pod in wanted.bound:
         node = snapshot.node(pod.node_name)
-        value = node.labels.get(wanted.topology_key) if node is not None else None
-        if value is not None:
-            there[value] = there.get(value, 0) + 1
+        if node is not None and all(key in node.labels for key in wanted.topology_keys):
+            values = tuple([node.labels[key] for key in wanted.topology_keys])
+            there[values] = there.get(values, 0) + 1
     if not there:
         return None
-    return domain(snapshot, wanted.topology_key, min(there, key=lambda value: (-there[value], value)))
+    most = min(there, key=lambda values: (-there[values], values))
+    return domain(snapshot, zip(wanted.topology_keys, most, strict=True))
 
 
 def _least_requests(members: Sequence[Pod]) -> dict[str, int]:

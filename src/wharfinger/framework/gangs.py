@@ -60,7 +60,7 @@ class GangPlacement:
     """Of a placed gang: members beyond those needed for which there is no room. Of a refused one: members that
     were decided and did not fit, in the domain that took most."""
     domain: Domain | None = None
-    """Where it is placed, or was refused at last; None without a topology key, or when there is no domain."""
+    """Where it is placed, or was refused at last; None without topology keys, or when there is no domain."""
     message: str = ""
     """Why not, in kube-scheduler's words and what was short; empty when placed."""
     rejectors: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ def place(
     `snapshot` counts none of them but those bound; the other arguments are those of `Profile.evaluate`.
     """
     engine = Engine(profile, wanted, snapshot, preference)
-    where = domains_for(engine) if wanted.topology_key else Where([None], [None])
+    where = domains_for(engine) if wanted.topology_keys else Where([None], [None])
     tries: list[_Try] = []
     for one in where.roomy:
         attempt = _Try(engine, one, start)
@@ -205,10 +205,11 @@ def _with_victims(engine: Engine, where: Sequence[Domain | None]) -> _Try | None
 
 
 def _nowhere(wanted: Wanted) -> str:
-    return f"gang needs {wanted.required} members placed together, and no node has the label {wanted.topology_key}."
+    labels = ("label " if len(wanted.topology_keys) == 1 else "labels ") + " and ".join(wanted.topology_keys)
+    return f"gang needs {wanted.required} members placed together, and no node has the {labels}."
 
 
 def _short(wanted: Wanted, fit: int) -> str:
     more = "more " if wanted.bound else ""
-    where = f" in one domain of {wanted.topology_key}" if wanted.topology_key else ""
+    where = f" in one domain of {' and '.join(wanted.topology_keys)}" if wanted.topology_keys else ""
     return f"gang needs {wanted.required} {more}members placed together{where}, {fit} fit."

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any, Protocol
 
-from wharfinger.manifests.fields import boolean, mapping, mappings, text, text_map
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import boolean, checked_text, integer, mapping, mappings, sequence, text, text_map
 from wharfinger.manifests.metadata import (
     METADATA,
     check_kind,
@@ -16,7 +17,15 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
-from wharfinger.manifests.spelling import OBJECT_META, OWNER, POD, POD_CONDITION, POD_STATUS, SCHEDULING_GROUP
+from wharfinger.manifests.spelling import (
+    OBJECT_META,
+    OWNER,
+    POD,
+    POD_CONDITION,
+    POD_STATUS,
+    SCHEDULING_GROUP,
+    shown,
+)
 from wharfinger.model.gang import number_of, problem_of
 from wharfinger.model.pod import NO_TERMS, GangTerms, Pod
 from wharfinger.model.priority import NO_CLASSES, PriorityClasses
@@ -25,6 +34,14 @@ STATUS = "status."
 GROUP_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 TOPOLOGY_KEY_ANNOTATION = "wharfinger.dev/topology-key"
+_GROUP = "spec.schedulingGroup."
+INLINE_GROUP = "wharfinger.dev/group"
+"""In `spec.schedulingGroup`: what a PodGroup would say, for formats without PodGroups; no field of Kubernetes.
+
+It is part of the specification, so no label selector sees it. Misspelt, it makes the pod wait for a PodGroup.
+"""
+_OF_GROUP = ("minCount", "topologyKeys")
+_UINT32 = 2**32 - 1
 
 
 class Parts(Protocol):
@@ -122,23 +139,40 @@ def _by_class(fields: dict[str, Any], classes: PriorityClasses) -> dict[str, Any
 
 def _gang(metadata: Mapping[str, Any], spec: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, GangTerms]:
     """The group's name, empty for none, and what the pod says of it. What it says wrongly makes it wait, not vanish."""
-    named = ""
     if spec.get("schedulingGroup") is not None:
-        reference, where = mapping(spec, "schedulingGroup", SPEC), "spec.schedulingGroup."
-        SCHEDULING_GROUP.check(reference, where)
-        named = text(reference, "podGroupName", where)
-    group = named or labels.get(GROUP_LABEL, "")
+        reference = mapping(spec, "schedulingGroup", SPEC)
+        SCHEDULING_GROUP.check(reference, _GROUP)
+        named = text(reference, "podGroupName", _GROUP)
+        if named:
+            return named, _group_terms(named, reference)
+    group = labels.get(GROUP_LABEL, "")
     if not group:
         return "", NO_TERMS
-    written = None if named else labels.get(MIN_AVAILABLE_LABEL)
+    written = labels.get(MIN_AVAILABLE_LABEL)
     annotations = metadata.get("annotations")
-    key = annotations.get(TOPOLOGY_KEY_ANNOTATION) if isinstance(annotations, Mapping) and not named else None
-    topology_key = key if isinstance(key, str) else ""
-    problem = problem_of(group, written, topology_key)
+    key = annotations.get(TOPOLOGY_KEY_ANNOTATION) if isinstance(annotations, Mapping) else None
+    keys = (key,) if isinstance(key, str) and key else ()
+    problem = problem_of(group, written, keys)
     return group, GangTerms(
-        by_object=bool(named),
         min_available=(number_of(written) or 0) if written is not None else 0,
-        topology_key="" if problem else topology_key,
+        topology_keys=() if problem else keys,
+        problem=problem,
+    )
+
+
+def _group_terms(name: str, reference: Mapping[str, Any]) -> GangTerms:
+    """What `spec.schedulingGroup` says: that a PodGroup has the rest, or the rest itself."""
+    if reference.get(INLINE_GROUP) is None:
+        return GangTerms(by_object=True, problem=problem_of(name, None, ()))
+    group, where = mapping(reference, INLINE_GROUP, _GROUP), f"{_GROUP}{INLINE_GROUP}."
+    unknown = next((key for key in group if key not in _OF_GROUP), None)
+    if unknown is not None:
+        raise InvalidObject(f"{where}{shown(unknown)}: unknown field (known are {', '.join(_OF_GROUP)})")
+    keys = sorted({checked_text(key, f"{where}topologyKeys") for key in sequence(group, "topologyKeys", where)})
+    problem = problem_of(name, None, keys)
+    return GangTerms(
+        min_available=integer(group, "minCount", where, low=0, high=_UINT32) or 0,
+        topology_keys=() if problem else tuple(keys),
         problem=problem,
     )
 

@@ -38,7 +38,7 @@ class PodGroup:
     min_count: int = 0
     """0 = the basic policy: its pods are ordinary ones."""
     topology_keys: tuple[str, ...] = ()
-    """Labels of nodes; all members are placed on nodes with one value of it."""
+    """Labels of nodes; all members are placed on nodes with one value of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Gang:
     key: GangKey
     min_available: int
     """Members that have to be bound at least; 0 or 1 = they need no other member."""
-    topology_key: str = ""
-    """The node label that all members' nodes have the same value of; empty = anywhere."""
+    topology_keys: tuple[str, ...] = ()
+    """The node labels that all members' nodes have the same value of, sorted; empty = anywhere."""
 
     def together(self, bound: int) -> bool:
         """Whether its pending members are placed as one, when so many are bound already."""
-        return bool(self.topology_key) or bound < self.min_available > 1
+        return bool(self.topology_keys) or bound < self.min_available > 1
 
     def required(self, bound: int) -> int:
         """How many more members have to be placed at once, at least; never 0, for one is placed in any case."""
@@ -70,8 +70,8 @@ class Wanted:
     """Of these, at least so many have to be placed together."""
     bound: tuple[Pod, ...] = ()
     """Members that have a node already."""
-    topology_key: str = ""
-    """All members go to nodes with one value of this label; empty = anywhere."""
+    topology_keys: tuple[str, ...] = ()
+    """All members go to nodes with one value of each of these labels; empty = anywhere."""
 
     @property
     def least_priority(self) -> int:
@@ -98,7 +98,8 @@ def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gan
     """What holds for the gang of these pods; a text when that is unclear: why they wait.
 
     Of different numbers the largest counts, so no member is left behind by one that asks for less. A PodGroup's number
-    counts with them. `group`: the object of the gang's name, None when there is none.
+    counts with them. One member, or the PodGroup, may name several topology keys; all that name any must name the same.
+    `group`: the object of the gang's name, None when there is none.
     """
     members = tuple(members)
     wrong = next((pod for pod in members if pod.gang.problem), None)
@@ -109,11 +110,12 @@ def gang_of(key: GangKey, members: Iterable[Pod], group: PodGroup | None) -> Gan
     schedulers = sorted({pod.scheduler_name for pod in members})
     if len(schedulers) > 1:
         return f"its members name several schedulers: {', '.join(schedulers)}"
-    keys = sorted({pod.gang.topology_key for pod in members} - {""} | set(group.topology_keys if group else ()))
+    named = {pod.gang.topology_keys for pod in members} | {tuple(sorted({*group.topology_keys})) if group else ()}
+    keys = sorted(named - {()})
     if len(keys) > 1:
-        return f"several topology keys are named: {', '.join(keys)}"
+        return f"different topology keys are named: {' or '.join(map(' and '.join, keys))}"
     least = max([group.min_count if group else 0, *(pod.gang.min_available for pod in members)])
-    return Gang(key, least, keys[0] if keys else "")
+    return Gang(key, least, keys[0] if keys else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,15 @@ def standing(
     return Standing(gang=gang if gang.together(bound) else None)
 
 
-def problem_of(group: str, min_available: str | None, topology_key: str) -> str:
+def problem_of(group: str, min_available: str | None, topology_keys: Iterable[str]) -> str:
     """What is wrong with what a pod says of its gang; empty when nothing is."""
     if not is_label_value(group) and not is_dns_subdomain(group):
         return f"its group {group[:80]!r} is no name"
     if min_available is not None and number_of(min_available) is None:
         return f"min-available {min_available[:20]!r} is no positive number"
-    if topology_key and not is_qualified_name(topology_key):
-        return f"its topology key {topology_key[:80]!r} is no label's name"
+    for key in topology_keys:
+        if not is_qualified_name(key):
+            return f"its topology key {key[:80]!r} is no label's name"
     return ""
 
 

@@ -56,9 +56,9 @@ class GangTerms:
     by_object: bool = False
     """Whether a PodGroup object says the rest (`spec.schedulingGroup`), and has to be there."""
     min_available: int = 0
-    """Of the label; 0 = it has none."""
-    topology_key: str = ""
-    """Of the annotation; empty = it has none."""
+    """Of the label, or of what the pod says in a PodGroup's place; 0 = it has none."""
+    topology_keys: tuple[str, ...] = ()
+    """Node labels that the nodes of all members have one value each of, sorted; empty = the pod names none."""
     problem: str = ""
     """What is wrong with what it says, in words; it waits for that to be mended."""
 

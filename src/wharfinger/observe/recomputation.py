@@ -13,7 +13,7 @@ from wharfinger.contracts.computation import Computation
 from wharfinger.contracts.eviction import Victim, digest
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.errors import NotFound
-from wharfinger.framework.domain import Domain, domain
+from wharfinger.framework.domain import Domain, domain, terms_of
 from wharfinger.framework.evaluation import Evaluation
 from wharfinger.framework.preferred_nodes import owned
 from wharfinger.framework.profile import Profile
@@ -219,8 +219,7 @@ def _decided(evaluation: Evaluation) -> Decided:
 
 def _domain(snapshot: Snapshot, computation: Computation) -> Domain | None:
     """The nodes among which the pod's gang was placed."""
-    key, _, value = computation.domain.partition("=")
-    return domain(snapshot, key, value) if key else None
+    return domain(snapshot, terms_of(computation.domain)) if computation.domain else None
 
 
 def _same(outcome: Placed | Refused, recorded: Decided, again: Decided) -> bool:

@@ -68,7 +68,7 @@ class WakingGangs:
         pods = list(self._cache.gangs.of(gang.key))
         bound = tuple(pod for pod in pods if pod.bound and not pod.finished)
         pending = in_order(pod for pod in pods if self._startable(pod))
-        return Wanted(pending, gang.required(len(bound)), bound, gang.topology_key)
+        return Wanted(pending, gang.required(len(bound)), bound, gang.topology_keys)
 
     def _startable(self, pod: Pod) -> bool:
         """Whether the pod is one of ours that nothing holds back."""

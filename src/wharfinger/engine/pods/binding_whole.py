@@ -18,6 +18,7 @@ from wharfinger.engine.pods.sending import Sending
 from wharfinger.engine.pods.verification import LEANS
 from wharfinger.engine.transactions import measure
 from wharfinger.errors import InvalidObject, PluginError, RequestTooLarge
+from wharfinger.framework.domain import terms_of
 from wharfinger.model.gang import GANG_SCHEDULING
 from wharfinger.registry import keys
 from wharfinger.registry.store import TxnResult
@@ -149,9 +150,10 @@ class WholeBindings:
 
     def _outside(self, gang: Work, seated: Seated) -> str:
         """Why the node is not in the gang's domain any more; empty when it is, or there is none."""
-        key, _, value = gang.request.domain.partition("=")
         node = self._cache.nodes.get(seated.node)
-        outside = key and node is not None and node.labels.get(key) != value
+        outside = node is not None and any(
+            node.labels.get(key) != value for key, value in terms_of(gang.request.domain)
+        )
         return f"the node is not in {gang.request.domain} any more" if outside else ""
 
     async def _catch_up(self, gang: Work, filled: Filled, transaction: Transaction, answer: TxnResult) -> str:

@@ -92,7 +92,7 @@ class GangDecision:
             counts = {"required": required, "least": required + BESIDE, "most": self._limits.operations}
             return self._refused_by(unschedulable(TOO_MANY.format(**counts)).by(GANG_SCHEDULING))
         wanted = Wanted(
-            self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_key
+            self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_keys
         )
         placement = self._place(wanted, self._snapshot, preempt=True)
         self._decider.start = placement.next_start
