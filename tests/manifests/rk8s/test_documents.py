@@ -11,7 +11,11 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.rk8s import documents, pods
 from wharfinger.manifests.rk8s.tree import parse
 
-LINES = POD.splitlines(keepends=True)
+_CARDS = "        memory: 512Mi\n        gpu: 2\n        gpu_memory: 20Gi\n"
+_GANG = "  gang:\n    id: train-1\n    size: 4\n  topology_constraints:\n  - topology_key: zone\n    same_value: true\n"
+WITH_GANG = POD.replace("        memory: 512Mi\n", _CARDS).replace("status:\n", f"{_GANG}status:\n")
+"""The same pod as documents of May 2026 have it."""
+DOCUMENTS = st.sampled_from([POD, WITH_GANG])
 ODD = [
     "status:\n",
     "  node_name: here\n",
@@ -63,9 +67,9 @@ def in_parts(text: str) -> object:
         return str(error)
 
 
-@given(st.lists(st.tuples(st.integers(0, len(LINES)), st.sampled_from(ODD)), max_size=4), st.integers(0, 3))
-def test_reading_in_parts_and_at_once_say_the_same(extra: list[tuple[int, str]], without: int) -> None:
-    lines = list(LINES)
+@given(DOCUMENTS, st.lists(st.tuples(st.integers(0, 99), st.sampled_from(ODD)), max_size=4), st.integers(0, 3))
+def test_reading_in_parts_and_at_once_say_the_same(document: str, extra: list[tuple[int, str]], without: int) -> None:
+    lines = document.splitlines(keepends=True)
     for at, line in extra:
         lines.insert(at, line)
     for _ in range(without):
@@ -75,11 +79,20 @@ def test_reading_in_parts_and_at_once_say_the_same(extra: list[tuple[int, str]],
     assert in_parts(text) == whole(text)
 
 
-@given(st.integers(0, len(POD) - 1), st.integers(0, 9), st.sampled_from(PIECES))
-def test_whatever_is_cut_out_or_put_in_both_say_the_same(at: int, without: int, piece: str) -> None:
-    text = POD[:at] + piece + POD[at + without :]
+@given(DOCUMENTS, st.integers(0, len(WITH_GANG) - 1), st.integers(0, 9), st.sampled_from(PIECES))
+def test_whatever_is_cut_out_or_put_in_both_say_the_same(document: str, at: int, without: int, piece: str) -> None:
+    text = document[:at] + piece + document[at + without :]
 
     assert in_parts(text) == whole(text)
+
+
+def test_pods_that_differ_in_their_gang_alone_are_kept_apart() -> None:
+    other = changed(WITH_GANG, "id: train-1", "id: train-2")
+
+    names = [
+        documents.parse_pod(value)["spec"]["schedulingGroup"]["podGroupName"] for value in (WITH_GANG.encode(), other)
+    ]
+    assert names == ["train-1", "train-2"]
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,13 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.rk8s.amounts import cpu, memory
 from wharfinger.manifests.rk8s.fields import mapping, mappings, needed_text, one_of, text, text_map
 from wharfinger.manifests.rk8s.metadata import check_head, metadata, refuse_foreign
-from wharfinger.manifests.rk8s.pods import EFFECTS, GPU, TAINTS
+from wharfinger.manifests.rk8s.pods import EFFECTS, TAINTS
+from wharfinger.model.gpus import COUNT_LABEL, GPU, number
 
-GPU_COUNT_LABEL = "nvidia.com/gpu.count"
-"""How many cards a node has; without a number there, it has none."""
 ANY_NUMBER = 2**31 - 1
 """Pods on a node that names no limit; Kubernetes would let none in."""
 _CONDITIONS = ("Ready", "DiskPressure", "MemoryPressure", "PIDPressure", "NetworkUnavailable")
 _STATES = ("True", "False", "Unknown")
-_U32 = 2**32 - 1
 
 
 def node(obj: object, name: str = "") -> dict[str, Any]:
@@ -72,7 +70,6 @@ def _allocatable(status: Mapping[str, Any], labels: Mapping[str, str]) -> dict[s
         if not (offered["pods"].isascii() and offered["pods"].isdigit() and len(offered["pods"]) < 10):
             raise InvalidObject(f"{path}pods {offered['pods'][:40]!r} is no number of pods")
         found["pods"] = offered["pods"]
-    cards = labels.get(GPU_COUNT_LABEL, "")
-    if cards.isascii() and cards.isdigit() and len(cards) < 11 and 0 < int(cards) <= _U32:
-        found[GPU] = cards
+    if cards := number(labels.get(COUNT_LABEL, "")):
+        found[GPU] = str(cards)
     return found

@@ -12,8 +12,8 @@ from wharfinger.manifests.rk8s.amounts import cpu, memory
 from wharfinger.manifests.rk8s.edit import NODE_NAME
 from wharfinger.manifests.rk8s.fields import EMPTY, integer, text
 from wharfinger.manifests.rk8s.metadata import NAMESPACE
-from wharfinger.manifests.rk8s.pods import GPU
 from wharfinger.manifests.rk8s.tree import decoded, parse
+from wharfinger.model.gpus import GPU
 
 
 def held_by(value: bytes, name: str) -> dict[str, Any] | None:

@@ -24,7 +24,9 @@ from wharfinger.manifests.rk8s.fields import (
     text_map,
     texts,
 )
+from wharfinger.manifests.rk8s.gangs import scheduling_group
 from wharfinger.manifests.rk8s.metadata import NAMESPACE, check_head, metadata, refuse_foreign
+from wharfinger.model.gpus import GPU, GPU_MEMORY
 
 TAINTS = (
     "NodeNotReady",
@@ -36,8 +38,6 @@ TAINTS = (
     "NodeOutOfService",
 )
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-GPU = "nvidia.com/gpu"
-"""The extended resource that stands for cards."""
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -88,6 +88,10 @@ def spec(given: Mapping[str, Any]) -> dict[str, Any]:
         "containers": [_container(entry, path) for path, entry in mappings(given, "containers", where)],
         "initContainers": [_container(entry, path) for path, entry in mappings(given, "init_containers", where)],
     }
+    _ask_for_gpu_memory(given, found)
+    group = scheduling_group(given, where)
+    if group is not None:
+        found["schedulingGroup"] = group
     node_name = text(given, "node_name", where)
     if node_name:
         found["nodeName"] = node_name
@@ -120,6 +124,27 @@ def _container(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
     if ports:
         found["ports"] = ports
     return found
+
+
+def _ask_for_gpu_memory(given: Mapping[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Let one container that asks for cards ask for the largest amount of all: Kubernetes sums, and rk8s does not.
+
+    Without cards the amount means nothing, as in rk8s.
+    """
+    most = 0
+    for field in ("containers", "init_containers"):
+        for where, entry in mappings(given, field, "spec."):
+            path = f"{where}resources.limits."
+            size = text(mapping(mapping(entry, "resources"), "limits"), "gpu_memory", path)
+            most = max(most, int(memory(size, f"{path}gpu_memory"))) if size is not None else most
+    with_cards = [each for each in (*found["containers"], *found["initContainers"]) if GPU in _requests(each)]
+    if most and with_cards:
+        _requests(with_cards[0])[GPU_MEMORY] = str(most)
+
+
+def _requests(container: Mapping[str, Any]) -> dict[str, str]:
+    requests: dict[str, str] = container.get("resources", {}).get("requests", {})
+    return requests
 
 
 def _port(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
