@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import PluginError
+from wharfinger.framework.snapshot import Snapshot
 
 CARRIED_LIMIT = 1024
 """Bytes of JSON a plugin may carry to the binding side."""
@@ -19,7 +20,7 @@ CARRIED_LIMIT = 1024
 class CycleState:
     """Values by key (by custom the plugin's name), and what is carried to the binding side."""
 
-    __slots__ = ("_carried", "_values", "skipped_filters", "skipped_scores")
+    __slots__ = ("_carried", "_values", "skipped_filters", "skipped_scores", "snapshot")
 
     def __init__(self, carried: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = {}
@@ -28,6 +29,8 @@ class CycleState:
         """Plugins whose PreFilter answered Skip."""
         self.skipped_scores: set[str] = set()
         """Plugins whose PreScore answered Skip."""
+        self.snapshot: Snapshot | None = None
+        """What the decision is made on. None in verification, which is no decision, and on the binding side."""
 
     def write(self, key: str, value: Any) -> None:
         """Keep a value for later points of the same decision."""

@@ -226,7 +226,10 @@ class Reserve(Protocol):
     """Keeps the plugin's own books for a chosen node."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
-        """Success, or a refusal that undoes the placement."""
+        """Success, or a refusal that undoes the placement.
+
+        `state.snapshot` has the node as the decision saw it. What is carried is recorded, and shown by `explain`.
+        """
         ...
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:

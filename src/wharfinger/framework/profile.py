@@ -216,6 +216,7 @@ class Profile:
         ones; None = the best node is chosen. `domain`: only its nodes may be chosen; None = any.
         """
         state = CycleState()
+        state.snapshot = snapshot
         search = self._searcher.search(state, pod, snapshot, start, domain)
         count = search.count
         scores = self._scorer.score(state, pod, search) if count > 1 else None

@@ -131,6 +131,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "refusals": attempt.refusals,
         "ranking": attempt.ranking,
         "passedOver": attempt.passed_over,
+        "pluginData": attempt.plugin_data,
         "notes": list(attempt.notes),
         "steps": [_step(step) for step in attempt.steps],
         "computation": computation,

@@ -86,6 +86,11 @@ class Attempt:
         return dict(self.placement.get("passed_over") or {})
 
     @property
+    def plugin_data(self) -> dict[str, Any]:
+        """What plugins recorded of the chosen node, by plugin."""
+        return dict(self.placement.get("plugin_data") or {})
+
+    @property
     def nominated_node(self) -> str:
         """Where the pod was to fit once its victims were gone; empty when no pod could be preempted."""
         return str(self.placement.get("nominated_node", ""))

@@ -38,6 +38,16 @@ def test_explanation_names_the_configuration_that_decided() -> None:
     assert ", profile batch (0123456789ab)" in story
 
 
+def test_explanation_has_what_plugins_recorded_of_the_node() -> None:
+    attempt = read("bound")
+    data = {"GpuMemory": {"cards": "4-5"}, "Racks": {"row": 3, "near": ["a"]}, "Other": [1]}
+    story = tell(explained(attempts=[replace(attempt, placement={**attempt.placement, "plugin_data": data})]))
+
+    assert "  GpuMemory: cards 4-5." in story.splitlines()
+    assert '  Racks: row 3, near ["a"].' in story.splitlines()
+    assert "  Other: [1]." in story.splitlines()
+
+
 def test_a_waiting_pods_story_begins_with_what_it_waits_for() -> None:
     story = tell(explained(record=RECORD, attempts=[read("parked_and_woken")]))
 

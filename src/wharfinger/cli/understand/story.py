@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -90,6 +91,8 @@ def _decision(attempt: Attempt) -> Iterator[str]:
         yield f"{_INDENT}{plain(attempt.node)}, {_among(attempt)}."
         if attempt.passed_over:
             yield _INDENT + plain(_before(attempt))
+        for plugin, data in attempt.plugin_data.items():
+            yield f"{_INDENT}{plain(plugin)}: {plain(_recorded(data))}."
     if attempt.nominated_node:
         yield f"{_INDENT}The pod {plain(preemption(attempt.nominated_node, attempt.victims, attempt.victim_count))}."
     if computation:
@@ -137,6 +140,13 @@ def _before(attempt: Attempt) -> str:
     points = other["total"] - attempt.placement["score"]
     better = f"{points} point{'' if points == 1 else 's'} better" if points else "as good"
     return f"{attempt.placement['node']} was chosen before {other['node']}, {better}: it is this worker's own."
+
+
+def _recorded(data: Any) -> str:
+    """What a plugin recorded: `cards 4-5` for `{"cards": "4-5"}`; as JSON what is no mapping of words."""
+    if not isinstance(data, Mapping):
+        return data if isinstance(data, str) else json.dumps(data)
+    return ", ".join(f"{key} {value if isinstance(value, str) else json.dumps(value)}" for key, value in data.items())
 
 
 def _refusals(attempt: Attempt) -> list[list[str]]:
