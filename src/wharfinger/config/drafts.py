@@ -49,15 +49,25 @@ class ProfileDraft:
                 self._make(name, catalog)
         serves = {name: points_of(plugin) for name, plugin in self.plugins.items()}
         self.at: Order = expand(completed, serves, {entry.name for entry in catalog if entry.essential})
+        self._leave_out_managed(catalog, kept or {})
         self.problems += misplaced(completed, serves)
         self.problems += unusable(completed, self.at, serves)
 
-    def _make(self, name: str, catalog: Catalog) -> None:
+    def _leave_out_managed(self, catalog: Catalog, kept: Mapping[str, Plugin]) -> None:
+        """Make plugins anew that leave resources to others. Those that are kept were made so."""
+        entries = {name: entry for name in self.plugins if (entry := catalog.get(name)) is not None}
+        filters = (entries[name] for name in self.at.get("filter", ()) if name in entries)
+        managed = frozenset(resource for entry in filters for resource in entry.manages)
+        for name, entry in entries.items() if managed else ():
+            if entry.leave_out is not None and name not in kept:
+                self._make(name, catalog, managed)
+
+    def _make(self, name: str, catalog: Catalog, managed: frozenset[str] = frozenset()) -> None:
         entry = catalog.get(name)
         if entry is None:
             return  # told when the configuration was read
         try:
-            self.plugins[name] = entry.make(self.completed.args.get(name))
+            self.plugins[name] = entry.make(self.completed.args.get(name), managed)
         except ConfigurationError as error:
             if entry.args is None or name in self.completed.args:  # else its arguments were told to be wrong
                 self.problems.append((self.completed.path, str(error)))

@@ -16,6 +16,7 @@ _RK8S: Mapping[str, int | None] = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
     "NodeResourcesFit": 1,
+    "GpuMemory": 1,
     "InterPodAffinity": 2,
     "NodeResourcesBalancedAllocation": 1,
     "DefaultBinder": None,

@@ -39,17 +39,29 @@ class CatalogEntry:
     """Of that distribution."""
     essential: bool = False
     """Whether it is part of every profile that does not disable it by its own name: `*` leaves it."""
+    by_default: bool = True
+    """Whether it is part of every profile that does not disable it; if not, of those that name it."""
+    manages: tuple[str, ...] = ()
+    """Resources that its filter judges instead of NodeResourcesFit, as kube-scheduler's extenders may."""
+    leave_out: Callable[[BaseModel, frozenset[str]], BaseModel] | None = None
+    """Of a plugin that judges all resources: its arguments, such that it leaves out those that others manage."""
 
-    def make(self, args: BaseModel | None = None) -> Plugin:
-        """A plugin with these arguments, or the defaults. ConfigurationError when it cannot be made."""
+    def make(self, args: BaseModel | None = None, managed: frozenset[str] = frozenset()) -> Plugin:
+        """A plugin with these arguments, or the defaults. ConfigurationError when it cannot be made.
+
+        `managed`: resources that other plugins of the profile manage.
+        """
         try:
-            plugin = self.factory() if self.args is None else self.factory(args or self.args())
+            plugin = self.factory() if self.args is None else self.factory(self._given(args or self.args(), managed))
         except Exception as error:
             raise ConfigurationError(f"plugin {self._title} cannot be made: {error}") from error
         if getattr(plugin, "name", None) != self.name:
             said = getattr(plugin, "name", "nothing")
             raise ConfigurationError(f"plugin {self._title} calls itself {said}; both names must be the same")
         return plugin
+
+    def _given(self, args: BaseModel, managed: frozenset[str]) -> BaseModel:
+        return self.leave_out(args, managed) if self.leave_out is not None and managed else args
 
     @property
     def _title(self) -> str:
@@ -85,8 +97,8 @@ class Installed:
 class Catalog:
     """Plugins by name.
 
-    The entries are enabled by default, in their order. Installed plugins stand behind them and are enabled where a
-    configuration names them.
+    The entries are enabled in their order, by default or where a configuration names them. Installed plugins stand
+    behind them and are enabled where a configuration names them.
     """
 
     def __init__(self, entries: Iterable[CatalogEntry], installed: Iterable[Installed] = ()) -> None:
@@ -106,7 +118,7 @@ class Catalog:
 
     def __iter__(self) -> Iterator[CatalogEntry]:
         """The plugins that are enabled by default."""
-        return iter(self._entries.values())
+        return (entry for entry in self._entries.values() if entry.by_default)
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or name in self._installed
@@ -135,7 +147,8 @@ class Catalog:
         when one cannot be loaded that is enabled.
         """
         found = sorted(_installed(), key=lambda plugin: plugin.name)
-        return Catalog([*self, *(plugin.load() for plugin in found)]) if enabled else Catalog(self, found)
+        own = self._entries.values()
+        return Catalog([*own, *(plugin.load() for plugin in found)]) if enabled else Catalog(own, found)
 
 
 def _installed() -> Iterator[Installed]:

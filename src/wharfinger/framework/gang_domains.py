@@ -164,9 +164,15 @@ def _least_requests(members: Sequence[Pod]) -> dict[str, int]:
 
 
 def _capacity(snapshot: Snapshot, least: dict[str, int], *, empty: bool = False) -> IntColumn:
-    """By row: how many pods with these requests fit at most, beside those that are there or on the node alone."""
+    """By row: how many pods with these requests fit at most, beside those that are there or on the node alone.
+
+    A resource that no node offers is left out: it is either judged in another way, or fits nowhere.
+    """
     most: IntColumn = np.full(len(snapshot), np.iinfo(np.int32).max, dtype=np.int64)
     for name, amount in least.items():
-        room = snapshot.allocatable(name) - (0 if empty else snapshot.requested(name))
+        allocatable = snapshot.allocatable(name)
+        if name not in _PLAIN and not allocatable.any():
+            continue
+        room = allocatable - (0 if empty else snapshot.requested(name))
         most = np.minimum(most, np.maximum(room, 0) // amount)
     return most

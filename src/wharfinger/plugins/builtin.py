@@ -1,8 +1,11 @@
-"""The built-in plugins in the order and with the weights of the default profile (as in kube-scheduler 1.36)."""
+"""The built-in plugins: first kube-scheduler 1.36's, in the order and with the weights of its default profile."""
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from wharfinger.framework.catalog import Catalog, CatalogEntry
+from wharfinger.model.gpus import GPU_MEMORY
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import (
     DefaultPreemptionArgs,
@@ -14,6 +17,7 @@ from wharfinger.plugins.arguments import (
 )
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.default_preemption import DefaultPreemption
+from wharfinger.plugins.gpu_memory import GpuMemory
 from wharfinger.plugins.image_locality import ImageLocality
 from wharfinger.plugins.inter_pod_affinity import InterPodAffinity
 from wharfinger.plugins.node_affinity import NodeAffinity
@@ -41,7 +45,7 @@ def catalog() -> Catalog:
             CatalogEntry(names.TAINT_TOLERATION, TaintToleration, weight=3),
             CatalogEntry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
             CatalogEntry(names.NODE_PORTS, NodePorts),
-            CatalogEntry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs),
+            CatalogEntry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs, leave_out=_ignoring),
             CatalogEntry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
             CatalogEntry(names.INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs, weight=2),
             CatalogEntry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),
@@ -52,5 +56,12 @@ def catalog() -> Catalog:
             ),
             CatalogEntry(names.IMAGE_LOCALITY, ImageLocality),
             CatalogEntry(names.DEFAULT_BINDER, DefaultBinder),
+            CatalogEntry(names.GPU_MEMORY, GpuMemory, by_default=False, manages=(GPU_MEMORY,)),
         )
     )
+
+
+def _ignoring(args: BaseModel, resources: frozenset[str]) -> BaseModel:
+    """NodeResourcesFit's arguments with more resources that it ignores."""
+    assert isinstance(args, NodeResourcesFitArgs)
+    return args.model_copy(update={"ignored_resources": (*args.ignored_resources, *sorted(resources))})

@@ -27,7 +27,7 @@ from wharfinger.framework.profile import Enabled, Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.model.pod import Pod, PodIdentity
 
-ROOM = frozenset({"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
+ROOM = frozenset({"NodeResourcesFit", "GpuMemory", "NodePorts", "PodTopologySpread", "InterPodAffinity"})
 """Filters that keep a node from being filled beyond what it has, and rules across nodes from being broken."""
 GUARDED = frozenset({"PodTopologySpread", "InterPodAffinity"})
 """Plugins that look at other nodes for pods with rules across nodes only, or for pods that such rules are about."""
