@@ -33,8 +33,10 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 async def open_store(connection: ConnectionOptions, *, within: float = FIRST_ANSWER) -> AsyncIterator[Store]:
     """The etcd that the options name, asked once so that a wrong address is reported at once: `within` so many seconds.
 
-    Raises `Unavailable`, `AccessDenied`.
+    Its keys are those of its cluster's format. Raises `Unavailable`, `AccessDenied`, and `InstallationMismatch` when
+    the options name another format.
     """
+    from wharfinger.client.cluster_format import in_its_format
     from wharfinger.registry.etcd import EtcdStore
 
     try:
@@ -42,7 +44,7 @@ async def open_store(connection: ConnectionOptions, *, within: float = FIRST_ANS
     except Unavailable as error:
         raise _no_etcd(connection, error) from error
     try:
-        yield store
+        yield await in_its_format(store, connection.format)
     finally:
         await store.close()
 

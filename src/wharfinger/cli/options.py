@@ -38,6 +38,7 @@ import typer
 
 from wharfinger.contracts.names import DEFAULT_CLUSTER, check_cluster
 from wharfinger.errors import UsageError
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.settings import EtcdSettings, TemporalSettings
 
 RUN = "Run"
@@ -56,6 +57,8 @@ class ConnectionOptions:
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
     temporal: TemporalSettings = field(default_factory=TemporalSettings)
     cluster: str = DEFAULT_CLUSTER
+    format: ClusterFormat | None = None
+    """Of the cluster's pods and nodes; None = as etcd says."""
 
 
 def variable(name: str) -> str:
@@ -173,6 +176,18 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
         None,
     ),
     "cluster": (Annotated[str, _option("cluster", "Name of the cluster.", "NAME")], DEFAULT_CLUSTER),
+    "format_": (
+        Annotated[
+            ClusterFormat | None,
+            _option(
+                "format",
+                "In which format the cluster keeps its pods and nodes; its first worker has written it into etcd.",
+                "|".join(ClusterFormat),
+                "as etcd says, else kubernetes",
+            ),
+        ],
+        None,
+    ),
 }
 """Parameter -> annotation and default."""
 
@@ -181,7 +196,8 @@ def connected(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the connection options, and the function one `ConnectionOptions` in their place.
 
     The function has a parameter `connection`; its other parameters stay as they are. Their
-    annotations must be importable at run time (not under `TYPE_CHECKING`).
+    annotations must be importable at run time (not under `TYPE_CHECKING`). A parameter with
+    the name of an option takes its place.
     """
     hints = get_type_hints(function, include_extras=True)
     own = [
@@ -192,11 +208,12 @@ def connected(function: Callable[..., None]) -> Callable[..., None]:
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
         for name, (annotation, default) in _OPTIONS.items()
+        if name not in hints
     ]
 
     @functools.wraps(function)
     def command(**arguments: Any) -> None:
-        chosen = {name: arguments.pop(name) for name in _OPTIONS}
+        chosen = {parameter.name: arguments.pop(parameter.name) for parameter in shared}
         function(**arguments, connection=connection_from(**chosen))
 
     command.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
@@ -215,6 +232,7 @@ def connection_from(
     temporal: str | None = None,
     temporal_namespace: str | None = None,
     cluster: str = DEFAULT_CLUSTER,
+    format_: ClusterFormat | None = None,
 ) -> ConnectionOptions:
     """Check and gather what the options said; raises `UsageError`."""
     for option, path in (
@@ -240,6 +258,7 @@ def connection_from(
         ),
         temporal=TemporalSettings(address=_address(temporal), namespace=temporal_namespace or None),
         cluster=check_cluster(cluster),
+        format=format_,
     )
 
 

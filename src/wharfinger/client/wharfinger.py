@@ -21,6 +21,7 @@ from temporalio.service import RPCError
 
 from wharfinger.client import signals, submitting
 from wharfinger.client.assignments import Assignment, watch_assignments
+from wharfinger.client.cluster_format import in_its_format
 from wharfinger.client.fleets import Fleets
 from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
@@ -28,6 +29,7 @@ from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
 from wharfinger.errors import NotFound, ServerError
+from wharfinger.model.formats import ClusterFormat, known_format
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.observe import attempts as recorded
 from wharfinger.observe.explanation import Explanation
@@ -42,7 +44,8 @@ class Wharfinger:
     """A wharfinger cluster, as a program sees it: have a pod placed, and ask about attempts.
 
     `connect` opens and closes everything; with a Temporal client (`contracts.conversion.data_converter`) and a store
-    of your own, make it directly. A worker must be running, or attempts wait for one.
+    of your own, make it directly; the store of a cluster of rk8s is one of `registry.rk8s_keys.store_of`. A worker must
+    be running, or attempts wait for one.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Wharfinger:
         temporal_namespace: str | None = None,
         cluster: str = DEFAULT_CLUSTER,
         tenant_label: str = TENANT_LABEL,
+        format: ClusterFormat | str | None = None,
     ) -> AsyncIterator[Wharfinger]:
         """Open connections, and close them behind the block.
 
@@ -72,10 +76,14 @@ class Wharfinger:
             temporal_namespace: Default the SDK's environment configuration, else `default`.
             cluster: The name that the workers were started with.
             tenant_label: The label that the workers were started with.
+            format: In which format the cluster keeps its pods and nodes, `kubernetes` or `rk8s`; default as etcd says,
+                where the first worker has written it.
 
-        Raises `ServerError` without Temporal, `Unavailable` or `AccessDenied` without etcd, and
-        `ConfigurationError` when the SDK's environment configuration is malformed.
+        Raises `ServerError` without Temporal, `Unavailable` or `AccessDenied` without etcd, `ConfigurationError` when
+        the SDK's environment configuration is malformed, `UsageError` for an unknown format, and
+        `InstallationMismatch` when the cluster has another one.
         """
+        asked = known_format(format) if format is not None else None
         target = temporal_configuration(TemporalSettings(temporal or None, temporal_namespace or None))
         try:
             client = await Client.connect(**target, data_converter=data_converter)
@@ -83,7 +91,7 @@ class Wharfinger:
             raise ServerError(f"cannot reach Temporal at {target.get('target_host')}") from error
         store = await EtcdStore.connect(etcd or EtcdSettings())
         try:
-            yield cls(client, store, cluster=cluster, tenant_label=tenant_label)
+            yield cls(client, await in_its_format(store, asked), cluster=cluster, tenant_label=tenant_label)
         finally:
             await store.close()
 
@@ -125,7 +133,8 @@ class Wharfinger:
         this works while Temporal does not answer, and `attempt` is 0. A pod of the name that is there already is waited
         for when it is the same, so a submission can be repeated. `timeout` (seconds, None = for ever) ends the wait
         with `TimeoutError`, whose text has what the pod waits for; the pod stays. `check_fields=False` ignores fields
-        that Kubernetes does not have, as `wharfinger apply --validate=ignore` does.
+        that Kubernetes does not have, as `wharfinger apply --validate=ignore` does. In a cluster of rk8s, `pod` is a
+        document of rk8s as plain values.
 
         Raises `InvalidObject` for a manifest that is no valid pod, `UsageError` for one of another kind,
         `AlreadyExists` when another pod has the name, and the store's errors.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from wharfinger.errors import UsageError
+
 
 class ClusterFormat(StrEnum):
     """Names a format. `manifests.formats` reads and writes its documents, `registry` knows its keys."""
@@ -12,3 +14,11 @@ class ClusterFormat(StrEnum):
     """`v1` objects in JSON, under `/registry/pods/<namespace>/<name>`."""
     RK8S = "rk8s"
     """rk8s' documents in YAML, under `/registry/pods/<name>`: pods have no namespace."""
+
+
+def known_format(name: ClusterFormat | str) -> ClusterFormat:
+    """The format of that name. Raises `UsageError`."""
+    try:
+        return ClusterFormat(name)
+    except ValueError:
+        raise UsageError(f"format {name!r} is none of {', '.join(ClusterFormat)}") from None

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
-from wharfinger.cli.objects.stored import Stored, every, one, pod_key
+from wharfinger.cli.objects.shown import list_text, shows, to_texts
+from wharfinger.cli.objects.stored import every, one, pod_key
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
 from wharfinger.errors import InvalidObject, UsageError
@@ -67,16 +68,16 @@ async def _get(connection: ConnectionOptions, kind: Kind, namespace: str, name: 
     async with open_store(connection) as store:
         if name:
             found = [await one(store, kind, namespace, name)]
-            if output is not Output.TABLE and not found[0].mapping():
+            if output is not Output.TABLE and not shows(found[0]):
                 raise InvalidObject(f"{kind.singular} {name} cannot be read: {found[0].invalid or 'is no object'}")
         else:
             _, found = await every(store, kind, namespace)
         usage = await _usage(store) if kind is NODE and output is Output.TABLE else Usage()
     if output is not Output.TABLE:
-        items = [obj for entry in found if (obj := entry.mapping())]
-        show(items[0] if name else {"apiVersion": "v1", "kind": "List", "items": items}, output)
-        if len(items) < len(found):
-            typer.echo(f"{len(found) - len(items)} stored under these keys are no objects; see --invalid", err=True)
+        text, shown = (next(to_texts(found, output)), 1) if name else list_text(found, output)
+        typer.echo(text)
+        if shown < len(found):
+            typer.echo(f"{len(found) - shown} stored under these keys are no objects; see --invalid", err=True)
     elif not found:
         typer.echo(f"no {kind.plural} found" + (f" in namespace {namespace}" if namespace else ""), err=True)
     else:
@@ -93,16 +94,20 @@ async def _get_invalid(connection: ConnectionOptions, kind: Kind, namespace: str
 
     async with open_store(connection) as store:
         _, found = await every(store, kind, namespace)
-    invalid = [entry for entry in found if entry.invalid and name in ("", entry.name)]
+    invalid = [
+        (_key(store.as_stored(entry.kv.key)), entry.invalid)
+        for entry in found
+        if entry.invalid and name in ("", entry.name)
+    ]
     if output is not Output.TABLE:
-        listed: list[dict[str, Any]] = [{"key": _key(entry), "reason": entry.invalid} for entry in invalid]
+        listed: list[dict[str, Any]] = [{"key": key, "reason": reason} for key, reason in invalid]
         show(listed, output)
     elif not invalid:
         typer.echo(f"all {kind.plural} can be read", err=True)
     else:
-        typer.echo(Columns("KEY", "REASON").render([(_key(entry), entry.invalid) for entry in invalid]))
+        typer.echo(Columns("KEY", "REASON").render(invalid))
 
 
-def _key(entry: Stored) -> str:
+def _key(key: str) -> str:
     """The key as text that any terminal takes; bytes that are no UTF-8 are shown escaped."""
-    return entry.kv.key.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return key.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
-from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
-from wharfinger.manifests.kinds import NODE, POD, PRIORITY_CLASS, Kind
+from wharfinger.manifests.decode import decode_surrounding
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
+from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Kind
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import PriorityClass, PriorityClasses, resolve
@@ -29,9 +30,16 @@ class Stored:
     node: Node | None = None
     priority_class: PriorityClass | None = None
     invalid: str = ""
+    format: ObjectFormat = KUBERNETES
+    """Of the object."""
 
-    def mapping(self) -> dict[str, Any]:
-        """The object itself, with the etcd revision as `resourceVersion`; empty when it is none."""
+    def mapping(self) -> Mapping[str, Any]:
+        """The object itself, with the etcd revision as `resourceVersion`; empty when it is none.
+
+        Of another format than Kubernetes': the pod or node that it stands for.
+        """
+        if self.format is not KUBERNETES:
+            return self._standing_for()
         try:
             obj = documents.parse(self.kv.value)
         except InvalidObject:
@@ -43,25 +51,44 @@ class Stored:
             obj["metadata"] = {**metadata, "resourceVersion": str(self.kv.mod_revision)}
         return obj
 
+    def _standing_for(self) -> Mapping[str, Any]:
+        try:
+            read = self.format.pod_mapping if self.kv.key.startswith(keys.PODS) else self.format.node_mapping
+            return read(self.kv.value)
+        except InvalidObject:
+            return {}
 
-def read(kind: Kind, kv: KeyValue) -> Stored:
-    """Take a stored object apart; what a pod leaves to its class is in `resolved`."""
+
+def check_kind(store: Store, kind: Kind) -> None:
+    """Raise `UsageError` for a kind that a cluster of this format does not have."""
+    if not format_of(store.format).has_surroundings and kind not in (POD, NODE, FLEET):
+        raise UsageError(f"a cluster of the format {store.format} has pods, nodes and fleets here, not {kind.plural}")
+
+
+def read(kind: Kind, kv: KeyValue, format_: ObjectFormat = KUBERNETES) -> Stored:
+    """Take a stored object apart; what a pod leaves to its class is in `resolved`. `format_`: the cluster's."""
+    format_ = format_ if kind in (POD, NODE) else KUBERNETES
     parts = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
     if len(parts) != (2 if kind.namespaced else 1) or not all(parts):
         shape = "<namespace>/<name>" if kind.namespaced else "<name>"
-        return Stored(kv, "", "/".join(parts), invalid=f"the key is not {keys.stored_prefix(kind.folder)}{shape}")
+        if kind is POD and format_ is not KUBERNETES:
+            shape, parts = format_.pod_key, parts[1:]
+        why = f"the key is not {keys.stored_prefix(kind.folder)}{shape}"
+        return Stored(kv, "", "/".join(parts), invalid=why, format=format_)
     namespace, name = ("", *parts)[-2:]
     revisions: dict[str, Any] = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
     try:
         if kind is POD:
-            return Stored(kv, namespace, name, pod=decode_pod(kv.value, namespace=namespace, name=name, **revisions))
+            pod = format_.decode_pod(kv.value, namespace=namespace, name=name, **revisions)
+            return Stored(kv, namespace, name, pod=pod, format=format_)
         if kind is NODE:
-            return Stored(kv, namespace, name, node=decode_node(kv.value, name=name, **revisions))
+            node = format_.decode_node(kv.value, name=name, **revisions)
+            return Stored(kv, namespace, name, node=node, format=format_)
         if kind is PRIORITY_CLASS:
             found = decode_surrounding(kv.value, kind.name, name=name)
             return Stored(kv, namespace, name, priority_class=found if isinstance(found, PriorityClass) else None)
     except InvalidObject as error:
-        return Stored(kv, namespace, name, invalid=str(error))
+        return Stored(kv, namespace, name, invalid=str(error), format=format_)
     return Stored(kv, namespace, name)
 
 
@@ -70,17 +97,32 @@ def resolved(found: Stored, classes: PriorityClasses) -> Stored:
     return found if found.pod is None else replace(found, pod=resolve(found.pod, classes))
 
 
+def refused(found: Stored, record: AttemptRecord | None) -> Stored:
+    """The same; a pod with the refusal and the nomination of its record, where pods do not carry these."""
+    pod = found.pod
+    if pod is None or record is None or pod.bound or record.create_revision != pod.create_revision:
+        return found
+    condition = ("False", record.reason, record.message)
+    return replace(found, pod=replace(pod, condition=condition, nominated_node_name=record.nominated_node))
+
+
 async def priority_classes(store: Store) -> PriorityClasses:
-    """The stored PriorityClasses that can be read."""
+    """The stored PriorityClasses that can be read; none where priorities do not depend on them."""
+    if not format_of(store.format).has_surroundings:
+        return PriorityClasses()
     _, found = await every(store, PRIORITY_CLASS)
     return PriorityClasses({entry.name: entry.priority_class for entry in found if entry.priority_class is not None})
 
 
 async def listing(store: Store, kind: Kind, namespace: str = "") -> AsyncIterator[tuple[int, list[Stored]]]:
     """All objects of a kind, page by page, each page with the listing's revision."""
+    check_kind(store, kind)
+    format_ = format_of(store.format)
     classes = await priority_classes(store) if kind is POD else PriorityClasses()
+    records = await attempt_records(store) if kind is POD and not format_.marks_pods else {}
     async for page in store.list(keys.stored_prefix(kind.folder, namespace)):
-        yield page.revision, [resolved(read(kind, kv), classes) for kv in page.items]
+        found = (resolved(read(kind, kv, format_), classes) for kv in page.items)
+        yield page.revision, [refused(entry, records.get((entry.namespace, entry.name))) for entry in found]
 
 
 async def every(store: Store, kind: Kind, namespace: str = "") -> tuple[int, list[Stored]]:
@@ -94,10 +136,13 @@ async def every(store: Store, kind: Kind, namespace: str = "") -> tuple[int, lis
 
 async def one(store: Store, kind: Kind, namespace: str, name: str) -> Stored:
     """One object. Raises `NotFound` when there is none."""
+    check_kind(store, kind)
     found = await store.get(keys.stored(kind.folder, namespace if kind.namespaced else "", name))
     if found.kv is None:
         raise NotFound(f"there is no {kind.singular} {f'{namespace}/{name}' if kind.namespaced else name}")
-    stored = read(kind, found.kv)
+    stored = read(kind, found.kv, format_of(store.format))
+    if kind is POD and not stored.format.marks_pods:
+        stored = refused(stored, await record_of(store, stored))
     asks = stored.pod is not None and stored.pod.class_terms is not None
     return resolved(stored, await priority_classes(store)) if asks else stored
 
@@ -113,10 +158,30 @@ def pod_key(text: str, namespace: str) -> PodKey:
 async def record_of(store: Store, found: Stored) -> AttemptRecord | None:
     """The record of the pod's last refused attempt, when it is about this life of the pod."""
     kv = (await store.get(keys.attempt(found.namespace, found.name))).kv
-    if kv is None:
-        return None
+    record = record_in(kv) if kv is not None else None
+    return record if record is not None and record.create_revision == found.kv.create_revision else None
+
+
+async def attempt_records(store: Store) -> dict[tuple[str, str], AttemptRecord]:
+    """The records of all pods' last refused attempts, by namespace and name."""
+    found: dict[tuple[str, str], AttemptRecord] = {}
+    async for page in store.list(keys.ATTEMPTS):
+        for kv in page.items:
+            key = record_key(kv)
+            if key is not None and (record := record_in(kv)) is not None:
+                found[key] = record
+    return found
+
+
+def record_key(kv: KeyValue) -> tuple[str, str] | None:
+    """Namespace and name of the pod that an attempt record is about; None for another key."""
+    namespace, _, name = kv.key.removeprefix(keys.ATTEMPTS).partition("/")
+    return (namespace, name) if kv.key.startswith(keys.ATTEMPTS) and namespace and name else None
+
+
+def record_in(kv: KeyValue) -> AttemptRecord | None:
+    """The record that is stored; None for what is none."""
     try:
-        record = AttemptRecord.model_validate_json(kv.value)
+        return AttemptRecord.model_validate_json(kv.value)
     except ValueError:
         return None
-    return record if record.create_revision == found.kv.create_revision else None

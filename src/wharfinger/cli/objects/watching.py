@@ -1,6 +1,7 @@
 """`wharfinger get --watch`: the table first, then a row for every change.
 
-A node's row is printed again when its own object or what its pods use changes. When etcd has compacted
+A node's row is printed again when its own object or what its pods use changes, and a pod's when its attempt record
+changes, where pods do not carry refusals themselves. When etcd has compacted
 what was to be watched next, the list is printed anew. Priority classes are those of the list.
 """
 
@@ -12,15 +13,28 @@ from datetime import UTC, datetime
 import typer
 
 from wharfinger.cli.objects.rows import Usage, columns, table_rows
-from wharfinger.cli.objects.stored import Stored, every, priority_classes, read, resolved
+from wharfinger.cli.objects.shown import to_texts
+from wharfinger.cli.objects.stored import (
+    Stored,
+    attempt_records,
+    every,
+    priority_classes,
+    read,
+    record_in,
+    record_key,
+    refused,
+    resolved,
+)
 from wharfinger.cli.options import ConnectionOptions
-from wharfinger.cli.output import Columns, Output, plain, to_text
+from wharfinger.cli.output import Columns, Output, plain
+from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import Compacted
+from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.kinds import NODE, POD, Kind
 from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PriorityClasses
 from wharfinger.registry import keys
-from wharfinger.registry.store import Event, Store
+from wharfinger.registry.store import Event, KeyValue, Store
 
 
 async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name: str, output: Output) -> None:
@@ -28,7 +42,7 @@ async def follow(connection: ConnectionOptions, kind: Kind, namespace: str, name
     from wharfinger.cli.connect import open_store
 
     async with open_store(connection) as store:
-        view = _View(kind, namespace, name, output)
+        view = _View(kind, namespace, name, output, format_of(store.format))
         while True:
             try:
                 await _follow(store, view)
@@ -45,6 +59,9 @@ async def _follow(store: Store, view: _View) -> None:
         view.usage = Usage.of(stored.pod for stored in pods if stored.pod is not None)
     if view.kind is POD:
         view.classes = await priority_classes(store)
+    if view.reads_records:
+        prefix = keys.ROOT
+        view.records = await attempt_records(store)
     view.show_all(found)
     async with store.watch(prefix, revision + 1) as batches:
         async for batch in batches:
@@ -54,8 +71,12 @@ async def _follow(store: Store, view: _View) -> None:
 class _View:
     """What is on the screen."""
 
-    def __init__(self, kind: Kind, namespace: str, name: str, output: Output) -> None:
+    def __init__(self, kind: Kind, namespace: str, name: str, output: Output, format_: ObjectFormat) -> None:
         self.kind = kind
+        self.format = format_
+        self.reads_records = kind is POD and not format_.marks_pods
+        """Whether rows of pods show what their attempt records hold."""
+        self.records: dict[tuple[str, str], AttemptRecord] = {}
         self.namespace = namespace
         self.usage = Usage()
         self.classes = PriorityClasses()
@@ -78,6 +99,9 @@ class _View:
         """Print what the events of one revision change."""
         changed: dict[str, Stored] = {}
         for event in events:
+            if self.reads_records and (pod := record_key(event.kv)) is not None:
+                self._record_changed(event, pod, changed)
+        for event in events:
             if event.kv.key.startswith(self._prefix):
                 self._take(event, changed)
             elif self.kind is NODE and event.kv.key.startswith(keys.PODS):
@@ -87,7 +111,7 @@ class _View:
         self._print(list(changed.values()))
 
     def _take(self, event: Event, changed: dict[str, Stored]) -> None:
-        entry = resolved(read(self.kind, event.kv), self.classes)
+        entry = self._read(event.kv)
         if self._name not in ("", entry.name):
             return
         if event.deleted:
@@ -99,8 +123,22 @@ class _View:
         else:
             self._known[event.kv.key] = changed[event.kv.key] = entry
 
+    def _read(self, kv: KeyValue) -> Stored:
+        entry = resolved(read(self.kind, kv, self.format), self.classes)
+        return refused(entry, self.records.get((entry.namespace, entry.name)))
+
+    def _record_changed(self, event: Event, pod: tuple[str, str], changed: dict[str, Stored]) -> None:
+        record = None if event.deleted else record_in(event.kv)
+        if record is not None:
+            self.records[pod] = record
+        else:
+            self.records.pop(pod, None)
+        before = self._known.get(keys.pod(*pod))
+        if before is not None and record is not None and (now := self._read(before.kv)).pod != before.pod:
+            self._known[now.kv.key] = changed[now.kv.key] = now
+
     def _pod_changed(self, event: Event) -> tuple[str, ...]:
-        stored = read(POD, event.kv)
+        stored = read(POD, event.kv, self.format)
         return self.usage.set_pod(PodKey(stored.namespace, stored.name), None if event.deleted else stored.pod)
 
     def _print(self, entries: list[Stored]) -> None:
@@ -110,6 +148,6 @@ class _View:
             table = table_rows(self.kind, entries, self.usage, datetime.now(UTC))
             typer.echo(self._columns.render(table, headings=False))
             return
-        for entry in entries:
+        for text in to_texts(entries, self._output):
             separator = "---\n" if self._output is Output.YAML else ""
-            typer.echo(separator + to_text(entry.mapping(), self._output))
+            typer.echo(separator + text)

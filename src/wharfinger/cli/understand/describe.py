@@ -14,7 +14,7 @@ from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.cli.output import Columns, plain
 from wharfinger.cli.understand.gangs import held_member
 from wharfinger.cli.understand.lost import is_lost, lost_pods
-from wharfinger.contracts.names import ATTEMPT_ANNOTATION, pod_workflow_id
+from wharfinger.contracts.names import pod_workflow_id
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject, NotFound, UsageError
 from wharfinger.manifests import kinds
@@ -25,6 +25,7 @@ from wharfinger.model.pod import Pod
 from wharfinger.model.priority import PriorityClasses, affected, missing
 from wharfinger.model.quantities import format_bytes, format_cpu
 from wharfinger.model.selectors import NodeSelectorTerm, Toleration
+from wharfinger.observe.attempts import bound_by
 from wharfinger.observe.serving import unserved
 
 _INDENT = 18
@@ -72,7 +73,10 @@ async def _describe(connection: ConnectionOptions, kind: Kind, name: str, namesp
             reasons = await unserved(store, [found.pod] if found.pod is not None and found.pod.pending else [])
             why = next((reason.sentence for reason in reasons.values()), "")
             record, now = await record_of(store, found), datetime.now(UTC)
-            return describe_pod(found, record, connection.cluster, now, held=held, unserved=why, lost=lost)
+            binder = await bound_by(store, found.kv, found.pod) if found.pod is not None else ""
+            return describe_pod(
+                found, record, connection.cluster, now, held=held, unserved=why, lost=lost, binder=binder
+            )
         try:
             found = await one(store, NODE, "", name)
         except NotFound as error:
@@ -95,10 +99,12 @@ def describe_pod(
     held: str = "",
     unserved: str = "",
     lost: bool = False,
+    binder: str = "",
 ) -> str:
     """The text about a pod.
 
-    `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist.
+    `held`: why its gang holds it back; `unserved`: why no instance takes it; `lost`: whether its node does not exist;
+    `binder`: which attempt bound it.
     Raises `InvalidObject` for a pod that cannot be read.
     """
     pod = found.pod
@@ -131,7 +137,7 @@ def describe_pod(
         *_block("Tolerations", [_toleration(toleration) for toleration in pod.tolerations]),
         *_block("Gates", pod.scheduling_gates),
         *_block("Not supported", pod.unsupported),
-        *_scheduling(pod, found, record, now),
+        *_scheduling(pod, record, now, binder),
         *_fields(("Workflow id", _chain(pod, record, cluster))),
     ]
     return "\n".join(lines)
@@ -196,7 +202,7 @@ def _class_name(found: Stored) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: datetime) -> list[str]:
+def _scheduling(pod: Pod, record: AttemptRecord | None, now: datetime, binder: str) -> list[str]:
     """What became of the attempts so far."""
     lines: list[str] = []
     if pod.condition is not None:
@@ -206,7 +212,7 @@ def _scheduling(pod: Pod, found: Stored, record: AttemptRecord | None, now: date
         refused = f"{record.attempt} ({record.reason}, {_when(record.time, now)})"
         lines += _fields(("Last attempt", refused), ("Refused by", ", ".join(record.plugins)))
         lines += _block("Preempts", record.victims)
-    lines += _fields(("Bound by", _annotation(found, ATTEMPT_ANNOTATION)))
+    lines += _fields(("Bound by", binder))
     return lines
 
 
@@ -225,13 +231,6 @@ def _disruption(found: Stored) -> str:
         if (condition.get("type"), condition.get("status")) == (DISRUPTION_TARGET, "True"):
             return str(condition.get("message") or condition.get("reason") or "")
     return ""
-
-
-def _annotation(found: Stored, name: str) -> str:
-    metadata = found.mapping().get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    value = annotations.get(name) if isinstance(annotations, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 def _room(node: Node, used: Mapping[str, int]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from wharfinger.cli.objects.stored import every
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.decode import decode_surrounding
+from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.kinds import POD, POD_GROUP
 from wharfinger.model.gang import GangKey, PodGroup, gang_key, standing
 from wharfinger.model.pod import Pod, PodKey
@@ -18,7 +19,7 @@ async def held_of(store: Store, pods: Iterable[Pod], namespace: str = "") -> dic
     members = [pod for pod in pods if pod.group]
     if not any(pod.pending for pod in members):
         return {}
-    _, found = await every(store, POD_GROUP, namespace)
+    _, found = await every(store, POD_GROUP, namespace) if format_of(store.format).has_surroundings else (0, [])
     groups: dict[GangKey, PodGroup] = {}
     for entry in found:
         try:
