@@ -1,4 +1,4 @@
-"""Manifests from files, folders and standard input (`-f`)."""
+"""Manifests from files, folders and standard input (`-f`), in the format of the cluster that they are for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests import documents
-from wharfinger.manifests.kinds import NAMESPACE, NODE, POD, Reference, reference
+from wharfinger.manifests.kinds import FLEET, NAMESPACE, NODE, POD, Reference, reference
 from wharfinger.manifests.metadata import checked_object
+from wharfinger.model.formats import ClusterFormat
+
+if TYPE_CHECKING:
+    from wharfinger.manifests.rk8s.given import GivenDocument
 
 STANDARD_INPUT = "-"
 FILE_LIMIT = 512 * 1024 * 1024
@@ -39,6 +43,8 @@ class Manifest:
     problem: str = ""
     findings: tuple[str, ...] = ()
     """Its unknown and duplicate fields, where these were asked for."""
+    document: GivenDocument | None = None
+    """The document of rk8s, where it is one."""
 
     @property
     def rank(self) -> int:
@@ -46,18 +52,32 @@ class Manifest:
         return _RANKS.get(self.about.kind, _OTHER_RANK) if self.about is not None else -1
 
 
-def load(sources: Iterable[str], namespace: str, *, judged: bool = False) -> list[Manifest]:
-    """Every object of the sources, in the order in which they are best written.
+def contents_of(sources: Iterable[str]) -> list[tuple[str, bytes]]:
+    """The files of all sources; raises as `contents` does."""
+    return [file for source in sources for file in contents(source)]
+
+
+def load(
+    files: Iterable[tuple[str, bytes]],
+    namespace: str,
+    *,
+    judged: bool = False,
+    format_: ClusterFormat = ClusterFormat.KUBERNETES,
+) -> list[Manifest]:
+    """Every object of the files, in the order in which they are best written.
 
     What cannot be read stays as an entry with a `problem`, so the rest goes on. `judged`: look for unknown and
-    duplicate fields; otherwise a key that stands twice in YAML is a problem of its file. Raises `UsageError` when a
-    source does not exist.
+    duplicate fields; otherwise a key that stands twice in YAML is a problem of its file. `format_`: of the cluster;
+    documents of rk8s may have fields that rk8s does not know, because it ignores them.
     """
     found = [
         manifest
-        for source in sources
-        for name, content in contents(source)
-        for manifest in _content(name, content, namespace, judged)
+        for name, content in files
+        for manifest in (
+            _content(name, content, namespace, judged)
+            if format_ is ClusterFormat.KUBERNETES
+            else _rk8s_content(name, content)
+        )
     ]
     return sorted(found, key=lambda manifest: manifest.rank)
 
@@ -100,6 +120,33 @@ def _content(source: str, content: bytes, namespace: str, judged: bool) -> Itera
         yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
     except InvalidObject as error:
         yield Manifest(source, problem=str(error))
+
+
+def _rk8s_content(source: str, content: bytes) -> Iterator[Manifest]:
+    from wharfinger.manifests.rk8s import given
+
+    try:
+        for document in given.documents(content.decode("utf-8-sig")):
+            yield _rk8s_manifest(source, document)
+    except UnicodeDecodeError as error:
+        yield Manifest(source, problem=f"is no UTF-8 text (byte {error.start})")
+    except InvalidObject as error:
+        yield Manifest(source, problem=str(error))
+
+
+def _rk8s_manifest(source: str, document: GivenDocument) -> Manifest:
+    from wharfinger.manifests.rk8s import given
+    from wharfinger.manifests.rk8s.plain_values import plain_values
+
+    try:
+        kind = given.kind_of(document.tree)
+        if kind == FLEET.name:  # of wharfinger itself, in every cluster
+            value = document.text.encode() if document.text else documents.to_json(plain_values(document.tree))
+            return next(iter(_content(source, value, "", judged=True)))
+        about = Reference(POD if kind == POD.name else NODE, *given.names_of(document.tree))
+    except InvalidObject as error:
+        return Manifest(source, problem=str(error))
+    return Manifest(source, about, document.tree, document=document)
 
 
 def _manifest(source: str, found: object, namespace: str, judged: bool) -> Manifest:

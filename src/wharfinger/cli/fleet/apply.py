@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wharfinger.cli.files import FilesOption, load
+from wharfinger.cli.files import FilesOption, contents_of, load
 from wharfinger.cli.fleet.commands import WRITE
 from wharfinger.cli.fleet.options import ReasonOption, TimeoutOption, change, open_fleets
 from wharfinger.cli.options import ConnectionOptions, connected
@@ -91,7 +91,7 @@ def _wanted(files: Sequence[str], tenants: str | None) -> list[WantedFleet]:
 
     found: list[WantedFleet] = []
     problems: list[str] = []
-    entries = load(files, "default")
+    entries = load(contents_of(files), "default")
     for entry in entries:
         if entry.about is None or entry.obj is None:
             problems.append(f"{entry.source}: {entry.problem}")

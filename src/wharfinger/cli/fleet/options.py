@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wharfinger.cli.files import load
+from wharfinger.cli.files import contents_of, load
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.contracts.names import check_tenant
 from wharfinger.errors import InvalidConfiguration, UsageError
@@ -39,7 +39,7 @@ FileOption = Annotated[
 
 def fleet_in(source: str, tenant: str) -> Mapping[str, Any]:
     """The manifest of that tenant's fleet. Raises `UsageError` when the file has none, or cannot be read."""
-    found = load([source], "default")
+    found = load(contents_of([source]), "default")
     problems = [f"{entry.source}: {entry.problem}" for entry in found if entry.about is None or entry.obj is None]
     if problems:
         raise InvalidConfiguration(problems)

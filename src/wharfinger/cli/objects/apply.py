@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import groupby
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import typer
 
-from wharfinger.cli.files import FilesOption, Manifest, load
+from wharfinger.cli.files import FilesOption, Manifest, contents_of, load
 from wharfinger.cli.objects.validation import ValidateOption, Validation, warn
 from wharfinger.cli.objects.writing import REFUSED, Applied, unreadable, write
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
@@ -49,19 +49,15 @@ def apply(
 
     Reads YAML documents, JSON, Lists, and what kubectl get -o yaml prints. Metadata and spec become the manifest's.
     The uid, the status and the node of a bound pod stay; only a node's status changes, when its manifest has
-    allocatable. A fleet keeps what `fleet apply` keeps.
+    allocatable. A fleet keeps what `fleet apply` keeps. In a cluster of the format rk8s, pods and nodes are rk8s' YAML
+    documents; a new one is stored as it stands in its file.
 
     An object that cannot be read or stored is refused, and so is one that --validate refuses. The others are written,
     and the exit code is 1.
     """
     from wharfinger.cli import connect
 
-    manifests = load(files, namespace, judged=True)
-    if not manifests:
-        raise WharfingerError("no objects found")
-    for entry in manifests if validate is Validation.WARN else ():
-        warn(str(entry.about), entry.findings)
-    applied = connect.run(_apply(connection, manifests, output, strict=validate is Validation.STRICT))
+    applied = connect.run(_apply(connection, contents_of(files), namespace, output, validate))
     if output is not Output.TABLE:
         show([entry.mapping() for entry in applied], output)
     if any(entry.result == REFUSED for entry in applied):
@@ -69,12 +65,22 @@ def apply(
 
 
 async def _apply(
-    connection: ConnectionOptions, manifests: Sequence[Manifest], output: Output, *, strict: bool
+    connection: ConnectionOptions,
+    files: Iterable[tuple[str, bytes]],
+    namespace: str,
+    output: Output,
+    validate: Validation,
 ) -> list[Applied]:
     from wharfinger.cli.connect import open_store
 
     applied: list[Applied] = []
+    strict = validate is Validation.STRICT
     async with open_store(connection) as store:
+        manifests = load(files, namespace, judged=True, format_=store.format)
+        if not manifests:
+            raise WharfingerError("no objects found")
+        for manifest in manifests if validate is Validation.WARN else ():
+            warn(str(manifest.about), manifest.findings)
         with _progress(len(manifests)) as advance:
             for batch in _batches(manifests):
                 now = rfc3339(datetime.now(UTC))

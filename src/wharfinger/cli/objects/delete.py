@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from wharfinger.cli.files import load
+from wharfinger.cli.files import contents_of, load
+from wharfinger.cli.objects.stored import check_kind
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.errors import UsageError
 from wharfinger.manifests import kinds
 from wharfinger.manifests.kinds import Reference
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
@@ -44,13 +47,13 @@ def delete(
     if files:
         if kind or names:
             raise UsageError("either -f or KIND NAME..., not both")
-        found, failed = _from_files(files, namespace)
+        failed = connect.run(_delete_given(connection, contents_of(files), namespace, ignore_not_found))
     elif not kind or not names:
         raise UsageError("nothing to delete: give KIND NAME... or -f FILE")
     else:
-        found, failed = [_named(kind, name, namespace) for name in names], False
-    missing = connect.run(_delete(connection, found, ignore_not_found))
-    if missing or failed:
+        named = [_named(kind, name, namespace) for name in names]
+        failed = connect.run(_delete_named(connection, named, ignore_not_found))
+    if failed:
         raise typer.Exit(1)
 
 
@@ -63,29 +66,48 @@ def _named(word: str, name: str, namespace: str) -> Reference:
     return Reference(kind, namespace if kind.namespaced else "", name)
 
 
-def _from_files(files: list[str], namespace: str) -> tuple[list[Reference], bool]:
+def _references(
+    files: Iterable[tuple[str, bytes]], namespace: str, format_: ClusterFormat
+) -> tuple[list[Reference], bool]:
     """What the manifests name, in reverse order of applying; and whether some could not be read (reported here)."""
-    manifests = load(files, namespace)
+    manifests = load(files, namespace, format_=format_)
     unreadable = [manifest for manifest in manifests if manifest.about is None]
     for manifest in unreadable:
         typer.echo(f"error: {manifest.source}: {manifest.problem}", err=True)
     return [manifest.about for manifest in reversed(manifests) if manifest.about is not None], bool(unreadable)
 
 
-async def _delete(connection: ConnectionOptions, objects: list[Reference], ignore_not_found: bool) -> bool:
+async def _delete_given(
+    connection: ConnectionOptions, files: Iterable[tuple[str, bytes]], namespace: str, ignore_not_found: bool
+) -> bool:
+    """Whether any object was missing, or a manifest could not be read."""
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        found, unreadable = _references(files, namespace, store.format)
+        return await _delete(store, found, ignore_not_found) or unreadable
+
+
+async def _delete_named(connection: ConnectionOptions, objects: list[Reference], ignore_not_found: bool) -> bool:
     """Whether any of them was missing."""
     from wharfinger.cli.connect import open_store
 
-    missing = False
     async with open_store(connection) as store:
         for about in objects:
-            if about.kind is kinds.FLEET:
-                missing |= not await _delete_fleet(store, about, ignore_not_found)
-            elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
-                typer.echo(f"{about} deleted")
-            elif not ignore_not_found:
-                missing = True
-                typer.echo(f"error: {about} does not exist", err=True)
+            check_kind(store, about.kind)
+        return await _delete(store, objects, ignore_not_found)
+
+
+async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: bool) -> bool:
+    missing = False
+    for about in objects:
+        if about.kind is kinds.FLEET:
+            missing |= not await _delete_fleet(store, about, ignore_not_found)
+        elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
+            typer.echo(f"{about} deleted")
+        elif not ignore_not_found:
+            missing = True
+            typer.echo(f"error: {about} does not exist", err=True)
     return missing
 
 

@@ -20,6 +20,8 @@ from wharfinger.errors import (
 )
 from wharfinger.manifests import decode, documents, merge
 from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Reference
+from wharfinger.manifests.rk8s.applying import written_over
+from wharfinger.manifests.rk8s.given import GivenDocument
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
@@ -52,6 +54,8 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
         return Applied(manifest.source, REFUSED, (manifest.problem,))
     if manifest.about.kind is FLEET:
         return await _write_fleet(store, manifest.about, manifest.obj)
+    if manifest.document is not None:
+        return await _write_rk8s(store, manifest.about, manifest.document, uid=uid, now=now)
     default = (await priority_classes(store)).default if manifest.about.kind is PRIORITY_CLASS else None
     draft = _Draft(manifest.about, dict(manifest.obj), uid, now, default.name if default is not None else "")
     key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
@@ -60,6 +64,22 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
         return Applied(str(manifest.about), draft.result)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(manifest.about), REFUSED, (str(error),))
+
+
+async def _write_rk8s(store: Store, about: Reference, document: GivenDocument, *, uid: str, now: str) -> Applied:
+    result = ""
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal result
+        value = written_over(stored.value if stored is not None else None, document, uid=uid, now=now)
+        result = "unchanged" if value is None else "created" if stored is None else "configured"
+        return value
+
+    try:
+        await commit(store, keys.stored(about.kind.folder, about.namespace, about.name), over, str(about))
+    except (InvalidObject, RequestTooLarge) as error:
+        return Applied(str(about), REFUSED, (str(error),))
+    return Applied(str(about), result)
 
 
 async def _write_fleet(store: Store, about: Reference, manifest: Mapping[str, Any]) -> Applied:
