@@ -16,13 +16,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wharfinger.client.binders import BoundPod, binders_of, listed_binders
 from wharfinger.errors import Compacted, InvalidObject, Unavailable
 from wharfinger.manifests import documents
+from wharfinger.manifests.formats import ObjectFormat, format_of
 from wharfinger.manifests.metadata import attempt_of
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 
@@ -41,9 +44,11 @@ class Assignment:
     namespace: str
     name: str
     uid: str
+    """Of a pod of rk8s: `rev-` and its create revision, as in its workflow id."""
     node: str
     workflow_id: str
-    """Of the attempt, cohort or gang that bound the pod (annotation `wharfinger.dev/attempt`); empty = another did."""
+    """Of the attempt, cohort or gang that bound the pod (annotation `wharfinger.dev/attempt`; of a pod of rk8s, the
+    record beside it); empty = another did."""
     run_id: str
     revision: int
     """Of etcd: when the pod was bound; of a pod that a list showed, the revision of the list."""
@@ -60,11 +65,17 @@ class _Bound:
     """Create revision."""
     assignment: Assignment
 
+    @property
+    def pod(self) -> BoundPod:
+        """As its record has to name it."""
+        return BoundPod(PodKey(self.assignment.namespace, self.assignment.name), self.life, self.assignment.node)
+
 
 async def watch_assignments(
     store: Store, from_revision: int | None = None, *, rng: random.Random | None = None
 ) -> AsyncGenerator[Assignment, None]:
     """Every assignment from a revision on; see `Wharfinger.watch_assignments`."""
+    format_ = format_of(store.format)
     rng = rng or random.Random()  # noqa: S311 - spreads retries, no secret
     known: dict[str, int] = {}
     if from_revision is None or from_revision <= 0:
@@ -80,7 +91,9 @@ async def watch_assignments(
         try:
             async with store.watch(keys.PODS, revision + 1) as batches:
                 async for batch in batches:
-                    news = [one for event in batch.events if (one := _news(event, known)) is not None]
+                    news = [one for event in batch.events if (one := _news(event, known, format_)) is not None]
+                    if news and not format_.marks_pods:
+                        news = await _with_binders(store, news, batch.revision, rng)
                     for assignment in _numbered(news, batch.revision):
                         yield assignment
                     revision = batch.revision
@@ -96,14 +109,14 @@ async def watch_assignments(
             yield assignment
 
 
-def _news(event: Event, known: dict[str, int]) -> _Bound | None:
+def _news(event: Event, known: dict[str, int], format_: ObjectFormat) -> _Bound | None:
     """The assignment that an event is; None for what is none, or was reported. Keeps `known` as of the event."""
     if event.deleted:
         known.pop(event.kv.key, None)
         return None
     if known.get(event.kv.key) == event.kv.create_revision:
         return None
-    found = _bound(event.kv)
+    found = _bound(event.kv, format_)
     if found is None:
         known.pop(event.kv.key, None)
         return None
@@ -120,11 +133,14 @@ def _numbered(found: list[_Bound], revision: int) -> Iterator[Assignment]:
 
 async def _list(store: Store, at: int) -> tuple[list[_Bound], int]:
     """The bound pods as of a revision (0 = now), and that revision. Raises the store's errors."""
+    format_ = format_of(store.format)
     found: list[_Bound] = []
     revision = at
     async for page in store.list(keys.PODS, revision=at):
-        found += [one for kv in page.items if (one := _bound(kv)) is not None]
+        found += [one for kv in page.items if (one := _bound(kv, format_)) is not None]
         revision = page.revision
+    if not format_.marks_pods:
+        found = _named(found, await listed_binders(store, [one.pod for one in found], revision))
     return found, revision
 
 
@@ -165,8 +181,30 @@ async def _list_again(store: Store, rng: random.Random) -> tuple[list[_Bound], i
         delay = min(2 * delay, LONGEST_DELAY)
 
 
-def _bound(kv: KeyValue) -> _Bound | None:
+async def _with_binders(store: Store, found: list[_Bound], revision: int, rng: random.Random) -> list[_Bound]:
+    """The same with what bound them, as soon as etcd answers."""
+    delay = FIRST_DELAY
+    while True:
+        try:
+            return _named(found, await binders_of(store, [one.pod for one in found], revision))
+        except Unavailable as error:
+            log.warning("assignments_binders_unknown error=%r", str(error))
+        await asyncio.sleep(delay * (0.5 + rng.random()))
+        delay = min(2 * delay, LONGEST_DELAY)
+
+
+def _named(found: list[_Bound], binders: Mapping[PodKey, str]) -> list[_Bound]:
+    named = []
+    for one in found:
+        workflow_id, _, run_id = binders.get(one.pod.key, "").rpartition("@")
+        named.append(replace(one, assignment=replace(one.assignment, workflow_id=workflow_id, run_id=run_id)))
+    return named
+
+
+def _bound(kv: KeyValue, format_: ObjectFormat) -> _Bound | None:
     """The bound pod that is stored; None for a pending one, and for what is no pod."""
+    if not format_.marks_pods:
+        return _bound_document(kv, format_)
     try:
         obj = documents.parse(kv.value)
     except InvalidObject:
@@ -179,6 +217,19 @@ def _bound(kv: KeyValue) -> _Bound | None:
     workflow_id, _, run_id = attempt_of(obj).rpartition("@")
     uid = _text(metadata, "uid") or f"rev-{kv.create_revision}"
     return _Bound(kv.key, kv.create_revision, Assignment(namespace, name, uid, node, workflow_id, run_id, 0))
+
+
+def _bound_document(kv: KeyValue, format_: ObjectFormat) -> _Bound | None:
+    """The same of a format whose pods do not carry what bound them."""
+    namespace, _, name = kv.key.removeprefix(keys.PODS).partition("/")
+    life = kv.create_revision
+    try:
+        pod: Pod | None = format_.decode_pod(kv.value, namespace=namespace, name=name, create_revision=life)
+    except InvalidObject:
+        pod = format_.decode_occupant(kv.value, namespace=namespace, name=name, create_revision=life)
+    if pod is None or not pod.bound:
+        return None
+    return _Bound(kv.key, life, Assignment(namespace, name, pod.uid, pod.node_name, "", "", 0))
 
 
 def _part(obj: Any, name: str) -> dict[str, Any]:

@@ -27,13 +27,16 @@ from wharfinger.errors import (
 from wharfinger.manifests import decode, documents, merge, strict
 from wharfinger.manifests.kinds import POD, PRIORITY_CLASS, Reference, reference
 from wharfinger.manifests.metadata import checked_object
+from wharfinger.manifests.rk8s import given
+from wharfinger.manifests.rk8s.applying import is_same, written_over
 from wharfinger.manifests.times import rfc3339
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import NO_CLASSES, PriorityClass, resolve
 from wharfinger.observe.attempts import bound_by, decoded, read_record
 from wharfinger.observe.serving import gates, unserved
 from wharfinger.registry import keys
-from wharfinger.registry.store import KeyValue, Read, Store
+from wharfinger.registry.store import KeyValue, Store
 
 TRY_AGAIN = 0.5
 """Seconds between two tries while etcd does not answer."""
@@ -47,6 +50,8 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     Raises `UsageError` for another kind, `InvalidObject`, `AlreadyExists` when a pod of the name differs, and the
     store's errors.
     """
+    if store.format is ClusterFormat.RK8S:
+        return await _create_document(store, manifest)
     about = reference(checked_object(manifest), "default")
     if about.kind is not POD:
         raise UsageError(f"{about} is no pod")
@@ -70,6 +75,29 @@ async def create(store: Store, manifest: Mapping[str, Any], *, check_fields: boo
     return PodKey(about.namespace, about.name), found[0].create_revision if found else revision
 
 
+async def _create_document(store: Store, manifest: Mapping[str, Any]) -> tuple[PodKey, int]:
+    """The same in a cluster of rk8s; fields that rk8s does not have are ignored, as it does."""
+    document = given.GivenDocument(given.as_tree(manifest))
+    if given.kind_of(document.tree) != POD.name:
+        raise UsageError(f"a {given.kind_of(document.tree)} is no pod")
+    key = PodKey(*given.names_of(document.tree))
+    about = Reference(POD, *key)
+    value = written_over(None, document, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    found: list[KeyValue] = []
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        found.clear()
+        if stored is None:
+            return value
+        if not is_same(stored.value, document):
+            raise _differs(about)
+        found.append(stored)
+        return None
+
+    revision = await commit(store, keys.pod(*key), over, str(about))
+    return key, found[0].create_revision if found else revision
+
+
 def _check_same(stored: KeyValue, manifest: Mapping[str, Any], about: Reference) -> None:
     """Refuse to take another pod for the one that is submitted; raises `AlreadyExists`."""
     before = readable(stored.value)
@@ -78,7 +106,11 @@ def _check_same(stored: KeyValue, manifest: Mapping[str, Any], about: Reference)
     except InvalidObject:  # bound to another node than the manifest names
         alike = False
     if not alike:
-        raise AlreadyExists(f"{about} exists already and differs: delete it first, or give the new pod another name")
+        raise _differs(about)
+
+
+def _differs(about: Reference) -> AlreadyExists:
+    return AlreadyExists(f"{about} exists already and differs: delete it first, or give the new pod another name")
 
 
 async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResult:
@@ -99,20 +131,20 @@ async def end_of(store: Store, key: PodKey, create_revision: int) -> AttemptResu
                                 return ended
                     start = batch.revision + 1
         except (Compacted, RevisionWentBack):
-            read = await _read(store, path)
-            ended = await _end(store, key, create_revision, read.kv)
+            ended, revision = await _end_now(store, key, create_revision)
             if ended is not None:
                 return ended
-            start = read.revision + 1
+            start = revision + 1
         except Unavailable:
             await asyncio.sleep(TRY_AGAIN)
 
 
-async def _read(store: Store, path: str) -> Read:
-    """What is stored now, when etcd answers."""
+async def _end_now(store: Store, key: PodKey, create_revision: int) -> tuple[AttemptResult | None, int]:
+    """How it ended by what is stored now, when etcd answers; and the revision of that."""
     while True:
         try:
-            return await store.get(path)
+            read = await store.get(keys.pod(*key))
+            return await _end(store, key, create_revision, read.kv), read.revision
         except Unavailable:
             await asyncio.sleep(TRY_AGAIN)
 
