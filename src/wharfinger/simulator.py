@@ -27,6 +27,7 @@ from wharfinger.framework.profile import Profile
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests.decode import pod_from_mapping
 from wharfinger.model.events import ClusterEvent
+from wharfinger.model.formats import ClusterFormat, known_format
 from wharfinger.model.gang import GangKey, Wanted, counts, gang_key, in_order, standing
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.profiles import load_configuration
@@ -45,32 +46,40 @@ class Simulator:
     of it, sorted; they wait no more until they are parked again. Pods are named by (namespace, name).
     """
 
-    def __init__(self, config: Mapping[str, Any] | Path | str | None = None, *, all_plugins: bool = False) -> None:
-        """`config`: a KubeSchedulerConfiguration v1 (mapping or path), None = the defaults.
+    def __init__(
+        self,
+        config: Mapping[str, Any] | Path | str | None = None,
+        *,
+        all_plugins: bool = False,
+        format: ClusterFormat | str = ClusterFormat.KUBERNETES,
+    ) -> None:
+        """`config`: a KubeSchedulerConfiguration v1 (mapping or path), None = the defaults of the format.
 
         `all_plugins`: plugins of installed packages are enabled although the configuration does not name them.
+        `format`: of nodes and pods, `kubernetes` or `rk8s`; documents of rk8s are plain values, or YAML as bytes.
 
-        Raises InvalidConfiguration, naming everything that is wrong with it; UsageError for another type.
+        Raises InvalidConfiguration, naming everything that is wrong with it; UsageError for another type or format.
         """
-        configured = load_configuration(config, all_plugins=all_plugins)
+        chosen = known_format(format)
+        configured = load_configuration(config, all_plugins=all_plugins, format_=chosen)
         self._profiles: dict[str, Profile] = configured.profiles
         self.not_enabled = configured.not_enabled
         """Installed plugins that the configuration does not name."""
-        self._cluster = Cluster()
+        self._cluster = Cluster(chosen)
         self._waiting = WaitingPods(self._profiles, self._cluster.pods)
         self._start = 0
         """Where the next search of a sampling profile begins."""
 
     # --- what happens in the cluster ----------------------------------------------------------
 
-    def add(self, obj: Mapping[str, Any]) -> list[PodKey]:
+    def add(self, obj: Mapping[str, Any] | bytes) -> list[PodKey]:
         """Add an object of any kind that decisions read; one that exists is updated.
 
         Pods may be bound already. Raises InvalidObject, or UsageError for another kind.
         """
         return self._after(self._cluster.put(obj))
 
-    def update(self, obj: Mapping[str, Any]) -> list[PodKey]:
+    def update(self, obj: Mapping[str, Any] | bytes) -> list[PodKey]:
         """The object is another one now; the same as to add it. Raises as `add` does."""
         return self.add(obj)
 
@@ -94,8 +103,8 @@ class Simulator:
 
     # --- deciding -----------------------------------------------------------------------------
 
-    def decide(self, pod: Mapping[str, Any] | tuple[str, str], *, preempt: bool = True) -> SimulatedDecision:
-        """Decide for a pod given as a mapping, or one that was added, by (namespace, name).
+    def decide(self, pod: Mapping[str, Any] | bytes | tuple[str, str], *, preempt: bool = True) -> SimulatedDecision:
+        """Decide for a pod given as an object, or one that was added, by (namespace, name).
 
         Changes nothing but, in a sampling profile, where the next search begins. A pod held back (by its scheduling
         gates, or as its PriorityClass does not exist) is not placed. `preempt`: whether preemption is considered when
@@ -103,7 +112,11 @@ class Simulator:
 
         Raises InvalidObject, UsageError (no such pod or profile), PluginError.
         """
-        subject = self._cluster.resolved(pod_from_mapping(pod)) if isinstance(pod, Mapping) else self._cluster.pod(pod)
+        subject = (
+            self._cluster.resolved(pod_from_mapping(self._cluster.as_kubernetes(pod)))
+            if isinstance(pod, Mapping | bytes)
+            else self._cluster.pod(pod)
+        )
         profile = self._profile(subject)
         gate = profile.gate(subject)
         snapshot = self._cluster.snapshot() if gate.ok else Snapshot.of(())

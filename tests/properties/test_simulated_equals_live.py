@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, Hand, World
-from wharfinger.cli.understand.supposed import Supposed, read_live
+from wharfinger.cli.understand.live_state import read_live
+from wharfinger.cli.understand.supposed import Supposed
 from wharfinger.contracts.scheduling import Placed, Refused
 from wharfinger.model.pod import PodKey
 from wharfinger.queue.scheduling_queue import SchedulingQueue

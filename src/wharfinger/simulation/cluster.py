@@ -17,9 +17,11 @@ from wharfinger.framework.snapshot import Snapshot
 from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, surrounding_from_mapping
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
+from wharfinger.manifests.rk8s import given
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.manifests.surroundings import POD_GROUP
 from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.gang import GangKey, PodGroup
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import PRIORITY_CLASS, PriorityClass
@@ -43,7 +45,9 @@ class Change(NamedTuple):
 class Cluster:
     """Objects by kind, namespace and name; every change has a revision of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, format_: ClusterFormat = ClusterFormat.KUBERNETES) -> None:
+        """`format_`: of the nodes and pods that are put."""
+        self._format = format_
         self._cache = Cache(clock=lambda: 0.0)
         self._revisions = itertools.count(1)
         self._surroundings: set[tuple[str, str, str]] = set()
@@ -59,8 +63,9 @@ class Cluster:
         """The state now."""
         return self._cache.snapshot()
 
-    def put(self, obj: Mapping[str, Any]) -> Change:
+    def put(self, obj: Mapping[str, Any] | bytes) -> Change:
         """Add an object, or change the one that is there. Raises InvalidObject, or UsageError for another kind."""
+        obj = self.as_kubernetes(obj)
         kind = obj.get("kind") if isinstance(obj, Mapping) else type(obj).__name__
         if not isinstance(kind, str) or kind not in KINDS:
             raise UsageError(f"kind {kind} is not simulated; known are {', '.join(KINDS)}")
@@ -69,6 +74,16 @@ class Cluster:
         if kind == "Node":
             return self._put_node(obj)
         return self._put_surrounding(kind, obj)
+
+    def as_kubernetes(self, obj: Mapping[str, Any] | bytes) -> Mapping[str, Any]:
+        """The object of Kubernetes that a node or pod is, or stands for. Raises `InvalidObject`, `UsageError`."""
+        if self._format is ClusterFormat.KUBERNETES:
+            return obj  # type: ignore[return-value]  # what is none is refused with its type
+        tree = given.as_tree(obj)
+        kind = tree.get("kind") if isinstance(tree, dict) else type(obj).__name__
+        if not isinstance(kind, str) or kind not in given.KINDS:
+            raise UsageError(f"kind {kind} is not simulated; known are {', '.join(given.KINDS)}")
+        return given.kubernetes_object(tree)
 
     def delete(self, kind: str, namespace: str, name: str) -> Change:
         """Delete an object; UsageError when there is none."""

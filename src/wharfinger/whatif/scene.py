@@ -45,11 +45,18 @@ class Scene:
     """A simulated cluster, and what is supposed to happen in it."""
 
     def __init__(
-        self, inventory: Inventory, given: Iterable[Ref], config: Config = None, *, all_plugins: bool = False
+        self,
+        inventory: Inventory,
+        given: Iterable[Ref],
+        config: Config = None,
+        *,
+        all_plugins: bool = False,
+        stand_ins: Iterable[Ref] = (),
     ) -> None:
         """`given`: which objects of the inventory were given by hand; the others were read from a live state.
 
         `all_plugins`: plugins of installed packages take part although the configuration does not name them.
+        `stand_ins`: pods of the live state that cannot be read; the inventory has what they hold on their nodes.
         """
         self.inventory = inventory
         self.simulator = Simulator(config, all_plugins=all_plugins)
@@ -61,7 +68,7 @@ class Scene:
         """Of the pods that may be evicted or placed, as they were put there."""
         self._given = list(dict.fromkeys(given))
         self._by_hand = frozenset(self._given)
-        self._stand_ins: set[PodKey] = set()
+        self._stand_ins = {self._key(ref) for ref in stand_ins}
         """Bound pods that cannot be read."""
         self.before: Use | None = None
         """The cluster's use before anything changed."""

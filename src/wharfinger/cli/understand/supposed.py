@@ -18,17 +18,14 @@ from wharfinger.cli.files import contents
 from wharfinger.cli.objects.validation import Validation, warn
 from wharfinger.cli.options import ConnectionOptions, PluginPackages
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
-    from wharfinger.manifests.kinds import Kind
-    from wharfinger.registry.store import KeyValue, Store
     from wharfinger.whatif.inventory import Inventory, Obj, Ref
     from wharfinger.whatif.scene import Scene
 
 LARGE_FILES = 2 * 1024 * 1024
 """Bytes of all files together from which on reading them is long work."""
-OBJECT_LIMIT = 500_000
-"""Objects, given and live together."""
 PROGRESS_FROM = 2000
 """Pods from which on a terminal is shown a progress bar."""
 
@@ -62,6 +59,10 @@ class Supposed:
     revision: int | None = None
     """Of the live state, None without one."""
     notes: list[str] = field(default_factory=list)
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """Of the cluster; the inventory has what documents of rk8s stand for."""
+    stand_ins: set[Ref] = field(default_factory=set)
+    """Live pods of rk8s that cannot be read: in the inventory is what they hold."""
 
 
 def supposed(
@@ -80,25 +81,35 @@ def supposed(
     """
     from wharfinger.whatif.inventory import Inventory
 
-    objects = _objects(files)
-    if live_without_nodes and not any(
-        isinstance(one.obj, Mapping) and one.obj.get("kind") == "Node" for one in objects
-    ):
+    read = [(place, source, content) for place, given in enumerate(files) for source, content in contents(given)]
+    found = Supposed(Inventory(namespace), format=connection.format or ClusterFormat.KUBERNETES)
+    objects = None if live else _objects(read, found.format)
+    if live_without_nodes and not any(_is_node(one.obj) for one in objects or ()):
         live = True
-    found = Supposed(Inventory(namespace))
     if live:
         from wharfinger.cli import connect
 
-        connect.run(_take_live(connection, found))
-    _take_given(objects, found, validate)
+        objects = connect.run(_take_live(connection, found, read, objects))
+    _take_given(objects or (), found, validate)
     return found
+
+
+def _is_node(obj: Any) -> bool:
+    return isinstance(obj, Mapping) and obj.get("kind") == "Node"
 
 
 def scene_of(found: Supposed, config: Path | None, plugins: PluginPackages) -> Scene:
     """The objects on the stage, decided on with the configuration; `InvalidConfiguration` when that is not valid."""
+    from wharfinger.config.formats import default_configuration
     from wharfinger.whatif.scene import Scene
 
-    scene = Scene(found.inventory, found.given, config, all_plugins=plugins is PluginPackages.ALL)
+    scene = Scene(
+        found.inventory,
+        found.given,
+        default_configuration(found.format) if config is None else config,
+        all_plugins=plugins is PluginPackages.ALL,
+        stand_ins=found.stand_ins,
+    )
     scene.notes += found.notes
     return scene
 
@@ -120,22 +131,25 @@ def progress(text: str, total: int) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, of: bar.update(task, completed=done, total=of or None) if done % 64 == 0 else None
 
 
-def _objects(files: Sequence[str]) -> list[GivenObject]:
-    read = [(place, source, content) for place, given in enumerate(files) for source, content in contents(given)]
+def _objects(read: Sequence[tuple[int, str, bytes]], format_: ClusterFormat) -> list[GivenObject]:
     size = sum(len(content) for _, _, content in read)
     found: list[GivenObject] = []
     with progress("reading", 0 if size >= LARGE_FILES else 1) as advance:
         for place, source, content in read:
-            for obj in _documents(source, content):
+            for obj in _documents(source, content, format_):
                 found.append(GivenObject(place, source, obj))
                 advance(len(found), 0)
     return found
 
 
-def _documents(source: str, content: bytes) -> Iterator[Any]:
+def _documents(source: str, content: bytes, format_: ClusterFormat) -> Iterator[Any]:
     from wharfinger.manifests import documents
+    from wharfinger.manifests.rk8s import given
 
     try:
+        if format_ is ClusterFormat.RK8S:
+            yield from (document.tree for document in given.documents(content.decode("utf-8-sig")))
+            return
         yield from documents.objects(content.decode("utf-8-sig"), duplicates=True)
     except UnicodeDecodeError as error:
         raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
@@ -145,9 +159,10 @@ def _documents(source: str, content: bytes) -> Iterator[Any]:
 
 
 def _take_given(objects: Sequence[GivenObject], found: Supposed, validate: Validation) -> None:
+    from wharfinger.cli.understand.live_state import OBJECT_LIMIT, telling_kinds
     from wharfinger.manifests import strict
     from wharfinger.manifests.kinds import KINDS
-    from wharfinger.whatif.scene import KINDS as TELLING_KINDS
+    from wharfinger.manifests.rk8s.given import kubernetes_object
 
     if len(objects) > OBJECT_LIMIT:
         raise UsageError(f"more than {OBJECT_LIMIT:,} objects are given")
@@ -156,19 +171,21 @@ def _take_given(objects: Sequence[GivenObject], found: Supposed, validate: Valid
     problems: list[str] = []
     for place, source, obj in objects:
         kind = _kind(source, obj)
-        if kind in TELLING_KINDS:
+        if kind in telling_kinds(found.format):
             try:
-                ref = found.inventory.put(obj, applied=True)
-                findings = strict.findings(obj) if validate is not Validation.IGNORE else ()
+                meant = obj if found.format is ClusterFormat.KUBERNETES else kubernetes_object(obj)
+                ref = found.inventory.put(meant, applied=True)
+                judged = validate is not Validation.IGNORE and meant is obj
+                findings = strict.findings(obj) if judged else ()
             except InvalidObject as error:
                 raise UsageError(f"{source}: {error}") from None
             if validate is Validation.WARN:
                 warn(str(ref), findings)
             else:
                 problems += [f"{source}: {ref}: {finding}" for finding in findings]
-            found.given[ref] = obj
+            found.given[ref] = meant
             if place == 0:
-                found.first[ref] = obj
+                found.first[ref] = meant
         elif kind not in known:
             unknown.add(kind[:40])
     if problems:
@@ -186,55 +203,18 @@ def _kind(source: str, obj: Any) -> str:
     return kind
 
 
-async def _take_live(connection: ConnectionOptions, found: Supposed) -> None:
+async def _take_live(
+    connection: ConnectionOptions,
+    found: Supposed,
+    read: Sequence[tuple[int, str, bytes]],
+    objects: list[GivenObject] | None,
+) -> list[GivenObject]:
+    """Add the live state; answers the given objects, read in the cluster's format."""
     from wharfinger.cli.connect import open_store
+    from wharfinger.cli.understand.live_state import read_live
 
     async with open_store(connection) as store:
+        if objects is None or store.format is not found.format:
+            objects = _objects(read, store.format)
         await read_live(store, found)
-
-
-async def read_live(store: Store, found: Supposed) -> None:
-    """Everything that etcd holds of the kinds that matter, at one revision; what cannot be read is counted in a note.
-
-    Raises `UsageError` beyond the `OBJECT_LIMIT`, `StoreError`.
-    """
-    from wharfinger.manifests.kinds import KINDS
-    from wharfinger.registry import keys
-    from wharfinger.whatif.scene import KINDS as TELLING_KINDS
-
-    unreadable = count = 0
-    with progress("reading etcd", 0) as advance:
-        for kind in KINDS:
-            if kind.name not in TELLING_KINDS:
-                continue
-            async for page in store.list(keys.stored_prefix(kind.folder), revision=found.revision or 0):
-                found.revision = page.revision
-                for kv in page.items:
-                    count += 1
-                    if count > OBJECT_LIMIT:
-                        raise UsageError(f"etcd holds more than {OBJECT_LIMIT:,} objects")
-                    unreadable += not _put_live(found, kind, kv)
-                    advance(count, 0)
-    if unreadable:
-        found.notes.append(f"{unreadable} objects in etcd cannot be read and do not count")
-
-
-def _put_live(found: Supposed, kind: Kind, kv: KeyValue) -> bool:
-    """Add a stored object; whether it can be read. What it leaves out of kind and namespace, its key says."""
-    from wharfinger.manifests import documents
-    from wharfinger.manifests.fields import mapping
-    from wharfinger.manifests.metadata import check_key
-    from wharfinger.registry import keys
-
-    *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
-    if len(spaces) != kind.namespaced:
-        return False
-    try:
-        obj = documents.parse(kv.value)
-        check_key(obj, namespace="".join(spaces), name=name)
-        metadata = {**({"namespace": spaces[0]} if spaces else {}), **mapping(obj, "metadata")}
-        version = f"{kind.group}/v1" if kind.group else "v1"
-        found.inventory.put({"apiVersion": version, "kind": kind.name, **obj, "metadata": metadata})
-    except InvalidObject:
-        return False
-    return True
+    return objects
