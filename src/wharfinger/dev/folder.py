@@ -4,6 +4,7 @@
 
     <folder>/lock             held while a supervisor lives; one at a time
              ports.json       ports by name, taken again where they are free
+             cluster.json     in which format the cluster keeps pods and nodes, where that is not Kubernetes'
              processes.json   every process started, so that a later life can end survivors
              etcd/            etcd's data
              temporal.db      Temporal's data
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from wharfinger.dev.processes import ProcessLife
 from wharfinger.errors import ServerError
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.runtime import locks, logs
 
 
@@ -73,6 +75,21 @@ class DataFolder:
     def remember_ports(self, ports: Mapping[str, int]) -> None:
         """Keep the ports for the next life."""
         write_atomically(self.root / "ports.json", {**self.ports(), **ports})
+
+    def format(self) -> ClusterFormat | None:
+        """In which format the folder's cluster keeps pods and nodes; None where there is no cluster yet."""
+        if not self.etcd.is_dir():
+            return None
+        known = _read(self.root / "cluster.json").get("format")
+        return ClusterFormat.RK8S if known == ClusterFormat.RK8S else ClusterFormat.KUBERNETES
+
+    def remember_format(self, format_: ClusterFormat) -> None:
+        """Keep the format for the next life; a folder without it has Kubernetes' objects."""
+        path = self.root / "cluster.json"
+        if format_ is ClusterFormat.KUBERNETES:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, {"format": format_.value})
 
     def processes(self) -> list[ProcessLife]:
         """Processes that were recorded, running or not."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
+from wharfinger.client.cluster_format import in_its_format
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER
 from wharfinger.dev import asking, binaries, common_fleet, ports, processes
 from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
@@ -164,6 +165,7 @@ class DevTree:
     async def start(self) -> None:
         """Start everything, in order; raises `ServerError` naming what did not come up."""
         deadline = time.monotonic() + START_WITHIN
+        self.folder.remember_format(self.settings.format)
         await self.supervisor.start(self._etcd_spec(), within=deadline - time.monotonic(), tries=TRIES)
         self.settled.add("etcd")
         if not self.settings.temporal_address:
@@ -176,6 +178,7 @@ class DevTree:
             {"etcd": self.etcd.port, "temporal": self.temporal.port, "ui": self.temporal.ui_port or 0}
         )
         self.store = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd.url,), max_txn_ops=MAX_TXN_OPS))
+        await in_its_format(self.store, self.settings.format)  # else its workers would refuse to start
         if not await common_fleet.want(self.store, self.settings.workers):
             self.supervisor.say(
                 f"The fleet {COMMON} is being deleted: there are no workers until you start again when it is gone, or "
@@ -301,8 +304,8 @@ class DevTree:
 async def running(settings: DevSettings, servers: Servers, *, say: Say) -> AsyncIterator[DevTree]:
     """A tree that is up; stopped, orphans included, at the end of the block.
 
-    Raises `UsageError` for an address that nothing can listen on, and `ServerError`: the folder is in use, a
-    named port is taken, something does not come up.
+    Raises `UsageError` for an address that nothing can listen on, `InstallationMismatch` for a folder whose cluster has
+    another format, and `ServerError`: the folder is in use, a named port is taken, something does not come up.
     """
     ports.check_address(settings.bind_address)
     folder = DataFolder(settings.data_dir.resolve())

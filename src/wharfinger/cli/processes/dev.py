@@ -17,12 +17,12 @@ from wharfinger.cli.options import RUN, ConfigOption, PluginPackages, PluginsOpt
 from wharfinger.cli.processes.instance_options import AllowEnv, Install, SecretsDir, arguments
 from wharfinger.cli.processes.process_options import (
     DEFAULT_LEASE_TTL,
+    FORMAT_HELP,
     CohortChoice,
     CohortsOption,
     CompatibleOption,
     DevEvictionMode,
     EvictionChoice,
-    FormatOption,
     LeaseTtl,
     LostAfter,
     LostPodsOption,
@@ -37,6 +37,7 @@ from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
 
 if TYPE_CHECKING:
+    from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.tree import DevSettings, DevTree, Servers
 
 
@@ -97,7 +98,10 @@ def dev(
     ] = "127.0.0.1",
     cluster: Annotated[str, option("cluster", "Name of the cluster.", "NAME")] = DEFAULT_CLUSTER,
     lease_ttl: LeaseTtl = DEFAULT_LEASE_TTL,
-    format_: FormatOption = ClusterFormat.KUBERNETES,
+    format_: Annotated[
+        ClusterFormat | None,
+        option("format", FORMAT_HELP, shown="as in the folder; kubernetes in a new one"),
+    ] = None,
     config: ConfigOption = None,
     plugins: PluginsOption = PluginPackages.NAMED,
     eviction: DevEvictionMode = EvictionChoice.IMMEDIATE,
@@ -123,8 +127,9 @@ def dev(
     from wharfinger.dev.progress import progress_for
     from wharfinger.profiles import load_configuration
 
+    chosen = _format_of(DataFolder(data_dir.resolve()), format_)
     # Better reported here than by workers that do not come up.
-    load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=format_)
+    load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=chosen)
     settings = tree.DevSettings(
         data_dir=data_dir,
         workers=workers,
@@ -136,14 +141,14 @@ def dev(
         ready_file=ready_file,
         bind_address=bind_address,
         cluster=check_cluster(cluster),
-        format=format_,
+        format=chosen,
         lease_ttl=lease_ttl,
         config=config,
-        eviction=eviction_of(format_, eviction).value,
+        eviction=eviction_of(chosen, eviction).value,
         cohorts=cohorts.value,
         agent_options=(
-            *node_eviction_arguments(format_, lost_pods, lost_after, taint_eviction),
-            *format_arguments(format_),
+            *node_eviction_arguments(chosen, lost_pods, lost_after, taint_eviction),
+            *format_arguments(chosen),
             *(["--compatible"] if compatible else []),
             *arguments(install or (), secrets_dir, allow_env or ()),
             f"--plugins={plugins.value}",
@@ -153,6 +158,17 @@ def dev(
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
             ready_file.unlink(missing_ok=True)  # one of an earlier life would say that all is up
     asyncio.run(_run(settings, tree.prepare(progress_for(sys.stderr))))
+
+
+def _format_of(folder: DataFolder, asked: ClusterFormat | None) -> ClusterFormat:
+    """The format of the folder's cluster. Raises `UsageError` when another one is asked for."""
+    known = folder.format()
+    if None not in (asked, known) and asked is not known:
+        raise UsageError(
+            f"--data-dir {folder.root}: its cluster keeps pods and nodes in the format {known}, not {asked}: leave out "
+            "--format, or name another folder"
+        )
+    return asked or known or ClusterFormat.KUBERNETES
 
 
 async def _run(settings: DevSettings, servers: Servers) -> None:
@@ -191,6 +207,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     if settings.cluster != DEFAULT_CLUSTER:
         variables[variable("cluster")] = settings.cluster
     lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    quickstart = shlex.quote(os.path.relpath(binaries.examples() / "quickstart"))
-    lines += [f"  wharfinger apply -f {quickstart}     # four nodes, three pods", "  wharfinger get pods -w"]
+    folder = "quickstart" if settings.format is ClusterFormat.KUBERNETES else settings.format.value
+    example = shlex.quote(os.path.relpath(binaries.examples() / folder))
+    lines += [f"  wharfinger apply -f {example}     # four nodes, three pods", "  wharfinger get pods -w"]
     return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]

@@ -50,14 +50,11 @@ LeaseTtl = Annotated[
 ]
 
 
-FormatOption = Annotated[
-    ClusterFormat,
-    option(
-        "format",
-        "In which format the cluster keeps its pods and nodes: Kubernetes' objects, or the documents of rk8s. Fixed at "
-        "the cluster's first start.",
-    ),
-]
+FORMAT_HELP = (
+    "In which format the cluster keeps its pods and nodes: Kubernetes' objects, or the documents of rk8s. Fixed at the "
+    "cluster's first start."
+)
+FormatOption = Annotated[ClusterFormat, option("format", FORMAT_HELP)]
 
 
 class EvictionChoice(StrEnum):

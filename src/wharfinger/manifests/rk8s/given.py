@@ -42,16 +42,18 @@ def documents(content: str) -> Iterator[GivenDocument]:
 
 
 def _parts(content: str) -> Iterator[str]:
-    """The texts of the documents; comments before a document that begins without `---` belong to it."""
-    start = behind = 0
-    for event in events(content):
+    """The texts of the documents, without the comments around them: a file's are not about one document."""
+    stream = events(content)
+    start = 0
+    for event in stream:
         kind = event.__class__
         if kind is yaml.DocumentStartEvent:
-            start = event.end_mark.index if event.explicit else behind
+            start = next(stream).start_mark.index
         elif kind is yaml.DocumentEndEvent:
-            part = content[start : event.start_mark.index].strip("\r\n")
-            behind = event.end_mark.index
-            yield f"{part}\n"
+            lines = content[start : event.start_mark.index].splitlines(keepends=True)
+            while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+                lines.pop()
+            yield "".join(lines).rstrip("\r\n") + "\n"
 
 
 def kind_of(tree: object) -> str:
