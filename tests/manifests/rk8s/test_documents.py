@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.manifests.rk8s.samples import POD, changed
 from wharfinger.errors import InvalidObject
+from wharfinger.manifests.formats import RK8S
 from wharfinger.manifests.rk8s import documents, pods
 from wharfinger.manifests.rk8s.tree import parse
 
@@ -137,3 +138,16 @@ def test_pods_of_one_template_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert len(read) == 3
     assert not any("containers" in text for text in read)
+
+
+def test_an_unreadable_pod_that_runs_holds_what_can_be_read() -> None:
+    """Its phase stands without quotes, as rk8s writes it."""
+    value = POD
+    for old, new in {"node_name: null": "node_name: worker1", "Pending": "Running", "r: In": "r: Like"}.items():
+        value = changed(value, old, new).decode()
+    with pytest.raises(InvalidObject, match="operator 'Like' is none of"):
+        RK8S.decode_pod(value.encode(), name="web-1")
+    found = RK8S.decode_occupant(value.encode(), namespace="default", name="web-1")
+    assert found is not None
+    assert (found.node_name, found.phase) == ("worker1", "Running")
+    assert found.requests["cpu"] == 500
