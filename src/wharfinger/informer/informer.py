@@ -93,8 +93,9 @@ class Informer:
             for kv in page.items:
                 seen.add(kv.key)
                 if self._view.went_back(kv, revision):
+                    key = printable(self._store.as_stored(kv.key))
                     raise RevisionWentBack(
-                        f"etcd has lost what it had shown of {printable(kv.key)}: it was restored from a backup; "
+                        f"etcd has lost what it had shown of {key}: it was restored from a backup; "
                         "start the workers anew"
                     )
                 if self._view.unchanged(kv):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
@@ -42,8 +43,10 @@ def kind_of(key: str) -> str:
 class InvalidObjects:
     """Which keys hold unreadable values, and why."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, as_stored: Callable[[str], str] = str) -> None:
+        """`as_stored`: a key as etcd has it, for the log."""
         self._metrics = metrics
+        self._as_stored = as_stored
         self._reasons: dict[str, str] = {}
         for kind in _KINDS.values():
             metrics.invalid_objects.labels(kind).set(0)
@@ -63,7 +66,9 @@ class InvalidObjects:
         if before is None:
             self._metrics.invalid_objects.labels(kind_of(key)).inc()
         if before != reason:
-            log.warning("object_invalid kind=%s key=%s reason=%r", kind_of(key), printable(key), reason)
+            log.warning(
+                "object_invalid kind=%s key=%s reason=%r", kind_of(key), printable(self._as_stored(key)), reason
+            )
 
     def clear(self, key: str) -> None:
         """The key holds a valid object, or none."""

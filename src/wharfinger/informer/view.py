@@ -11,7 +11,7 @@ that was never readable counts with whatever can be read of what it holds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
@@ -55,10 +55,16 @@ class View:
     """etcd's state as known here, and how it changes."""
 
     def __init__(
-        self, cache: Cache, metrics: Metrics, *, own_grant: str = "", format_: ObjectFormat = KUBERNETES
+        self,
+        cache: Cache,
+        metrics: Metrics,
+        *,
+        own_grant: str = "",
+        format_: ObjectFormat = KUBERNETES,
+        as_stored: Callable[[str], str] = str,
     ) -> None:
         """`own_grant`: the key of the grant under which this worker lives; empty = started by hand. `format_`: of the
-        cluster's pods and nodes.
+        cluster's pods and nodes; `as_stored`: a key as etcd has it, for messages.
         """
         self.cache = cache
         self.format = format_
@@ -73,7 +79,7 @@ class View:
         """Mod revision of each record of what bound a pod, where pods do not carry it."""
         self.requeued: dict[str, set[PodKey]] = {}
         """By lost node, the pods that were deleted and are not made anew yet."""
-        self.invalid = InvalidObjects(metrics)
+        self.invalid = InvalidObjects(metrics, as_stored)
         self._known: dict[str, tuple[int, int]] = {}
         self._versions = {keys.BINDINGS: cache.bindings, keys.BOUND: cache.bound, keys.TERMS: cache.terms}
 

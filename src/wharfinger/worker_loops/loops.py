@@ -68,7 +68,9 @@ class Loops:
         self.shards = Shards(hold=dispatching.hold, clock=clock)
         self._grant = grant
         own_grant = grant.key if grant is not None else ""
-        self.view = View(cache, metrics, own_grant=own_grant, format_=format_of(store.format))
+        self.view = View(
+            cache, metrics, own_grant=own_grant, format_=format_of(store.format), as_stored=store.as_stored
+        )
         if grant is not None:
             grant.follow(lambda: self.view.grant)
         gate = gate_by(profiles)
