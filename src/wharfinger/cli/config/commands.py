@@ -14,9 +14,10 @@ from typing import Annotated
 import typer
 
 from wharfinger.cli.config import stored as dynamic_config
-from wharfinger.cli.options import RUN, PluginPackages, PluginsOption, variable
+from wharfinger.cli.options import RUN, PluginPackages, PluginsOption, option, variable
 from wharfinger.cli.output import Output, plain, show
 from wharfinger.errors import InvalidConfiguration, UsageError
+from wharfinger.model.formats import ClusterFormat
 
 _FAILED = 1
 
@@ -84,6 +85,9 @@ def show_configuration(
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Show the defaults, whatever the environment says.")
     ] = False,
+    format_: Annotated[
+        ClusterFormat, option("format", "Whose defaults: those of clusters that keep pods and nodes in this format.")
+    ] = ClusterFormat.KUBERNETES,
     plugins: PluginsOption = PluginPackages.NAMED,
     output: Annotated[Format, typer.Option("--output", "-o", help="How to print.", metavar="yaml|json")] = Format.YAML,
 ) -> None:
@@ -102,7 +106,7 @@ def show_configuration(
     chosen = None if defaults else file or (Path(named) if named else None)
     if chosen is not None:
         _check_there(chosen)
-    configured = load_configuration(chosen, all_plugins=plugins is PluginPackages.ALL)
+    configured = load_configuration(chosen, all_plugins=plugins is PluginPackages.ALL, format_=format_)
     as_comments = output is Format.YAML
     for name, origin in origins(configured.configuration, configured.catalog).items():
         if as_comments or origin != BUILT_IN:
