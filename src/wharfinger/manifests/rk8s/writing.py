@@ -104,7 +104,8 @@ def _inserted(text: str, fields: Mapping[str, str]) -> str | None:
         else:
             line = text.rfind("\n", 0, at) + 1
             changes.append((at, at, f'{name}: "{value}"\n{" " * (at - line)}'))
-    for start, end, written in sorted(reversed(changes), key=lambda change: change[0], reverse=True):
+    changes.sort(key=lambda change: change[0])
+    for start, end, written in reversed(changes):
         text = f"{text[:start]}{written}{text[end:]}"
     return text
 

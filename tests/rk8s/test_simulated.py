@@ -1,0 +1,69 @@
+"""The simulator, `simulate` and `capacity` on documents of rk8s; no server is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell, outside
+from tests.rk8s import rk8s_documents as docs
+from wharfinger.errors import InvalidObject, UsageError
+from wharfinger.simulator import Simulator
+
+__all__ = ["outside"]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "rk8s"
+
+
+def test_the_simulator_decides_on_documents_of_rk8s() -> None:
+    sim = Simulator(format="rk8s")
+    sim.add(docs.node("small", cpu="1"))
+    sim.add(docs.document(docs.node("tainted", cpu="8", taints=[docs.taint("NodeOutOfService")])))
+    sim.add(docs.document(docs.pod("big", cpu="4", running=True)))
+    refused = sim.decide(("default", "big"))
+    assert (refused.node, refused.rejectors) == (None, ["NodeResourcesFit", "TaintToleration"])
+    assert sim.park(("default", "big"), refused) == []
+    assert sim.add(docs.node("tainted", cpu="8")) == [("default", "big")]
+    assert sim.decide(("default", "big")).node == "tainted"
+    assert sim.decide(docs.pod("other", cpu="2")).node == "tainted"
+    sim.bind(("default", "big"), "tainted")
+    assert sim.decide(docs.document(docs.pod("other", cpu="8"))).node is None
+
+
+def test_other_kinds_and_formats_are_refused() -> None:
+    sim = Simulator(format="rk8s")
+    with pytest.raises(UsageError, match="kind Service is not simulated; known are Pod, Node"):
+        sim.add({"kind": "Service"})
+    with pytest.raises(InvalidObject, match=r"spec\.nodeName is Kubernetes'"):
+        sim.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeName": "b"}})
+    with pytest.raises(UsageError, match="format 'k3s' is none of kubernetes, rk8s"):
+        Simulator(format="k3s")
+    with pytest.raises(UsageError, match="kind bytes is not simulated"):
+        Simulator().add(b"kind: Pod")
+
+
+def test_the_example_is_simulated_from_files(outside: Shell) -> None:
+    answer = outside("simulate", "--format", "rk8s", "-f", str(EXAMPLE), "-o", "json")
+    assert answer.code == 1
+    assert {pod["pod"]: pod["node"] for pod in answer.json["pods"]} == {
+        "default/web-1": "oak-2",
+        "default/db-1": "elm-1",
+        "default/big-1": None,
+    }
+    (refused,) = (pod for pod in answer.json["pods"] if pod["node"] is None)
+    assert refused["message"] == "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu."
+
+
+def test_capacity_counts_a_pod_of_rk8s(outside: Shell) -> None:
+    pod = outside.file(docs.document(docs.pod("web", cpu="2")).decode(), "pod.yaml")
+    nodes = outside.file(docs.document(docs.node("a", cpu="5")).decode(), "nodes.yaml")
+    answer = outside("capacity", "--format", "rk8s", "-f", pod, "-f", nodes, "-o", "json")
+    assert (answer.code, answer.json["fits"], answer.json["nodes"]) == (0, 2, {"a": 2})
+
+
+def test_a_wrong_document_is_refused_with_its_file(outside: Shell) -> None:
+    pod = docs.pod("web", tolerations=[docs.toleration("dedicated")])
+    answer = outside("simulate", "--format", "rk8s", "-f", outside.file(docs.document(pod).decode()))
+    assert answer.code == 2
+    assert "manifest.yaml: spec.tolerations[0].key 'dedicated' is none of NodeNotReady" in answer.err
