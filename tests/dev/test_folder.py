@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.patience import patient
+from wharfinger.cli.main import run
 from wharfinger.dev.folder import DataFolder, write_atomically
 from wharfinger.dev.processes import ProcessLife, end_survivors, life
 from wharfinger.errors import ServerError
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.runtime import logs
 
 
@@ -31,6 +33,28 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ServerError, match="--data-dir"), DataFolder(tmp_path / "file" / "data").locked():
         pass
+
+
+def test_the_format_of_a_cluster_is_remembered_from_its_first_start(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.remember_format(ClusterFormat.RK8S)
+    assert folder.format() is None
+    folder.etcd.mkdir()
+    assert folder.format() is ClusterFormat.RK8S
+    folder.remember_format(ClusterFormat.KUBERNETES)
+    assert folder.format() is ClusterFormat.KUBERNETES
+
+
+def test_a_folder_of_an_earlier_release_has_kubernetes_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "etcd").mkdir()
+    assert DataFolder(tmp_path).format() is ClusterFormat.KUBERNETES
+    assert run(["dev", "--data-dir", str(tmp_path), "--format", "rk8s"]) == 2
+    assert capsys.readouterr().err == (
+        f"error: --data-dir {tmp_path}: its cluster keeps pods and nodes in the format kubernetes, not rk8s: leave out "
+        "--format, or name another folder\n"
+    )
 
 
 def test_ports_are_remembered_and_a_damaged_memory_is_forgotten(tmp_path: Path) -> None:

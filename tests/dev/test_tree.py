@@ -98,6 +98,33 @@ def test_one_at_a_time_on_a_folder_and_the_next_goes_on_there(dev_tree: NewTree,
     assert second.stop() == 0
 
 
+def test_a_cluster_of_rk8s_binds_its_example_and_goes_on(dev_tree: NewTree) -> None:
+    first = dev_tree(1)
+    first.start("--format", "rk8s")
+    example = Path(__file__).parents[2] / "examples" / "rk8s"
+    first.cli("apply", "-f", str(example / "cluster.yaml"))
+    first.cli("apply", "-f", str(example / "pods.yaml"))
+    log = (first.folder / "dev.log").read_text()
+    assert "examples/rk8s     # four nodes, three pods" in log
+
+    def rows() -> dict[str, list[str]]:
+        lines = first.cli("get", "pods").stdout.splitlines()[1:]
+        return {row[1]: row for row in (line.split() for line in lines)}
+
+    wait_until(lambda: {row[2] for row in rows().values()} == {"Bound", "Pending"}, patient(30), "two of three bound")
+    wait_until(lambda: rows()["big-1"][-1] == "Unschedulable", patient(30), "a reason")
+    assert first.stop() == 0
+
+    second = dev_tree(1)
+    second.start()
+    node = second.cli("get", "node", "elm-2", "-o", "yaml").stdout
+    path = second.folder / "node.yaml"
+    path.write_text(node[: node.index("  taints:")] + node[node.index("status:") :])
+    second.cli("apply", "-f", str(path))
+    wait_until(lambda: rows()["big-1"][2:4] == ["Bound", "elm-2"], patient(30), "the third one bound")
+    assert second.stop() == 0
+
+
 def test_workers_outlive_their_agent_and_nothing_the_supervisor(dev_tree: NewTree) -> None:
     first = dev_tree(2)
     first.start()

@@ -30,6 +30,7 @@ _DEFAULTS = {
     "phase": "Pending",
     "namespace": "default",
     "generation": "0",
+    "same_value": "false",
 }
 _EQUAL = "Equal"
 """The operator of a toleration that names none; expressions have no such operator."""
