@@ -101,11 +101,11 @@ def test_one_at_a_time_on_a_folder_and_the_next_goes_on_there(dev_tree: NewTree,
 def test_a_cluster_of_rk8s_binds_its_example_and_goes_on(dev_tree: NewTree) -> None:
     first = dev_tree(1)
     first.start("--format", "rk8s")
-    example = Path(__file__).parents[2] / "examples" / "rk8s"
+    example = Path(__file__).parents[2] / "examples" / "rk8s" / "quickstart"
     first.cli("apply", "-f", str(example / "cluster.yaml"))
     first.cli("apply", "-f", str(example / "pods.yaml"))
     log = (first.folder / "dev.log").read_text()
-    assert "examples/rk8s     # four nodes, three pods" in log
+    assert "examples/rk8s/quickstart     # four nodes, three pods" in log
 
     def rows() -> dict[str, list[str]]:
         lines = first.cli("get", "pods").stdout.splitlines()[1:]

@@ -13,7 +13,7 @@ from wharfinger.simulator import Simulator
 
 __all__ = ["outside"]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "rk8s"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "rk8s" / "quickstart"
 
 
 def test_the_simulator_decides_on_documents_of_rk8s() -> None:

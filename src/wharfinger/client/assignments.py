@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wharfinger.client.binders import BoundPod, binders_of, listed_binders
+from wharfinger.client.binders import AssignedPod, binders_of, listed_binders
 from wharfinger.errors import Compacted, InvalidObject, Unavailable
 from wharfinger.manifests import documents
 from wharfinger.manifests.formats import ObjectFormat, format_of
@@ -66,9 +66,9 @@ class _Bound:
     assignment: Assignment
 
     @property
-    def pod(self) -> BoundPod:
+    def pod(self) -> AssignedPod:
         """As its record has to name it."""
-        return BoundPod(PodKey(self.assignment.namespace, self.assignment.name), self.life, self.assignment.node)
+        return AssignedPod(PodKey(self.assignment.namespace, self.assignment.name), self.life, self.assignment.node)
 
 
 async def watch_assignments(

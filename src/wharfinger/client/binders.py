@@ -16,7 +16,7 @@ READS = 100
 """Records read in one transaction; etcd takes 128 operations unless set."""
 
 
-class BoundPod(NamedTuple):
+class AssignedPod(NamedTuple):
     """A bound pod, as far as its record has to agree with it."""
 
     key: PodKey
@@ -24,7 +24,7 @@ class BoundPod(NamedTuple):
     node: str
 
 
-async def binders_of(store: Store, pods: Iterable[BoundPod], revision: int) -> Mapping[PodKey, str]:
+async def binders_of(store: Store, pods: Iterable[AssignedPod], revision: int) -> Mapping[PodKey, str]:
     """`<workflow id>@<run id>` by pod, of those that an attempt bound. Raises the store's errors.
 
     A record goes with its pod. So what is not there now is looked for at the revision of the bind, while etcd keeps it.
@@ -40,7 +40,7 @@ async def binders_of(store: Store, pods: Iterable[BoundPod], revision: int) -> M
     return found
 
 
-async def _then(store: Store, pod: BoundPod, revision: int) -> str:
+async def _then(store: Store, pod: AssignedPod, revision: int) -> str:
     try:
         kv = (await store.get(keys.bound_by(*pod.key), revision=revision)).kv
     except (Compacted, RevisionFuture):
@@ -48,7 +48,7 @@ async def _then(store: Store, pod: BoundPod, revision: int) -> str:
     return binder_of(kv.value if kv is not None else None, pod.create_revision, pod.node)
 
 
-async def listed_binders(store: Store, pods: Sequence[BoundPod], revision: int) -> Mapping[PodKey, str]:
+async def listed_binders(store: Store, pods: Sequence[AssignedPod], revision: int) -> Mapping[PodKey, str]:
     """The same by one list, as of a revision; for many pods. Raises the store's errors."""
     if not pods:
         return {}

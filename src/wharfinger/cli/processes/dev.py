@@ -207,7 +207,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     if settings.cluster != DEFAULT_CLUSTER:
         variables[variable("cluster")] = settings.cluster
     lines = [f"  export {name}={shlex.quote(value)}" for name, value in variables.items()]
-    folder = "quickstart" if settings.format is ClusterFormat.KUBERNETES else settings.format.value
+    folder = "quickstart" if settings.format is ClusterFormat.KUBERNETES else f"{settings.format}/quickstart"
     example = shlex.quote(os.path.relpath(binaries.examples() / folder))
     lines += [f"  wharfinger apply -f {example}     # four nodes, three pods", "  wharfinger get pods -w"]
     return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]
