@@ -67,3 +67,31 @@ def test_a_wrong_document_is_refused_with_its_file(outside: Shell) -> None:
     answer = outside("simulate", "--format", "rk8s", "-f", outside.file(docs.document(pod).decode()))
     assert answer.code == 2
     assert "manifest.yaml: spec.tolerations[0].key 'dedicated' is none of NodeNotReady" in answer.err
+
+
+def test_what_libscheduler_did_is_compared_with_what_would_be_done(outside: Shell) -> None:
+    """libscheduler had put two large pods on one node, and one on a node of a lower score."""
+    objects = [
+        docs.node("small", cpu="2"),
+        docs.node("large", cpu="8"),
+        docs.pod("first", cpu="1", node_name="small"),
+        docs.pod("second", cpu="2", node_name="small"),
+        docs.pod("waiting", cpu="1"),
+    ]
+    files = outside.file("---\n".join(docs.document(one).decode() for one in objects), "cluster.yaml")
+    answer = outside("simulate", "--compare", "--format", "rk8s", "-f", str(files), "-o", "json")
+    assert answer.code == 0
+    assert answer.json["summary"] == {"pods": 2, "same": 0, "tied": 0, "lower": 1, "refused": 1, "undecided": 0}
+    assert {pod["pod"]: (pod["result"], pod["node"], pod["chosen"]) for pod in answer.json["pods"]} == {
+        "default/first": ("lower", "small", "large"),
+        "default/second": ("refused", "small", "large"),
+    }
+    table = outside("simulate", "--compare", "--format", "rk8s", "-f", str(files))
+    assert "0 of 2 bound pods are where they would be placed" in table.out
+    assert "NodeResourcesFit: Insufficient cpu" in table.out
+
+
+def test_a_comparison_takes_the_state_as_it_is(outside: Shell) -> None:
+    answer = outside("simulate", "--compare", "--live", "--pending")
+    assert answer.code == 2
+    assert "--compare takes the state as it is: leave out --pending" in answer.err

@@ -41,6 +41,13 @@ def simulate(
     pending: Annotated[
         bool, typer.Option("--pending", help="With --live: place the pods that wait there, too.")
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Decide the bound pods anew instead, in the order in which they were created, and compare the nodes.",
+        ),
+    ] = False,
     drain: Annotated[
         list[str] | None, typer.Option(help="Suppose the node is drained: its pods go elsewhere.", metavar="NODE")
     ] = None,
@@ -68,6 +75,11 @@ def simulate(
     prints; large files are read much faster as JSON. --drain, --cordon, --add-nodes with --like can be repeated and
     combined.
 
+    --compare shows what another scheduler did with the bound pods, and what this one would have done. Each pod is
+    decided for on the state that holds only the pods before it, then counts where it is: the exit code is 0. -o json:
+    revision, summary, pods (pod, result same|tied|lower|refused|undecided, node, chosen, score, chosenScore, refusals,
+    message), notes.
+
     Exit codes: 0 every pod is placed (also after evictions, when the evicted pods are placed too), 1 some are not (or
     the command failed), 2 used wrongly, also when an object is refused. -o json: revision, summary, pods (pod, cause
     given|waiting|drained|evicted, workload, from, result placed|preempting|refused|gated|failed, node, nominatedNode,
@@ -81,7 +93,12 @@ def simulate(
     if pending and not live:
         raise UsageError("--pending goes with --live: given pods are placed anyway")
     changes = _changes(add_nodes or (), like or (), cordon or (), drain or ())
+    if compare and (pending or changes != _changes((), (), (), ())):
+        raise UsageError("--compare takes the state as it is: leave out --pending, --drain, --cordon and --add-nodes")
     found = supposed(files or (), namespace, connection, live=live, validate=validate)
+    if compare:
+        _compare(found, config, plugins, output, every=every)
+        return
     answer = _answer(found, changes, config=config, plugins=plugins, waiting=pending)
     if output is Output.TABLE:
         from wharfinger.cli.understand.simulated import tell
@@ -93,6 +110,20 @@ def simulate(
         show(simulation(answer, found.revision), output)
     if not answer.complete:
         raise typer.Exit(NOT_PLACED)
+
+
+def _compare(found: Supposed, config: Path | None, plugins: PluginPackages, output: Output, *, every: bool) -> None:
+    from wharfinger.cli.understand import compared
+    from wharfinger.cli.understand.supposed import progress, scene_of
+    from wharfinger.whatif.comparison import compare
+
+    scene = scene_of(found, config, plugins)
+    with progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
+        answer = compare(found.inventory, scene.simulator, stand_ins=found.stand_ins, progress=advance)
+    if output is Output.TABLE:
+        typer.echo(compared.tell(answer, found.revision, every=every))
+    else:
+        show(compared.values(answer, found.revision), output)
 
 
 def _changes(

@@ -1,0 +1,214 @@
+"""Where the bound pods of a cluster are, compared with where they would have been placed.
+
+Pods are decided for in the order in which they were created, each on the state that holds only the pods before it. Then
+the pod counts on the node where it really is, so the state evolves as it really did. Members of gangs are decided for
+one by one, and no pod is evicted for another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from wharfinger.errors import InvalidObject, PluginError, UsageError
+from wharfinger.manifests.decode import pod_from_mapping
+from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.occupants import stand_in
+from wharfinger.manifests.pods import GROUP_LABEL
+from wharfinger.model.pod import PodKey
+from wharfinger.model.priority import PRIORITY_CLASS
+from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
+from wharfinger.simulator import SimulatedDecision, Simulator
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
+from wharfinger.whatif.scene import Progress
+
+_POD = "Pod"
+
+
+class NodeVerdict(StrEnum):
+    """How the node of a pod compares with the one that would be chosen."""
+
+    SAME = "same"
+    TIED = "tied"
+    """Another node of the same score would be chosen."""
+    LOWER = "lower"
+    """Another node has a higher score."""
+    REFUSED = "refused"
+    """The pod would not be placed on its node."""
+    UNDECIDED = "undecided"
+    """It cannot be decided for: a gate holds it back, no profile serves it, or a plugin fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPod:
+    """One bound pod."""
+
+    pod: PodKey
+    node: str
+    """Where it is."""
+    verdict: NodeVerdict
+    chosen: str | None = None
+    """The node that would be chosen; None = none."""
+    score: int | None = None
+    """Of the node where it is; None where it was not scored."""
+    chosen_score: int | None = None
+    refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Plugin -> reasons why the pod would not be placed on its node."""
+    message: str = ""
+    """Why no node would be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All bound pods, in the order in which they were created."""
+
+    pods: tuple[ComparedPod, ...]
+    notes: tuple[str, ...] = ()
+    """What was left out, in sentences."""
+
+    @property
+    def counts(self) -> dict[NodeVerdict, int]:
+        """How many pods have each verdict."""
+        found = Counter(pod.verdict for pod in self.pods)
+        return {verdict: found[verdict] for verdict in NodeVerdict}
+
+
+class _Replay:
+    """The cluster as it evolves."""
+
+    def __init__(self, inventory: Inventory, simulator: Simulator, stand_ins: Iterable[Ref]) -> None:
+        self._inventory = inventory
+        self._simulator = simulator
+        self._stand_ins = frozenset(stand_ins)
+        self._nodes = {ref.name for ref, _ in inventory.of_kind("Node")}
+        self._notes: Counter[str] = Counter()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out."""
+        return tuple(f"{count:,} {what}" for what, count in self._notes.items())
+
+    def set_up(self) -> None:
+        """Everything but pods; classes first, because each one is looked up for the pods there. Raises `UsageError`."""
+        if not self._nodes:
+            raise UsageError("there is no node: give some with -f, or take the live state's with --live")
+        others = [(ref, obj) for ref, obj in self._inventory if ref.kind in SIMULATED_KINDS and ref.kind != _POD]
+        for _, obj in sorted(others, key=lambda entry: entry[0].kind != PRIORITY_CLASS):
+            try:
+                self._simulator.add(obj)
+            except InvalidObject:
+                self._notes["objects cannot be read and do not count"] += 1
+
+    def pods(self) -> list[tuple[Ref, Obj]]:
+        """The bound pods, in the order in which they were created."""
+        bound = [(ref, obj) for ref, obj in self._inventory.of_kind(_POD) if _is_bound(obj)]
+        return sorted(bound, key=lambda entry: str(mapping(entry[1], "metadata").get("creationTimestamp") or ""))
+
+    def compare(self, ref: Ref, obj: Obj) -> ComparedPod | None:
+        """Decide for the pod, then let it count where it is; None for one that is not compared."""
+        node = node_of(obj)
+        if ref not in self._stand_ins and ended(obj):
+            self._notes["pods have ended or are being deleted, and are left out"] += 1
+            return None
+        if node not in self._nodes:
+            self._notes["pods are bound to nodes that are not there, and count nowhere"] += 1
+            return None
+        if ref in self._stand_ins or not _is_readable(obj):
+            self._notes["bound pods cannot be read: what they hold on their nodes counts, nothing else"] += 1
+            self._count_unreadable(ref, obj)
+            return None
+        found = self._decided(ref, obj, node)
+        self._simulator.add(obj)
+        return found
+
+    def _decided(self, ref: Ref, obj: Obj, node: str) -> ComparedPod:
+        key = PodKey(ref.namespace, ref.name)
+        try:
+            decision = self._simulator.decide(_unbound(obj), preempt=False)
+        except (UsageError, PluginError) as error:
+            return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=str(error))
+        if decision.gated:
+            return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=decision.message)
+        return _judged(key, node, decision)
+
+    def _count_unreadable(self, ref: Ref, obj: Obj) -> None:
+        held = stand_in(obj, namespace=ref.namespace, name=ref.name)
+        if held is not None:
+            self._simulator.add(held)
+
+
+def compare(
+    inventory: Inventory,
+    simulator: Simulator,
+    *,
+    stand_ins: Iterable[Ref] = (),
+    progress: Progress = lambda _done, _total: None,
+) -> Comparison:
+    """Compare every bound pod of the inventory. `simulator`: an empty one, with the configuration to compare with.
+
+    `stand_ins`: pods that cannot be read, of which the inventory has what they hold. Raises `UsageError`.
+    """
+    replay = _Replay(inventory, simulator, stand_ins)
+    replay.set_up()
+    pods = replay.pods()
+    found: list[ComparedPod] = []
+    for done, (ref, obj) in enumerate(pods, start=1):
+        one = replay.compare(ref, obj)
+        if one is not None:
+            found.append(one)
+        progress(done, len(pods))
+    return Comparison(tuple(found), replay.notes)
+
+
+def _judged(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPod:
+    chosen = decision.node
+    if chosen == node:
+        return ComparedPod(key, node, NodeVerdict.SAME, chosen)
+    if chosen is None or node not in decision.feasible:
+        reasons = decision.refusals.get(node, {})
+        return ComparedPod(
+            key,
+            node,
+            NodeVerdict.REFUSED,
+            chosen,
+            refusals={plugin: tuple(said) for plugin, said in reasons.items()},
+            message=decision.message if chosen is None else "",
+        )
+    totals = decision.totals
+    real, best = totals.get(node, 0), totals.get(chosen, 0)
+    return ComparedPod(key, node, NodeVerdict.TIED if real >= best else NodeVerdict.LOWER, chosen, real, best)
+
+
+def _is_readable(obj: Obj) -> bool:
+    try:
+        pod_from_mapping(obj)
+    except (InvalidObject, RecursionError):
+        return False
+    return True
+
+
+def _is_bound(obj: Obj) -> bool:
+    try:
+        return bool(node_of(obj))
+    except InvalidObject:
+        return False
+
+
+def _unbound(obj: Obj) -> dict[str, Any]:
+    """The pod as it was before it was bound, outside of any gang."""
+    spec = {name: value for name, value in mapping(obj, "spec").items() if name not in ("nodeName", "schedulingGroup")}
+    metadata = dict(mapping(obj, "metadata"))
+    labels = mapping(metadata, "labels")
+    if GROUP_LABEL in labels:
+        metadata["labels"] = {name: value for name, value in labels.items() if name != GROUP_LABEL}
+    return {**obj, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def differences(comparison: Comparison) -> Iterator[ComparedPod]:
+    """The pods whose own node would not have been chosen, nor another of the same score; refused ones first."""
+    order = (NodeVerdict.REFUSED, NodeVerdict.UNDECIDED, NodeVerdict.LOWER)
+    for verdict in order:
+        yield from (pod for pod in comparison.pods if pod.verdict is verdict)
