@@ -22,8 +22,12 @@ from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.registry.store import KeyValue
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
 from wharfinger.worker import Worker
+
+OWN = (keys.OURS, keys.ASIDE)
+"""What the keys of wharfinger begin with."""
 
 
 @dataclass
@@ -55,6 +59,11 @@ class Rk8sCluster:
         found = (await self.store.get(f"/registry/pods/{name}")).kv
         assert found is not None, f"there is no pod {name}"
         return found.value
+
+    async def theirs(self) -> list[KeyValue]:
+        """Everything in etcd that is not wharfinger's own."""
+        pages = self.store.list("/")
+        return [kv async for page in pages for kv in page.items if not kv.key.startswith(OWN)]
 
     async def node_of(self, name: str) -> str:
         """The node that the pod's document names; empty while it names none, or while there is no pod."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.conftest import Rk8sCluster
+from wharfinger.client.starts import start_attempt
 from wharfinger.errors import InstallationMismatch
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
@@ -130,3 +131,16 @@ async def test_pods_of_a_deleted_node_are_made_anew_and_placed_again(rk8s: Rk8sC
     assert anew["metadata"]["uid"] != old["metadata"]["uid"]
     assert anew["spec"] == {**old["spec"], "node_name": "worker2"}
     assert (await rk8s.store.get("/registry/pods/of-a-set")).kv is None
+
+
+async def test_a_worker_that_starts_nothing_writes_no_key_of_rk8s(rk8s: Rk8sCluster) -> None:
+    """Beside a running libscheduler it follows the cluster; it places what a client starts."""
+    await rk8s.put(docs.node("worker1"), docs.pod("web-1"), docs.pod("theirs", node_name="worker1", running=True))
+    before = await rk8s.theirs()
+    worker = await rk8s.worker(dispatch="none")
+    await rk8s.until(lambda: len(worker.cache.pods) == 2)
+    assert await rk8s.theirs() == before
+    create_revision = next(kv.create_revision for kv in before if kv.key == "/registry/pods/web-1")
+    uid = f"rev-{create_revision}"
+    await start_attempt(rk8s.client, cluster="wharfinger", namespace="default", name="web-1", uid=uid)
+    assert await rk8s.bound("web-1") == {"web-1": "worker1"}
