@@ -1,7 +1,7 @@
 """The activities of a fleet's control part, as one agent carries them out; what they do is next door.
 
-`fleet_planning` decides, `granting` lets instances live, `awaiting_ready` and `draining` wait for them,
-`fleet_recording` writes. All effects of fleets' actors on etcd go through here.
+`planning` decides, `granting` lets instances live, `awaiting_ready` and `draining` wait for them,
+`recording` writes. All effects of fleets' actors on etcd go through here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop of `Fleet` and `RollingUpdate`, which act on a fleet's slots, around the pure `fleet.actor.Actor`.
+"""The loop of `Fleet` and `RollingUpdate`, which act on a fleet's slots, around the pure `fleet.actor.ActorState`.
 
 ::
 

@@ -88,6 +88,35 @@ def test_no_two_public_classes_have_one_name() -> None:
     assert described(sorted(doubles.items())) == []
 
 
+def test_classes_that_texts_name_with_their_module_are_there() -> None:
+    """`module.Class`: a class that gets another name is still called by the former one in texts."""
+    tops: dict[str, set[str]] = defaultdict(set)
+    for folder in FOLDERS:
+        for path in folder.rglob("*.py"):
+            tops[path.stem] |= {name for node in ast.parse(path.read_text()).body for name in defined(node)}
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *(p for each in FOLDERS for p in each.rglob("*.py"))]
+    named = [
+        (path, module, name)
+        for path in texts
+        if path.name != "CHANGELOG.md"
+        for module, name in re.findall(r"`(?:[a-z_]+\.)*([a-z_]+)\.([A-Z]\w*)[`.(]", path.read_text())
+        if module in tops
+    ]
+
+    assert named
+    assert [f"{path.relative_to(ROOT)}: {at}.{name}" for path, at, name in named if name not in tops[at]] == []
+
+
+def defined(node: ast.stmt) -> Iterable[str]:
+    """The names that a statement of a module defines."""
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [target.id for target in targets if isinstance(target, ast.Name)]
+    return []
+
+
 def test_names_of_tests_have_at_most_70_characters() -> None:
     long, count = [], 0
     for path in sorted((ROOT / "tests").rglob("test_*.py")):

@@ -7,13 +7,13 @@ Another command uses them like this, and is named in `COMMANDS` of `cli.main`::
         app.command("things", rich_help_panel=OBJECTS)(things)
 
     @connected
-    def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: Connection) -> None:
+    def things(name: Annotated[str, typer.Argument(help="Which.")], *, connection: ConnectionOptions) -> None:
         '''What --help says.'''
         from wharfinger.cli import connect
 
         connect.run(_things(connection, name))     # asyncio.run
 
-    async def _things(connection: Connection, name: str) -> None:
+    async def _things(connection: ConnectionOptions, name: str) -> None:
         async with connect.open_store(connection) as store: ...
         client = await connect.open_temporal(connection)
 

@@ -64,7 +64,7 @@ class ProfileKind(Generic[M]):
         self._changed = changed
 
     async def prepare(self, value: Any) -> Commit:
-        """See `Kind.prepare`."""
+        """See `DynamicKind.prepare`."""
         made = self._started if value is None else self._overlay(read_value(ProfileValue, value), self._running)
         await keep_profiles(self._store, made.profiles.values())
 
@@ -98,7 +98,7 @@ class QueueKind:
         self._back_off = back_off
 
     async def prepare(self, value: Any) -> Commit:
-        """See `Kind.prepare`."""
+        """See `DynamicKind.prepare`."""
         first, most = self._start if value is None else check_backoff(read_value(QueueValue, value), *self._start)
         return lambda: self._back_off(first, most)
 
@@ -116,7 +116,7 @@ class CohortKind:
         self._dispatch = dispatch
 
     async def prepare(self, value: Any) -> Commit:
-        """See `Kind.prepare`."""
+        """See `DynamicKind.prepare`."""
         settings = self._start if value is None else check_cohort(read_value(CohortValue, value), self._start)
         return lambda: self._dispatch(settings)
 
@@ -132,6 +132,6 @@ class LogKind:
         self._set_level = set_level
 
     async def prepare(self, value: Any) -> Commit:
-        """See `Kind.prepare`."""
+        """See `DynamicKind.prepare`."""
         level = self._start if value is None else read_value(LogValue, value).level
         return lambda: self._set_level(level)

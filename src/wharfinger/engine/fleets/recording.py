@@ -2,7 +2,7 @@
 
 ::
 
-    take ──► target, with its revision and decisions ──► outcomes, slots, tenant, status (`fleet_writes`) ──► end
+    take ──► target, with its revision and decisions ──► outcomes, slots, tenant, status (`writes`) ──► end
 
 Each try reads what is there and writes what differs, so a second one, after an answer that got lost or half of the
 transactions, finds the rest. Nothing here must happen together but a target with its revision and what was decided
