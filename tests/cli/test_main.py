@@ -50,6 +50,14 @@ def test_ctrl_c_while_commands_are_loaded_ends_quietly() -> None:
     assert (ended.returncode, ended.stderr) == (main.INTERRUPTED, b"")
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_command_without_an_output_ends_as_with_it(closed: int) -> None:
+    line = f'"{sys.executable}" -m wharfinger config show --defaults {closed}>&-'
+    ended = subprocess.run(line, shell=True, check=False, capture_output=True, timeout=patient(60))
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_help_is_wrapped_to_the_terminal_and_lists_keep_their_lines() -> None:
     text = """What it does.
 

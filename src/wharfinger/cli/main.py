@@ -134,6 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(YOUNG)
     code = run(arguments)
     for stream in (sys.stdout, sys.stderr):
+        if stream is None:  # the process was started without it
+            continue
         try:
             stream.flush()
         except OSError:
