@@ -125,6 +125,15 @@ def test_recreate_lets_all_go_at_once() -> None:
     assert all(step.counted == () for step in decided.steps if isinstance(step, Retire))
 
 
+def test_recreate_brings_a_slot_back_while_others_still_end() -> None:
+    picture = rolling(3, max_surge=Share(0), max_unavailable=Share(100, percent=True))
+    for slot in (0, 1, 2):
+        picture.life(slot, want="drain", state="draining")
+    picture.died(2, planned=True)
+
+    assert brief(roll(picture, None, Busy("retire", 0, 1, host="a"), Busy("retire", 1, 1, host="a"))) == ["up 2 r2"]
+
+
 def test_what_is_not_ready_and_outdated_is_replaced_at_once() -> None:
     picture = rolling(3)
     memory = picture.memory()

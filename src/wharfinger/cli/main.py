@@ -79,7 +79,7 @@ def command_line(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
         name="wharfinger",
         help="A durable pod scheduler: cluster state in etcd, every scheduling attempt a Temporal workflow.",
         epilog="Begin with `wharfinger dev` in one terminal, and `wharfinger apply -f FILE` in another. Options of the "
-        "connection and of processes are environment variables too: --etcd-user is WHARFINGER_ETCD_USER.",
+        "connection, and most of worker and agent, are environment variables too: --etcd-user is WHARFINGER_ETCD_USER.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="rich",

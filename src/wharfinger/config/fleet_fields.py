@@ -174,7 +174,7 @@ class StrategyFields(ConfigPart):
     """How instances are replaced: a few at a time, or all at once."""
 
     type: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
-    """`Recreate` ends all instances before the first new one starts."""
+    """`Recreate` ends all instances at once; each slot gets its new one as soon as its former one has ended."""
     rolling_update: RollingUpdateFields | None = None
     """How many instances change at a time, which, and how long each is observed."""
 
@@ -238,15 +238,15 @@ class MetadataFields(ConfigPart):
     annotations: dict[str, Text] = Field(default_factory=dict)
     """`wharfinger.dev/changed-by` and `wharfinger.dev/change-cause` tell who changed it last, and why."""
     uid: Text = ""
-    """Kept as it is written."""
+    """Made by `apply` for a new object without one; a later `apply` does not change it."""
     creation_timestamp: Text = ""
-    """Kept as it is written."""
+    """Set by `apply` like uid."""
     deletion_timestamp: Text = ""
     """Set by `fleet delete`: instances are drained, then the object goes."""
     resource_version: Text = ""
-    """Kept as it is written."""
+    """Means nothing here; `apply` leaves it out."""
     generation: Integer = 0
-    """Kept as it is written."""
+    """Means nothing here; a later `apply` does not change it."""
 
 
 class FleetFields(ConfigPart):
