@@ -36,9 +36,10 @@ MANY = 4096
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    began = time.perf_counter()
+    """`seconds` of CPU: other processes on the machine must not make a test fail."""
+    began = time.process_time()
     yield
-    assert time.perf_counter() - began < seconds
+    assert time.process_time() - began < seconds
 
 
 def cluster(nodes: int, pods: int) -> Snapshot:
