@@ -6,11 +6,12 @@ import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -22,7 +23,7 @@ from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
-from wharfinger.registry.store import KeyValue
+from wharfinger.registry.store import KeyValue, Put
 from wharfinger.settings import DispatchSettings, EtcdSettings, LeaseSettings, NodeEvictionSettings, WorkerSettings
 from wharfinger.worker import Worker
 
@@ -49,6 +50,12 @@ class Rk8sCluster:
     async def put_raw(self, key: str, value: bytes) -> None:
         self.stored[key] = value
         await self.store.put(key, value)
+
+    async def put_at_once(self, *documents: Mapping[str, Any]) -> None:
+        """Put pods and nodes in one transaction: workers see all of them before they place any."""
+        values = {key_of(one): docs.document(one) for one in documents}
+        self.stored.update(values)
+        await self.store.txn((), [Put(key, value) for key, value in values.items()])
 
     async def delete(self, *names: str, kind: str = "pods") -> None:
         for name in names:
@@ -80,13 +87,35 @@ class Rk8sCluster:
                 await asyncio.sleep(0.02)
         return found
 
+    async def bound_in_order(self, *names: str) -> list[str]:
+        """The pods in the order in which they were bound, once all are."""
+        await self.bound(*names)
+        revisions = {}
+        for name in names:
+            found = (await self.store.get(keys.bound_by("default", name))).kv
+            assert found is not None, f"wharfinger did not bind {name}"
+            revisions[name] = found.mod_revision
+        return sorted(names, key=lambda name: revisions[name])
+
+    async def refused(self, name: str, *plugins: str) -> str:
+        """Why the pod waits, once an attempt was refused (by these plugins); the pod has no node then."""
+        record = await self.record_of(name, *plugins)
+        assert await self.node_of(name) == ""
+        return str(record["message"])
+
     async def record_of(self, name: str, *plugins: str, seconds: float = 20.0) -> Mapping[str, Any]:
-        """The pod's attempt record, once there is one (that names these plugins)."""
+        """The attempt record of this life of the pod, once there is one (that names these plugins)."""
+        pod = (await self.store.get(f"/registry/pods/{name}")).kv
+        assert pod is not None, f"there is no pod {name}"
         async with asyncio.timeout(patient(seconds)):
             while True:
                 found = (await self.store.get(keys.attempt("default", name))).kv
                 record = json.loads(found.value) if found is not None else {}
-                if record and set(plugins) <= set(record["plugins"]):
+                if (
+                    record
+                    and record["create_revision"] == pod.create_revision
+                    and set(plugins) <= set(record["plugins"])
+                ):
                     return record  # type: ignore[no-any-return]
                 await asyncio.sleep(0.02)
 
@@ -116,6 +145,18 @@ class Rk8sCluster:
             await task
         return worker
 
+    async def empty(self, worker: Worker) -> None:
+        """Delete all pods, then all nodes, and wait until the worker has forgotten them."""
+        for kind in ("pods", "nodes"):
+            async for page in self.store.list(f"/registry/{kind}/"):
+                for kv in page.items:
+                    await self.store.delete(kv.key)
+            if kind == "pods":
+                view = worker.loops.view
+                await self.until(lambda: not (worker.cache.pods or len(worker.queue) or view.records or view.bound_by))
+        await self.until(lambda: not worker.cache.nodes)
+        self.stored.clear()
+
     async def until(self, holds: Callable[[], Any], seconds: float = 15.0) -> None:
         async with asyncio.timeout(patient(seconds)):
             while not holds():
@@ -139,8 +180,9 @@ def rk8s_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
         yield server
 
 
-@pytest.fixture
-async def rk8s(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncIterator[Rk8sCluster]:
+@asynccontextmanager
+async def cluster_on(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncIterator[Rk8sCluster]:
+    """A cluster without objects and workers; its workers end with it."""
     store = await EtcdStore.connect(EtcdSettings(endpoints=(rk8s_etcd.url,)))
     client = await Client.connect(temporal_server.address, data_converter=pydantic_data_converter)
     cluster = Rk8sCluster(store, client, rk8s_etcd.url)
@@ -152,3 +194,45 @@ async def rk8s(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncI
         await cluster.clean()
         await store.close()
         gc.collect()  # CPython 3.11's parser fails when much cyclic garbage is collected while it runs
+
+
+@pytest.fixture
+async def rk8s(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncIterator[Rk8sCluster]:
+    """A cluster of one test, which starts its own workers."""
+    async with cluster_on(rk8s_etcd, temporal_server) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True)
+class Served:
+    """A cluster with one worker, which places one pod after the other: so the order in which it does is certain."""
+
+    cluster: Rk8sCluster
+    worker: Worker
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served_module(rk8s_etcd: EtcdServer, temporal_server: TemporalServer) -> AsyncIterator[Served]:
+    """One worker for all tests of a file."""
+    async with cluster_on(rk8s_etcd, temporal_server) as cluster:
+        worker = await cluster.worker(
+            dispatching=DispatchSettings(hold=0.1, in_flight=1, cohorts=False),
+            node_evictions=NodeEvictionSettings("report"),
+        )
+        yield Served(cluster, worker)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(served_module: Served) -> AsyncIterator[Served]:
+    """The file's worker, on a cluster without pods and nodes.
+
+    Its tests need `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+    """
+    yield served_module
+    await served_module.cluster.empty(served_module.worker)
+
+
+@pytest.fixture
+def cluster(served: Served) -> Rk8sCluster:
+    """The cluster of the file's worker."""
+    return served.cluster
