@@ -147,13 +147,10 @@ class Rk8sCluster:
 
     async def empty(self, worker: Worker) -> None:
         """Delete all pods, then all nodes, and wait until the worker has forgotten them."""
-        for kind in ("pods", "nodes"):
-            async for page in self.store.list(f"/registry/{kind}/"):
-                for kv in page.items:
-                    await self.store.delete(kv.key)
-            if kind == "pods":
-                view = worker.loops.view
-                await self.until(lambda: not (worker.cache.pods or len(worker.queue) or view.records or view.bound_by))
+        view = worker.loops.view
+        await self._delete_all("/registry/pods/")
+        await self.until(lambda: not (worker.cache.pods or len(worker.queue) or view.records or view.bound_by))
+        await self._delete_all("/registry/nodes/")
         await self.until(lambda: not worker.cache.nodes)
         self.stored.clear()
 
@@ -163,7 +160,11 @@ class Rk8sCluster:
                 await asyncio.sleep(0.01)
 
     async def clean(self) -> None:
-        async for page in self.store.list(keys.ROOT):
+        """Delete every key of the cluster, wharfinger's own as well."""
+        await self._delete_all(keys.ROOT)
+
+    async def _delete_all(self, prefix: str) -> None:
+        async for page in self.store.list(prefix):
             for kv in page.items:
                 await self.store.delete(kv.key)
 
