@@ -66,6 +66,21 @@ async def test_a_start_that_joined_a_dying_run_is_repeated() -> None:
         assert stage.attempts.started[1] == ("p", "unconfirmed", True)
 
 
+async def test_a_pod_that_lost_its_node_is_started_once_its_run_has_ended() -> None:
+    """[A writer that does not compare puts the document that it read before the bind]"""
+    async with Stage() as stage:
+        await stage.put_pod("p")
+        await stage.until(lambda: stage.attempts.started)
+        await stage.bind("p", "n")
+        await stage.until(lambda: stage.part("p") is None)
+        await stage.put_pod("p")
+        await stage.caught_up()
+        assert stage.attempts.names == ["p"]
+
+        stage.later(2.1)
+        await stage.until(lambda: stage.attempts.names == ["p", "p"])
+
+
 async def test_start_that_joined_a_parked_run_without_a_record_wakes_it_once() -> None:
     """[Etcd restored to before the record, Temporal not; or an operator deleted it]: it would be parked for an hour."""
     async with Stage() as stage:

@@ -12,13 +12,16 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from wharfinger.engine.parts import Pool, ProcessParts
-from wharfinger.informer.changes import Changes
+from wharfinger.informer.changes import Changes, PodChange
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.refusal import Refusal
 from wharfinger.queue.entry import Entry, Part
 from wharfinger.queue.scheduling_queue import SchedulingQueue
 from wharfinger.worker_loops.queueing import Gangs
 from wharfinger.worker_loops.shards import Shards
+
+UNBOUND_HOLD = 2.0
+"""Seconds before a bound pod that lost its node is started: its run may still be ending, and a start would join it."""
 
 
 class LeftoverEnding(Protocol):
@@ -75,7 +78,7 @@ class PodEventHandler:
             if change.key not in looked_at:
                 looked_at.add(change.key)
                 fresh = change.old is None and not changes.listed
-                self._consider(change.key, "seen" if fresh else "take-over")
+                self._consider(change.key, "seen" if fresh else "take-over", UNBOUND_HOLD if _unbound(change) else 0.0)
         for record in changes.records:
             if record.key not in looked_at:
                 looked_at.add(record.key)
@@ -112,13 +115,14 @@ class PodEventHandler:
         label = self._ownership.tenant_label
         return [key for key, pod in self._cache.pods.items() if pod.pending and label in pod.labels]
 
-    def _consider(self, key: PodKey, cause: str) -> None:
+    def _consider(self, key: PodKey, cause: str, hold: float = 0.0) -> None:
+        """`hold`: seconds that a pod which is new to the queue waits at least."""
         pod = self._cache.pods.get(key)
         pooled = pod is not None and pod.pending and self._ownership.owns(pod, self._cache.tenants)
         if pooled and pod is not None:
             self._pool[key] = None
             if self._shards.mine(pod):
-                self._queue_pod(pod, cause)
+                self._queue_pod(pod, cause, hold)
             else:
                 self._queue.remove(key)
             return
@@ -129,15 +133,17 @@ class PodEventHandler:
         elif pod is None:
             self._orphaned(key)
 
-    def _queue_pod(self, pod: Pod, cause: str) -> None:
+    def _queue_pod(self, pod: Pod, cause: str, hold: float) -> None:
         known = self._queue.get(pod.key)
         record = self._records.get(pod.key)
         if known is not None and known.pod.create_revision != pod.create_revision:
             self._ended(known, None)  # another life of the name
         elif known is None and record is not None and record.create_revision not in (0, pod.create_revision):
             self._ending.close(pod.key, record, remove_record=True)  # no worker was serving when that life ended
-        hold = self._shards.not_before(pod) if known is None else 0.0
-        self._queue.put(pod, record, cause=cause, not_before=hold)
+        not_before = self._shards.not_before(pod) if known is None else 0.0
+        if hold:
+            not_before = max(not_before, self._clock() + hold)
+        self._queue.put(pod, record, cause=cause, not_before=not_before)
 
     def _ended(self, entry: Entry, now: Pod | None) -> None:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
@@ -162,3 +168,9 @@ class PodEventHandler:
         record = self._records.get(key)
         if record is not None and self._shards.owns_key(key):
             self._ending.close(key, record, remove_record=True)
+
+
+def _unbound(change: PodChange) -> bool:
+    """Whether another writer took the pod's node away. Kubernetes does not permit it; rk8s' writers do not compare."""
+    old, new = change.old, change.new
+    return old is not None and old.bound and new is not None and new.pending and old.identity == new.identity
