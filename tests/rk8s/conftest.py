@@ -119,9 +119,10 @@ class Rk8sCluster:
                     return record  # type: ignore[no-any-return]
                 await asyncio.sleep(0.02)
 
-    async def worker(self, **settings: Any) -> Worker:
-        """A worker on connections of its own, ready; drained when the test ends."""
-        store = store_of(await EtcdStore.connect(EtcdSettings(endpoints=(self.etcd,))), ClusterFormat.RK8S)
+    async def worker(self, *, through: str = "", **settings: Any) -> Worker:
+        """A worker on connections of its own, ready; drained when the test ends. `through`: its way to etcd."""
+        endpoints = (through or self.etcd,)
+        store = store_of(await EtcdStore.connect(EtcdSettings(endpoints=endpoints)), ClusterFormat.RK8S)
         chosen = WorkerSettings(
             format=ClusterFormat.RK8S,
             dispatching=DispatchSettings(hold=0.1),
