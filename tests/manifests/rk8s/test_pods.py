@@ -143,11 +143,21 @@ def test_what_is_no_pod_is_refused_with_its_place(old: str, new: str, why: str) 
         ("    node_affinity", "    nodeAffinity", "node_affinity"),
         ("volumes: []", "nodeSelector: {disk: ssd}", "no such field"),
         ("volumes: []", "priority: 7", "no such field"),
+        (
+            "      limits:\n",
+            "      requests:\n        cpu: '2'\n        nvidia.com/gpu: '1'\n      limits:\n",
+            "limits",
+        ),
     ],
 )
 def test_a_field_of_kubernetes_is_refused_where_it_would_be_lost(old: str, new: str, own: str) -> None:
     with pytest.raises(InvalidObject, match=f"is Kubernetes', and this cluster's objects are rk8s': it has {own}"):
         read(changed(POD, old, new))
+
+
+def test_requests_are_ignored_where_limits_name_the_same_resources() -> None:
+    requests = "      requests:\n        cpu: '4'\n      limits:\n"
+    assert read(changed(POD, "      limits:\n", requests)).requests == read(POD.encode()).requests
 
 
 @pytest.mark.parametrize(

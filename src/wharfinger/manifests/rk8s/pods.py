@@ -109,7 +109,12 @@ def _container(entry: Mapping[str, Any], where: str) -> dict[str, Any]:
         "name": needed_text(entry, "name", where),
         "image": needed_text(entry, "image", where),
     }
-    limits = mapping(mapping(entry, "resources", where), "limits", f"{where}resources.")
+    resources = mapping(entry, "resources", where)
+    limits = mapping(resources, "limits", f"{where}resources.")
+    if (
+        mapping(resources, "requests", f"{where}resources.").keys() - limits.keys()
+    ):  # it would ask for less than it needs
+        refuse_foreign(resources, {"requests": "limits"}, f"{where}resources.")
     asked: dict[str, str] = {}
     path = f"{where}resources.limits."
     if (cores := text(limits, "cpu", path)) is not None:
