@@ -168,6 +168,11 @@ def test_what_is_no_document_at_all_is_refused(value: bytes) -> None:
         parse_pod(value)
 
 
+def test_a_document_of_too_many_values_is_refused_quickly() -> None:
+    with pytest.raises(InvalidObject, match="has more than 100000 keys and values"):
+        parse_pod(b"spec: [" + b"a," * (1 << 19) + b"]")
+
+
 def test_another_name_than_the_keys_is_refused() -> None:
     with pytest.raises(InvalidObject, match=r"metadata\.name is 'web-1', in its key 'web-2'"):
         parse_pod(POD.encode(), "web-2")

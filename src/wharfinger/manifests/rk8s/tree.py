@@ -19,6 +19,11 @@ from wharfinger.manifests.yaml_events import DEPTH_LIMIT
 VALUE_LIMIT = 2 * 1024 * 1024
 """Characters of a document; etcd itself takes 1.5 MiB by default."""
 
+EVENT_LIMIT = 100_000
+"""Keys and values of a document, and where each collection begins and ends. Reading that many takes 0.2 s, in which a
+worker does nothing else; a pod has some hundreds.
+"""
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _OWN_TAG = "!"
@@ -62,8 +67,11 @@ def events(text: str) -> Iterator[Any]:
     loader = None
     try:
         loader = _Loader(text)
-        while (event := loader.get_event()) is not None:
+        for _ in range(EVENT_LIMIT):
+            if (event := loader.get_event()) is None:
+                return
             yield event
+        raise InvalidObject(f"has more than {EVENT_LIMIT} keys and values")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
