@@ -29,9 +29,10 @@ _Writer.add_representer(
 _Writer.add_representer(type(None), lambda writer, _: writer.represent_scalar("tag:yaml.org,2002:null", "null"))
 
 
-def document(obj: Mapping[str, Any]) -> bytes:
-    """The stored value of a document."""
-    return yaml.dump(dict(obj), Dumper=_Writer, sort_keys=False, width=10_000, allow_unicode=True).encode()
+def document(obj: Mapping[str, Any], **layout: Any) -> bytes:
+    """The stored value of a document; `layout`: other options of the YAML library."""
+    chosen = {"sort_keys": False, "width": 10_000, "allow_unicode": True, **layout}
+    return yaml.dump(dict(obj), Dumper=_Writer, **chosen).encode()
 
 
 def read(value: bytes) -> dict[str, Any]:
@@ -41,6 +42,8 @@ def read(value: bytes) -> dict[str, Any]:
         pass
 
     def tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Tagged:
+        if isinstance(node, yaml.ScalarNode):
+            return Tagged(suffix, {"": node.value})
         assert isinstance(node, yaml.MappingNode)
         return Tagged(suffix, loader.construct_mapping(node, deep=True))  # type: ignore[no-untyped-call]
 
