@@ -13,8 +13,6 @@ import pytest
 
 from tests.rk8s.conftest import Rk8sCluster
 from tests.rk8s.rk8s_documents import document, node, pod
-from wharfinger.config.formats import default_configuration
-from wharfinger.manifests.rk8s.documents import parse_node, parse_pod
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.profiles import load_configuration
 from wharfinger.settings import DispatchSettings
@@ -22,7 +20,6 @@ from wharfinger.simulator import Simulator
 
 EXAMPLES = Path(__file__).parents[2] / "examples/rk8s"
 MOST, RATIO = EXAMPLES / "most-allocated.yaml", EXAMPLES / "requested-to-capacity-ratio.yaml"
-DEFAULT = default_configuration(ClusterFormat.RK8S)
 FIT, BALANCED = "NodeResourcesFit", "NodeResourcesBalancedAllocation"
 IN_TURN = DispatchSettings(hold=0.1, in_flight=1, cohorts=False)
 
@@ -37,11 +34,9 @@ OF_THREE_SIZES = [node("n1", "4", "2048"), node("n2", "2", "1024"), node("n3", "
 
 def decide(config: Any, nodes: Sequence[Document], bound: Sequence[Document], asked: Document) -> Any:
     """The decision on one pod."""
-    simulator = Simulator(config)
-    for one in nodes:
-        simulator.add(parse_node(document(one)))
-    for one in (*bound, asked):
-        simulator.add(parse_pod(document(one)))
+    simulator = Simulator(config, format="rk8s")
+    for one in (*nodes, *bound, asked):
+        simulator.add(document(one))
     return simulator.decide(("default", asked["metadata"]["name"]))
 
 
@@ -56,6 +51,7 @@ def test_plugins_and_weights_are_those_of_libscheduler(config: Path | None) -> N
     assert {name: completed.weights[name] for name in profile.at["score"]} == {
         "NodeAffinity": 2,
         "NodeResourcesFit": 1,
+        "GpuMemory": 1,  # NodeGpuResourcesFit there
         "NodeResourcesBalancedAllocation": 1,
         "TaintToleration": 3,
         "InterPodAffinity": 2,
@@ -75,6 +71,7 @@ def test_what_libscheduler_does_not_have_takes_no_part(config: Path | None) -> N
         "TaintToleration",
         "NodeAffinity",
         "NodeResourcesFit",
+        "GpuMemory",
         "InterPodAffinity",
         "NodeResourcesBalancedAllocation",
         "DefaultBinder",
@@ -84,7 +81,7 @@ def test_what_libscheduler_does_not_have_takes_no_part(config: Path | None) -> N
 @pytest.mark.parametrize(
     ("config", "one", "three", "sizes"),
     [
-        pytest.param(DEFAULT, 43, [60, 60, 90], [75, 50, 87], id="least"),  # 44 there: the mean is cut, not its rest
+        pytest.param(None, 43, [60, 60, 90], [75, 50, 87], id="least"),  # 44 there: the mean is cut, not its rest
         pytest.param(MOST, 56, [40, 40, 10], [25, 50, 12], id="most"),
         pytest.param(RATIO, 56, [40, 40, 10], [25, 50, 12], id="ratio"),
     ],
@@ -96,7 +93,7 @@ def test_scores_of_the_fit_are_the_golden_ones(config: Any, one: int, three: lis
 
 
 def test_least_allocated_takes_the_node_of_the_golden_totals() -> None:
-    assert decide(DEFAULT, THREE, USES_OF_THREE, pod("p", "10", "10000")).node == "n3"
+    assert decide(None, THREE, USES_OF_THREE, pod("p", "10", "10000")).node == "n3"
 
 
 @pytest.mark.parametrize("config", [MOST, RATIO], ids=["most", "ratio"])
@@ -105,15 +102,15 @@ def test_most_allocated_takes_the_smallest_node_that_fits(config: Path) -> None:
 
 
 def test_balance_is_that_gained_by_the_pod() -> None:
-    """libscheduler: the balance with the pod, 81 here. Kubernetes since 1.34: 75, and half of what the pod changes."""
-    assert scores_of(decide(DEFAULT, HALF_USED, USES_HALF, pod("p", "1", "1Gi")), BALANCED) == [72, 72]
+    """libscheduler: the balance with the pod, 81 here. Kubernetes 1.36: 75, and half of what the pod changes."""
+    assert scores_of(decide(None, HALF_USED, USES_HALF, pod("p", "1", "1Gi")), BALANCED) == [72, 72]
 
 
 def test_small_differences_of_nearly_full_nodes_are_not_stretched() -> None:
     """libscheduler stretches 10 and 5 to 100 and 50, and takes n1; Kubernetes adds them as they are, and takes n2."""
     nodes = [node("n1", "10", "100000"), node("n2", "10", "3333")]
     bound = [pod("on-1", "10", "79000", node_name="n1"), pod("on-2", "9500m", "2166", node_name="n2")]
-    decision = decide(DEFAULT, nodes, bound, pod("p", "0", "1000"))
+    decision = decide(None, nodes, bound, pod("p", "0", "1000"))
     assert scores_of(decision, FIT) == [10, 5]
     assert scores_of(decision, BALANCED) == [75, 82]
     assert decision.node == "n2"
