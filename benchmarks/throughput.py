@@ -3,11 +3,13 @@
 One tree of etcd, Temporal and workers, as `wharfinger dev` runs it. Prints a JSON object a mode: `mode` (`auto`:
 cohorts while the backlog is deep; `single`: one workflow a pod), `pods_per_s`, `cpu_ms_per_pod` of each part; with
 `--mode both` also how many times faster `auto` was in that run. At the end etcd is asked whether every pod is bound,
-once, and no node overcommitted.
+once, and no node overcommitted. With two formats, each on a tree of its own, `of_kubernetes` is the rate of rk8s'
+documents divided by that of Kubernetes' objects.
 
     python benchmarks/throughput.py --nodes 5000 --pods 20000
     python benchmarks/throughput.py --nodes 5000 --pods 20000 --mode both --single-pods 2000
     python benchmarks/throughput.py --nodes 5000 --pods 12000 --rate 200     latency of a steady stream
+    python benchmarks/throughput.py --nodes 1000 --pods 5000 --format kubernetes rk8s
 
 Pods with rules across nodes, each kind as a flood of its own namespace after the plain ones, on one tree; `of_plain` is
 the rate divided by that of the plain pods in the same run. With `--beside`, as many plain pods are put into the same
@@ -41,14 +43,17 @@ from typing import Any
 import core_workloads
 import processes
 import uvloop
-from attempts import node, pod, say
+from attempts import say
+from objects import OBJECTS
 
 from wharfinger.demo.audit import audit
 from wharfinger.dev.ports import free_port
 from wharfinger.dev.progress import progress_for
 from wharfinger.dev.tree import DevSettings, DevTree, Servers, prepare, running
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Put, Store, WatchBatch
 from wharfinger.settings import EtcdSettings
 
@@ -103,19 +108,20 @@ def of_workload(workload: str, namespace: str, name: str) -> bytes:
     return json.dumps({"apiVersion": "v1"} | made).encode()
 
 
-async def unbound(store: Store, prefix: str, namespace: str = "bench") -> int:
+async def unbound(store: Store, prefix: str) -> int:
     """How many pods with such names have no node yet."""
-    waiting = 0
-    async for page in store.list(keys.pod(namespace, prefix)):
-        waiting += sum(b'"nodeName"' not in kv.value for kv in page.items)
+    waiting, objects = 0, OBJECTS[store.format]
+    async for page in store.list(keys.pod(objects.namespace, prefix)):
+        waiting += sum(not objects.is_bound(kv.value) for kv in page.items)
     return waiting
 
 
 async def flood(store: Store, name: str, count: int) -> float:
     """Seconds from the first put to the last bind of so many pods, put as fast as etcd takes them."""
-    puts = [Put(keys.pod("bench", f"{name}-{index}"), pod(f"{name}-{index}")) for index in range(count)]
+    space, pod = OBJECTS[store.format].namespace, OBJECTS[store.format].pod
+    puts = [Put(keys.pod(space, f"{name}-{index}"), pod(f"{name}-{index}")) for index in range(count)]
     first = (await store.get(keys.INSTALLATION)).revision + 1
-    async with store.watch(keys.bound("bench"), first) as batches:
+    async with store.watch(keys.bound(space), first) as batches:
         ends = Ends(batches)
         following = asyncio.create_task(ends.follow())
         began = time.perf_counter()
@@ -200,6 +206,7 @@ async def workloads(tree: DevTree, store: Store, given: argparse.Namespace) -> l
 
 async def steady(store: Store, name: str, count: int, rate: float) -> list[float]:
     """Seconds from put to bound of each pod of a stream of so many a second."""
+    objects = OBJECTS[store.format]
     put_at: dict[str, float] = {}
     taken: list[float] = []
     first = (await store.get(keys.INSTALLATION)).revision + 1
@@ -207,37 +214,40 @@ async def steady(store: Store, name: str, count: int, rate: float) -> list[float
     async def follow(batches: AsyncIterator[WatchBatch]) -> None:
         async for batch in batches:
             now = time.perf_counter()
-            bound = [event.kv.key for event in batch.events if b'"nodeName"' in event.kv.value]
+            bound = [event.kv.key for event in batch.events if objects.is_bound(event.kv.value)]
             taken.extend(now - put_at.pop(key) for key in bound if key in put_at)
             if len(taken) == count:
                 return
 
-    async with store.watch(keys.pod("bench", f"{name}-"), first) as batches:
+    async with store.watch(keys.pod(objects.namespace, f"{name}-"), first) as batches:
         following = asyncio.create_task(follow(batches))
         began = time.perf_counter()
         for index in range(count):
             await asyncio.sleep(max(0.0, began + index / rate - time.perf_counter()))
-            key = keys.pod("bench", f"{name}-{index}")
+            key = keys.pod(objects.namespace, f"{name}-{index}")
             put_at[key] = time.perf_counter()
-            await store.put(key, pod(f"{name}-{index}"))
+            await store.put(key, objects.pod(f"{name}-{index}"))
         await asyncio.wait_for(following, SILENCE)
     return taken
 
 
-async def measure(servers: Servers, mode: str, pods: int, given: argparse.Namespace) -> dict[str, Any]:
+async def measure(
+    servers: Servers, mode: str, pods: int, given: argparse.Namespace, format_: ClusterFormat
+) -> dict[str, Any]:
     """One mode on a tree of its own."""
     nodes, workers = given.nodes, given.workers
     folder = Path(tempfile.mkdtemp(prefix="wharfinger-bench-"))
     cohorts = "off" if mode == "single" else "auto"
     ports = (free_port(), free_port(), free_port(), free_port())
-    settings = DevSettings(folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal)
+    settings = DevSettings(folder, workers, *ports, cohorts=cohorts, temporal_address=given.temporal, format=format_)
     try:
         async with (
             running(settings, servers, say=say) as tree,
-            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as store,
+            EtcdStore(EtcdSettings(endpoints=(tree.etcd.url,))) as etcd,
         ):
+            store = store_of(etcd, format_)
             first = (await store.get(keys.INSTALLATION)).revision + 1
-            made = zoned if given.workload else node
+            made = zoned if given.workload else OBJECTS[format_].node
             names = [f"node-{index:05}" for index in range(nodes)]
             for at in range(0, nodes, PUTS_AT_ONCE):
                 await store.txn((), [Put(keys.node(name), made(name)) for name in names[at : at + PUTS_AT_ONCE]])
@@ -282,14 +292,19 @@ def latencies(taken: Sequence[float]) -> dict[str, float]:
 async def run(given: argparse.Namespace, servers: Servers) -> None:
     """Measure what was asked for, and print it."""
     modes = ("auto", "single") if given.mode == "both" else (given.mode,)
-    found: dict[str, dict[str, Any]] = {}
-    for mode in modes:
-        pods = given.single_pods or given.pods if mode == "single" else given.pods
-        found[mode] = await measure(servers, mode, pods, given)
-        print(json.dumps(found[mode]), flush=True)
-    if given.mode == "both" and not given.rate:
-        ratio = found["auto"]["pods_per_s"] / found["single"]["pods_per_s"]
-        print(json.dumps({"times_faster": round(ratio, 1)}), flush=True)
+    rates: dict[tuple[str, ClusterFormat], float] = {}
+    for format_ in map(ClusterFormat, given.format):
+        for mode in modes:
+            pods = given.single_pods or given.pods if mode == "single" else given.pods
+            figures = await measure(servers, mode, pods, given, format_)
+            rates[mode, format_] = figures.get("pods_per_s", 0.0)
+            print(json.dumps({"format": format_, **figures} if len(given.format) > 1 else figures), flush=True)
+        if given.mode == "both" and not given.rate:
+            ratio = rates["auto", format_] / rates["single", format_]
+            print(json.dumps({"times_faster": round(ratio, 1)}), flush=True)
+    for mode in modes if len(given.format) > 1 and not given.rate else ():
+        ratio = rates[mode, ClusterFormat.RK8S] / rates[mode, ClusterFormat.KUBERNETES]
+        print(json.dumps({"mode": mode, "of_kubernetes": round(ratio, 2)}), flush=True)
 
 
 def main() -> None:
@@ -300,6 +315,8 @@ def main() -> None:
     parser.add_argument("--mode", choices=("auto", "single", "both"), default="auto", help="see above (auto)")
     parser.add_argument("--single-pods", type=int, default=0, help="pods of `single` when both are measured (--pods)")
     parser.add_argument("--rate", type=float, default=0.0, help="pods a second, steadily; 0: all at once (0)")
+    formats = [format_.value for format_ in ClusterFormat]
+    parser.add_argument("--format", nargs="+", choices=formats, default=formats[:1], help="of objects (kubernetes)")
     kinds = ", ".join(WORKLOADS)
     parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=[], help=f"kinds of pods: {kinds} (none)")
     parser.add_argument("--beside", action="store_true", help="put as many plain pods beside those of a workload")
@@ -307,6 +324,8 @@ def main() -> None:
     parser.add_argument("--temporal", default="", metavar="HOST:PORT", help="a Temporal that runs already (none)")
     parser.add_argument("--part", action="append", default=[], metavar="NAME=PID", help="a process of it; repeat")
     given = parser.parse_args()
+    if given.workload and given.format != formats[:1]:
+        parser.error("--workload has Kubernetes' objects alone")
     uvloop.run(run(given, prepare(progress_for(sys.stderr))))
     os._exit(0)  # the SDK's threads may abort an interpreter that is torn down
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from wharfinger.contracts.records import AttemptRecord
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.decode import decode_node, decode_pod
+from wharfinger.manifests.formats import KUBERNETES, ObjectFormat, format_of
 from wharfinger.model.node import PODS, Node
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.registry import keys
@@ -73,7 +73,7 @@ async def audit(store: Store, first_revision: int) -> Audit:
 async def replayed(store: Store, first_revision: int) -> Ledger:
     """The ledger after everything from `first_revision` up to now; as `audit`."""
     last = (await store.get(keys.INSTALLATION)).revision
-    ledger = Ledger()
+    ledger = Ledger(format=format_of(store.format))
     if last >= first_revision:
         async with store.watch(keys.ROOT, first_revision) as batches:
             async for batch in batches:
@@ -91,6 +91,8 @@ class Ledger:
     """
 
     revision: int = 0
+    format: ObjectFormat = KUBERNETES
+    """Of the cluster's objects."""
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[PodKey, Pod] = field(default_factory=dict)
     records: dict[PodKey, AttemptRecord] = field(default_factory=dict)
@@ -160,7 +162,7 @@ class Ledger:
             self.bound -= 1
             self.on.get(before.node_name, set()).discard(key)
         try:
-            pod = _decoded_pod(key, kv)
+            pod = self._decoded(key, kv)
         except InvalidObject:
             return None
         if pod is None:
@@ -183,11 +185,22 @@ class Ledger:
         self.attempts += 1
         return pod.node_name
 
+    def _decoded(self, key: PodKey, kv: KeyValue | None) -> Pod | None:
+        if kv is None:
+            return None
+        return self.format.decode_pod(
+            kv.value,
+            namespace=key.namespace,
+            name=key.name,
+            create_revision=kv.create_revision,
+            mod_revision=kv.mod_revision,
+        )
+
     def _node(self, name: str, kv: KeyValue | None) -> None:
         self.nodes.pop(name, None)
         try:
             if kv is not None:
-                self.nodes[name] = decode_node(kv.value, name=name, create_revision=kv.create_revision)
+                self.nodes[name] = self.format.decode_node(kv.value, name=name, create_revision=kv.create_revision)
         except InvalidObject:
             return
 
@@ -215,15 +228,3 @@ class Ledger:
         ports = [port for pod in pods for port in pod.host_ports]
         clash = any(port.conflicts(other) for index, port in enumerate(ports) for other in ports[:index])
         return not clash and all(amount <= node.allocatable.get(resource, 0) for resource, amount in used.items())
-
-
-def _decoded_pod(key: PodKey, kv: KeyValue | None) -> Pod | None:
-    if kv is None:
-        return None
-    return decode_pod(
-        kv.value,
-        namespace=key.namespace,
-        name=key.name,
-        create_revision=kv.create_revision,
-        mod_revision=kv.mod_revision,
-    )

@@ -279,6 +279,7 @@ class DevTree:
                 f"--instance-health-port={self._first_health_port()}",
                 f"--lease-ttl={self.settings.lease_ttl:g}",
                 *self._config(),
+                *self._format(),
                 f"--eviction={self.settings.eviction}",
                 f"--cohorts={self.settings.cohorts}",
                 f"--max-txn-ops={MAX_TXN_OPS}",
@@ -292,6 +293,10 @@ class DevTree:
     def _config(self) -> list[str]:
         config = self.settings.config
         return [] if config is None else [f"--config={config.resolve()}"]
+
+    def _format(self) -> list[str]:
+        format_ = self.settings.format
+        return [] if format_ is ClusterFormat.KUBERNETES else [f"--format={format_}"]
 
     def _first_health_port(self) -> int:
         """Of slot 0: the named one, else that of the last life, else the usual one."""

@@ -28,7 +28,6 @@ from wharfinger.cli.processes.process_options import (
     LostPodsOption,
     TaintEviction,
     eviction_of,
-    format_arguments,
     node_eviction_arguments,
 )
 from wharfinger.cli.processes.stopping import Stopping
@@ -148,7 +147,6 @@ def dev(
         cohorts=cohorts.value,
         agent_options=(
             *node_eviction_arguments(chosen, lost_pods, lost_after, taint_eviction),
-            *format_arguments(chosen),
             *(["--compatible"] if compatible else []),
             *arguments(install or (), secrets_dir, allow_env or ()),
             f"--plugins={plugins.value}",
