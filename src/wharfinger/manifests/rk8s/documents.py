@@ -1,4 +1,4 @@
-"""Stored documents of rk8s, read quickly: most pods differ from others in their metadata alone.
+"""Stored documents of rk8s, read and bound quickly: most pods differ from others in their metadata alone.
 
 A document as rk8s' writer lays it out is cut where its outermost keys begin, and the parts that pods of one template
 share, `spec` and `status`, are read once for each text. Each part is read as a document of its own; where one cannot
@@ -14,21 +14,24 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.rk8s import nodes, pods
+from wharfinger.manifests.rk8s import edit, nodes, pods
 from wharfinger.manifests.rk8s.annotations import with_annotated
-from wharfinger.manifests.rk8s.edit import NODE_NAME
+from wharfinger.manifests.rk8s.edit import NODE_NAME, is_word
 from wharfinger.manifests.rk8s.fields import mapping
+from wharfinger.manifests.rk8s.layout import head_of
 from wharfinger.manifests.rk8s.metadata import NAMESPACE, check_head, metadata
 from wharfinger.manifests.rk8s.tree import NULL, decoded, parse
 
 TEMPLATES = 4096
 """Texts of specifications that are remembered, and as many of statuses."""
-_LINE = re.compile(r"^(?:([A-Za-z]+):|[^ \n])", re.MULTILINE | re.ASCII)
-"""A line that begins at the margin; the key that it begins with, if it does."""
+_LINE = re.compile(r"\n(?:([A-Za-z]+):|[^ \n])", re.ASCII)
+"""A line that begins at the margin, but the first one; the key that it begins with, if it does."""
 _KEYS = ["apiVersion", "kind", "metadata", "spec", "status"]
 _NAME = re.compile(r"^(  node_name: )([A-Za-z0-9][A-Za-z0-9.-]*|'')$", re.MULTILINE | re.ASCII)
 """The name in rk8s' own layout; a pod that was bound shares its text with the others but for this line."""
 _UNBOUND = frozenset(("''", *NULL))
+_MARK = "mark"
+"""A name that is read instead of null, to see whether the line with it is the pod's node."""
 
 
 def parse_pod(value: bytes, name: str = "") -> dict[str, Any]:
@@ -41,6 +44,18 @@ def parse_pod(value: bytes, name: str = "") -> dict[str, Any]:
     return pods.pod(parse(text), name)
 
 
+def bind_pod(value: bytes, node_name: str) -> bytes:
+    """The document with the pod on this node. Raises `InvalidObject`; see `edit.bind_pod`.
+
+    Where the parts are certain, so is the line with the name, and the result need not be read again.
+    """
+    parts = _cut(decoded(value)) if is_word(node_name) else None
+    if parts is not None:
+        with suppress(InvalidObject):
+            return _bound_in_line(*parts, node_name)
+    return edit.bind_pod(value, node_name)
+
+
 def parse_node(value: bytes, name: str = "") -> dict[str, Any]:
     """The `v1.Node` that a stored node stands for; `name`: its key's, if asked. Raises `InvalidObject`."""
     return nodes.node(parse(decoded(value)), name)
@@ -49,19 +64,16 @@ def parse_node(value: bytes, name: str = "") -> dict[str, Any]:
 def _cut(text: str) -> tuple[str, str, str] | None:
     """The texts of what comes before `spec`, of `spec` and of `status`; None where it has another layout."""
     lines = list(_LINE.finditer(text))
-    if [line[1] for line in lines] != _KEYS:
+    if [line[1] for line in lines] != _KEYS[1:] or not text.startswith("apiVersion:"):
         return None
-    spec_at, status_at = lines[3].start(), lines[4].start()
+    spec_at, status_at = lines[2].start() + 1, lines[3].start() + 1
     return text[:spec_at], text[spec_at:status_at], text[status_at:]
 
 
 def _from_parts(head: str, spec: str, status: str, name: str) -> dict[str, Any]:
-    named = _NAME.search(spec)
+    named, shared = _of_spec(spec)
     node_name = named[2] if named is not None and named[2] not in _UNBOUND else ""
-    shared = _spec(spec if named is None else f"{spec[: named.start()]}{named[1]}null{spec[named.end() :]}")
-    if named is not None and not shared.is_unbound:
-        raise InvalidObject("the line with the node's name is part of a text")
-    given = check_head({**_part(head, *_KEYS[:3]), "spec": shared.spec}, "Pod", name)
+    given = check_head({**_head(head), "spec": shared.spec}, "Pod", name)
     found = metadata(mapping(given, "metadata"), NAMESPACE)
     own = {**shared.spec, "nodeName": node_name} if node_name else shared.spec
     return {
@@ -73,12 +85,30 @@ def _from_parts(head: str, spec: str, status: str, name: str) -> dict[str, Any]:
     }
 
 
+def _bound_in_line(head: str, spec: str, status: str, node_name: str) -> bytes:
+    named, _ = _of_spec(spec)
+    if named is None or named[2] not in _UNBOUND:
+        raise InvalidObject("has no line that says it is unbound")
+    _head(head)
+    _status(status)
+    return f"{head}{spec[: named.start(2)]}{node_name}{spec[named.end(2) :]}{status}".encode()
+
+
 class _Spec(NamedTuple):
     """What pods of one template share."""
 
     spec: Mapping[str, Any]
-    is_unbound: bool
-    """Whether `node_name` is there, and null."""
+    is_named: bool
+    """Whether the first line that looks like it has the node's name."""
+
+
+def _of_spec(text: str) -> tuple[re.Match[str] | None, _Spec]:
+    """The line with the node's name, and the specification without that."""
+    named = _NAME.search(text)
+    shared = _spec(text if named is None else f"{text[: named.start(2)]}null{text[named.end(2) :]}")
+    if named is not None and not shared.is_named:
+        raise InvalidObject("the line with the node's name is part of a text")
+    return named, shared
 
 
 @lru_cache(TEMPLATES)
@@ -86,12 +116,18 @@ def _spec(text: str) -> _Spec:
     given = _part(text, "spec")["spec"]
     if not isinstance(given, dict):
         raise InvalidObject("spec is no mapping")
-    return _Spec(pods.spec(given), NODE_NAME in given and given[NODE_NAME] is None)
+    named = _NAME.search(text)
+    marked = "" if named is None else f"{text[: named.start(2)]}{_MARK}{text[named.end(2) :]}"
+    return _Spec(pods.spec(given), bool(marked) and _part(marked, "spec")["spec"].get(NODE_NAME) == _MARK)
 
 
 @lru_cache(TEMPLATES)
 def _status(text: str) -> Mapping[str, Any]:
     return pods.status(_part(text, "status"))
+
+
+def _head(text: str) -> Mapping[str, Any]:
+    return head_of(text) or _part(text, *_KEYS[:3])
 
 
 def _part(text: str, *keys: str) -> Mapping[str, Any]:

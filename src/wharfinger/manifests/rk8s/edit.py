@@ -43,12 +43,16 @@ def bind_pod(raw: bytes, node_name: str) -> bytes:
     if spec.get(NODE_NAME):
         raise InvalidObject(f"it names node {str(spec[NODE_NAME])[:80]!r} already")
     place = _found(text)
-    plain = _WORD.fullmatch(node_name) and node_name not in _NO_TEXT and not place.quoted
-    name = node_name if plain else f'"{node_name}"'
+    name = node_name if is_word(node_name) and not place.quoted else f'"{node_name}"'
     bound = f"{text[: place.start]}{place.before}{name}{place.after}{text[place.end :]}"
     if parse(bound) != {**known, "spec": {**spec, NODE_NAME: node_name}}:
         raise InvalidObject("spec.node_name is written in a way that cannot be changed alone")
     return bound.encode()
+
+
+def is_word(name: str) -> bool:
+    """Whether a name needs no quotes."""
+    return _WORD.fullmatch(name) is not None and name not in _NO_TEXT
 
 
 def _found(text: str) -> _Place:

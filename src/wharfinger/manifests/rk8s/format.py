@@ -13,7 +13,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import decode
 from wharfinger.manifests.occupants import occupant
-from wharfinger.manifests.rk8s import documents, edit, renewal
+from wharfinger.manifests.rk8s import documents, renewal
 from wharfinger.manifests.rk8s.metadata import NAMESPACE
 from wharfinger.manifests.rk8s.occupants import held_by
 from wharfinger.model.formats import ClusterFormat
@@ -82,7 +82,7 @@ class Rk8sFormat:
 
     def bind_pod(self, raw: bytes, *, node_name: str, attempt: str, now: str) -> bytes:
         """The document with `node_name` alone changed."""
-        return edit.bind_pod(raw, node_name)
+        return documents.bind_pod(raw, node_name)
 
     def refuse_pod(
         self, raw: bytes, *, reason: str, message: str, now: str, nominated_node_name: str | None = None

@@ -1,0 +1,84 @@
+"""What comes before `spec` in a document, read without libyaml where it is laid out as rk8s' writer does.
+
+Every line has one key, and its value ends with the line: no text, list or mapping is left open where the part ends.
+Any other line makes the answer None; then the part has to be read as YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from wharfinger.manifests.rk8s.tree import NULL, Plain
+
+_TOP = re.compile(r"apiVersion: ([A-Za-z0-9]+(?:/[A-Za-z0-9]+)?)\nkind: ([A-Za-z0-9]+)\nmetadata:\n", re.ASCII)
+_LINE = re.compile(
+    r"(  (?:  |- )?)"  # of `metadata`; of one of its fields, or of an entry of a list there; which an entry begins with
+    r"([A-Za-z][A-Za-z0-9._/-]{0,200}):"
+    r"(?: ("
+    r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]|:(?=[A-Za-z0-9]))*"  # without quotes, and nothing that means more in YAML
+    r"|'[ -&(-~]*'"
+    r'|"[ !#-\[\]-~]*"'
+    r"|\{\}"
+    r"|\[\]"
+    r"))?\n",
+    re.ASCII,
+)
+
+
+def head_of(text: str) -> dict[str, Any] | None:
+    """`apiVersion`, `kind` and `metadata`, as `tree.parse` reads them; None where that has to."""
+    top = _TOP.match(text)
+    if top is None:
+        return None
+    metadata: dict[str, Any] = {}
+    field = ""
+    """Of `metadata`, whose value may follow in lines of its own; empty where it stands in its line."""
+    at, end, match = top.end(), len(text), _LINE.match
+    while at < end:
+        line = match(text, at)
+        if line is None:
+            return None
+        at = line.end()
+        indent, key, value = line.groups()
+        if indent == "  ":
+            into: dict[str, Any] | None = metadata
+            field = "" if value else key
+        else:
+            into = _within(metadata, field, indent)
+        if into is None or key in into:
+            return None
+        into[key] = _read(value) if value else None
+    if not metadata:
+        return None
+    version, kind = (None if text in NULL else Plain(text) for text in top.groups())
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+
+
+def _within(metadata: dict[str, Any], field: str, indent: str) -> dict[str, Any] | None:
+    """The mapping that a deeper line belongs to; None where it has no place."""
+    if not field:
+        return None
+    value = metadata[field]
+    if indent == "    ":
+        if value is None:
+            value = metadata[field] = {}
+        return value if isinstance(value, dict) else value[-1]  # type: ignore[no-any-return]
+    if value is None:
+        value = metadata[field] = []
+    if isinstance(value, dict):
+        return None
+    entry: dict[str, Any] = {}
+    value.append(entry)
+    return entry
+
+
+def _read(value: str) -> Any:
+    match value[0]:
+        case "'" | '"':
+            return value[1:-1]
+        case "{":
+            return {}
+        case "[":
+            return []
+    return None if value in NULL else Plain(value)
