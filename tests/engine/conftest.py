@@ -43,17 +43,20 @@ from wharfinger.contracts.scheduling import (
 )
 from wharfinger.engine.parts import Identity, Pool, ProcessParts
 from wharfinger.engine.transactions import STOCK, Limits
-from wharfinger.errors import InvalidObject
 from wharfinger.framework.preferred_nodes import PreferredNodes
 from wharfinger.framework.profile import Profile
-from wharfinger.manifests.decode import decode_node, decode_pod, decode_surrounding
+from wharfinger.informer.changes import Changes
+from wharfinger.informer.decoding import observe
+from wharfinger.informer.view import View
+from wharfinger.manifests.formats import format_of
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.ownership import Ownership
 from wharfinger.model.pod import PodKey
-from wharfinger.model.priority import PriorityClass
 from wharfinger.profiles import load_profiles
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
-from wharfinger.registry.store import Event, KeyValue, Store
+from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.registry.store import Store
 from wharfinger.settings import BindSettings, EtcdSettings
 from wharfinger.telemetry import Metrics
 from wharfinger.testing import MemoryStore, node_manifest, pod_manifest
@@ -201,6 +204,8 @@ class World:
     """The store, and the workers on it."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """Of the cluster that the workers see on it."""
     hands: list[Hand] = field(default_factory=list)
 
     async def hand(
@@ -220,19 +225,20 @@ class World:
         """One more worker, synced; `durations`: the clock by which it measures how long things take."""
         clock = [0.0]
         store = self.store.client()
+        spelt = store_of(store, self.format)
         cache = Cache(clock=lambda: clock[0], assume_expiry=settings.assume_expiry)
         cache.progress = progress = FedProgress(store)
         metrics = Metrics()
         name = f"hand-{len(self.hands) + 1}"
         activities = SchedulingActivities(
-            ProcessParts(store, metrics, clock=durations, utc_now=utc_now),
+            ProcessParts(spelt, metrics, clock=durations, utc_now=utc_now),
             Pool(cache, profiles, Ownership(frozenset(profiles), tenant), preferred_nodes or PreferredNodes()),
             Identity(cluster, name, fleet_revision),
             settings,
             eviction=eviction,
             limits=limits,
         )
-        progress.feeding = asyncio.create_task(feed(store, cache))
+        progress.feeding = asyncio.create_task(feed(spelt, cache, Metrics()))
         hand = Hand(name, store, cache, intercepted(activities), metrics, clock, progress.feeding)
         self.hands.append(hand)
         await hand.seen()
@@ -289,66 +295,18 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def feed(store: MemoryStore, cache: Cache) -> None:
+async def feed(store: Store, cache: Cache, metrics: Metrics) -> None:
     """What an informer does, without its worries."""
+    view = View(cache, metrics, format_=format_of(store.format))
     async with store.watch(keys.ROOT, 1) as batches:
         async for batch in batches:
+            changes = Changes(batch.revision)
             for event in batch.events:
-                _apply(cache, event)
-            cache.reclassify()
+                observed = observe(event, classes=cache.surroundings.priority_classes, format_=view.format)
+                if observed is not None:
+                    view.take(observed, changes)
+            view.reclassify(changes)
             cache.progress.advance(batch.revision)
-
-
-def _apply(cache: Cache, event: Event) -> None:
-    parsed = keys.parse(event.kv.key)
-    if parsed is None:
-        return
-    if event.deleted:
-        _removed(cache, parsed.prefix, parsed.parts)
-    else:
-        _stored(cache, parsed.prefix, parsed.parts, event.kv)
-
-
-def _removed(cache: Cache, prefix: str, parts: tuple[str, ...]) -> None:
-    match prefix:
-        case keys.PODS:
-            cache.remove_pod(PodKey(*parts))
-        case keys.NODES:
-            cache.remove_node(parts[0])
-        case keys.BINDINGS:
-            cache.bindings.remove(parts[0])
-        case keys.BOUND:
-            cache.bound.remove(parts[0])
-        case keys.TERMS:
-            cache.terms.remove(parts[0])
-        case keys.PRIORITY_CLASSES:
-            cache.remove_surrounding(PriorityClass, "", parts[0])
-        case keys.TENANTS:
-            cache.tenants.pop(parts[0], None)
-
-
-def _stored(cache: Cache, prefix: str, parts: tuple[str, ...], kv: KeyValue) -> None:
-    revisions = {"create_revision": kv.create_revision, "mod_revision": kv.mod_revision}
-    match prefix:
-        case keys.PODS:
-            with suppress(InvalidObject):
-                cache.set_pod(decode_pod(kv.value, namespace=parts[0], name=parts[1], **revisions), kv.value)
-        case keys.NODES:
-            cache.set_node(decode_node(kv.value, name=parts[0], **revisions))
-        case keys.BINDINGS:
-            cache.bindings.set(parts[0], kv.mod_revision)
-        case keys.BOUND:
-            cache.bound.set(parts[0], kv.mod_revision)
-        case keys.TERMS:
-            cache.terms.set(parts[0], kv.mod_revision)
-        case keys.TENANTS:
-            cache.tenants[parts[0]] = kv.create_revision
-        case keys.PRIORITY_CLASSES:
-            cache.remove_surrounding(PriorityClass, "", parts[0])
-            with suppress(InvalidObject):
-                found = decode_surrounding(kv.value, "PriorityClass", name=parts[0])
-                assert isinstance(found, PriorityClass)
-                cache.set_surrounding(found)
 
 
 @pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.servers)])

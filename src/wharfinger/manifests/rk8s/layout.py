@@ -63,7 +63,7 @@ def _within(metadata: dict[str, Any], field: str, indent: str) -> dict[str, Any]
     if indent == "    ":
         if value is None:
             value = metadata[field] = {}
-        return value if isinstance(value, dict) else value[-1]  # type: ignore[no-any-return]
+        return value if isinstance(value, dict) else value[-1]
     if value is None:
         value = metadata[field] = []
     if isinstance(value, dict):
