@@ -11,10 +11,8 @@ become keys that no pod of rk8s has: with an empty segment.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
-from typing import TypeVar
 
 from wharfinger.errors import UsageError
 from wharfinger.model.formats import ClusterFormat
@@ -41,8 +39,6 @@ NAMESPACE = "default"
 """In which all pods of rk8s are."""
 _OURS = f"{PODS}{NAMESPACE}/"
 _KIND = len(PODS)
-
-One = TypeVar("One", bound=Compare | Put | Delete | Get)
 
 
 def store_of(store: Store, format_: ClusterFormat) -> Store:
@@ -91,9 +87,9 @@ class Rk8sKeys(Store):
     ) -> TxnResult:
         """See `Store`."""
         done = await self._store.txn(
-            [one if isinstance(one, Unmoved) else _on_key(one) for one in compares],
-            _operations(success),
-            _operations(failure),
+            [_condition(one) for one in compares],
+            [_operation(one) for one in success],
+            [_operation(one) for one in failure],
         )
         return TxnResult(done.succeeded, done.revision, tuple(_inward_kv(kv) for kv in done.reads))
 
@@ -147,10 +143,19 @@ def _written(key: str) -> str:
     return _outward(key)
 
 
-def _on_key(one: One) -> One:
-    key = _written(one.key) if isinstance(one, Put) else _outward(one.key)
-    return one if key == one.key else replace(one, key=key)
+def _condition(one: Condition) -> Condition:
+    if isinstance(one, Unmoved) or not one.key.startswith(PODS):
+        return one
+    return Compare(_outward(one.key), one.target, one.revision)
 
 
-def _operations(operations: Iterable[Operation]) -> Sequence[Operation]:
-    return [_on_key(one) for one in operations]
+def _operation(one: Operation) -> Operation:
+    if not one.key.startswith(PODS):
+        return one
+    match one:
+        case Put():
+            return Put(_written(one.key), one.value, one.lease)
+        case Delete():
+            return Delete(_outward(one.key))
+        case Get():
+            return Get(_outward(one.key))

@@ -57,10 +57,18 @@ def typed(value: Any) -> Any:
     return type(value), value
 
 
+OWN = ["web-1", "null", "''", "a: b", "1e3", "2026-04-28T12:00:00.1Z", "x # y", "x\n   y", "x\n  name: y", ""]
+
+
 @settings(max_examples=400)
-@given(st.lists(st.sampled_from(LINES), max_size=9))
-def test_metadata_is_read_line_by_line_as_libyaml_reads_it(lines: list[str]) -> None:
+@given(st.lists(st.sampled_from(LINES), max_size=9), st.none() | st.tuples(*[st.sampled_from(OWN)] * 4))
+def test_metadata_is_read_line_by_line_as_libyaml_reads_it(
+    lines: list[str], own: tuple[str, str, str, str] | None
+) -> None:
     text = "apiVersion: v1\nkind: Pod\nmetadata:\n" + "".join(lines)
+    if own is not None:
+        first = "  name: {}\n  namespace: {}\n  uid: {}\n".format(*own)
+        text = f"apiVersion: v1\nkind: Pod\nmetadata:\n{first}{''.join(lines)}  creationTimestamp: {own[3]}\n"
     found = head_of(text)
 
     assert found is None or typed(found) == typed(parse(text))

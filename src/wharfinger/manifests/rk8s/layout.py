@@ -1,22 +1,26 @@
 """What comes before `spec` in a document, read without libyaml where it is laid out as rk8s' writer does.
 
 Every line has one key, and its value ends with the line: no text, list or mapping is left open where the part ends.
-Any other line makes the answer None; then the part has to be read as YAML.
+Any other line makes the answer None; then the part has to be read as YAML. Pods of one template differ in three lines
+here: the others are read once for each text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from wharfinger.manifests.rk8s.tree import NULL, Plain
 
 _TOP = re.compile(r"apiVersion: ([A-Za-z0-9]+(?:/[A-Za-z0-9]+)?)\nkind: ([A-Za-z0-9]+)\nmetadata:\n", re.ASCII)
+_PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]|:(?=[A-Za-z0-9]))*"
+"""A scalar without quotes, and with nothing that means more in YAML."""
 _LINE = re.compile(
     r"(  (?:  |- )?)"  # of `metadata`; of one of its fields, or of an entry of a list there; which an entry begins with
     r"([A-Za-z][A-Za-z0-9._/-]{0,200}):"
-    r"(?: ("
-    r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]|:(?=[A-Za-z0-9]))*"  # without quotes, and nothing that means more in YAML
+    rf"(?: ({_PLAIN}"
     r"|'[ -&(-~]*'"
     r'|"[ !#-\[\]-~]*"'
     r"|\{\}"
@@ -24,10 +28,35 @@ _LINE = re.compile(
     r"))?\n",
     re.ASCII,
 )
+_NAMED = re.compile(
+    rf"(apiVersion: v1\nkind: [A-Za-z]+\nmetadata:\n  name: )({_PLAIN})"
+    rf"(\n  namespace: {_PLAIN}\n  uid: )({_PLAIN})(?=\n)",
+    re.ASCII,
+)
+_CREATED = re.compile(rf"\n  creationTimestamp: ({_PLAIN})(?=\n)", re.ASCII)
 
 
 def head_of(text: str) -> dict[str, Any] | None:
     """`apiVersion`, `kind` and `metadata`, as `tree.parse` reads them; None where that has to."""
+    named = _NAMED.match(text)
+    created = _CREATED.search(text, named.end()) if named is not None else None
+    if named is None or created is None:
+        return _read_head(text)
+    before, name, between, uid = named.groups()
+    shared = _shared(f"{before}x{between}x{text[named.end() : created.start(1)]}x{text[created.end() :]}")
+    if shared is None:
+        return None
+    own = {"name": _read(name), "uid": _read(uid), "creationTimestamp": _read(created[1])}
+    return {**shared, "metadata": {**shared["metadata"], **own}}
+
+
+@lru_cache(4096)
+def _shared(text: str) -> Mapping[str, Any] | None:
+    """What pods of one template have before `spec`, with another name, uid and time."""
+    return _read_head(text)
+
+
+def _read_head(text: str) -> dict[str, Any] | None:
     top = _TOP.match(text)
     if top is None:
         return None
