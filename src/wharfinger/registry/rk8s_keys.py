@@ -66,7 +66,7 @@ class Rk8sKeys(Store):
 
     async def list(self, prefix: str, *, revision: int = 0, page_size: int = 500) -> AsyncIterator[Page]:
         """See `Store`."""
-        async for page in self._store.list(_outward(prefix), revision=revision, page_size=page_size):
+        async for page in self._store.list(_prefix(prefix), revision=revision, page_size=page_size):
             yield Page(tuple(_inward(kv) for kv in page.items), page.revision)
 
     def watch(
@@ -79,7 +79,7 @@ class Rk8sKeys(Store):
     async def _watch(
         self, prefix: str, start_revision: int, *, previous: bool
     ) -> AsyncIterator[AsyncIterator[WatchBatch]]:
-        async with self._store.watch(_outward(prefix), start_revision, previous=previous) as batches:
+        async with self._store.watch(_prefix(prefix), start_revision, previous=previous) as batches:
             yield _batches(batches)
 
     async def txn(
@@ -130,8 +130,13 @@ def _inward_kv(kv: KeyValue | None) -> KeyValue | None:
     return None if kv is None else _inward(kv)
 
 
+def _prefix(prefix: str) -> str:
+    """A prefix of keys as etcd has it: of a part of the namespace's name, all pods."""
+    return PODS if _OURS.startswith(prefix) and len(prefix) > _KIND else _outward(prefix)
+
+
 def _outward(key: str) -> str:
-    """A key, or a prefix of keys, as etcd has it."""
+    """A key as etcd has it."""
     if key.startswith(_OURS):
         return f"{PODS}{key[len(_OURS) :]}"
     return f"{PODS}/{key[_KIND:]}" if len(key) > _KIND and key.startswith(PODS) else key
@@ -144,7 +149,9 @@ def _written(key: str) -> str:
 
 
 def _condition(one: Condition) -> Condition:
-    if isinstance(one, Unmoved) or not one.key.startswith(PODS):
+    if isinstance(one, Unmoved):
+        return Unmoved(_prefix(one.prefix), one.revision)
+    if not one.key.startswith(PODS):
         return one
     return Compare(_outward(one.key), one.target, one.revision)
 

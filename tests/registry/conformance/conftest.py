@@ -1,4 +1,7 @@
-"""The same tests for both stores: a `World` is one store, its clients, its time and its keys."""
+"""The same tests for all stores: a `World` is one store, its clients, its time and its keys.
+
+rk8s' spelling of keys is one more store, over either: its keys are those of pods, which it spells otherwise.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.registry.etcd_process import EtcdProcess
+from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import KeyValue, Store
 from wharfinger.testing.memory_store import MemoryStore
 
 _numbers = itertools.count()
+ETCDS = ("etcd", "etcd, rk8s")
 
 
 @dataclass
@@ -23,6 +29,7 @@ class World:
 
     store: Store
     prefix: str
+    memory: MemoryStore | None = None
     etcd: EtcdProcess | None = None
     clients: list[Store] = field(default_factory=list)
 
@@ -31,24 +38,26 @@ class World:
 
     def client(self) -> Store:
         """Another client of the same store."""
-        if isinstance(self.store, MemoryStore):
-            return self.store.client()
-        assert self.etcd is not None
-        client = EtcdStore(self.etcd.settings)
-        self.clients.append(client)
-        return client
+        client: Store
+        if self.memory is not None:
+            client = self.memory.client()
+        else:
+            assert self.etcd is not None
+            client = EtcdStore(self.etcd.settings)
+            self.clients.append(client)
+        return store_of(client, self.store.format)
 
     def compact(self, revision: int) -> None:
-        if isinstance(self.store, MemoryStore):
-            self.store.compact(revision)
+        if self.memory is not None:
+            self.memory.compact(revision)
         else:
             assert self.etcd is not None
             self.etcd.compact(revision)
 
     async def let_pass(self, seconds: float) -> None:
-        if isinstance(self.store, MemoryStore):
-            self.store.advance(seconds)
-        await asyncio.sleep(0 if isinstance(self.store, MemoryStore) else seconds)
+        if self.memory is not None:
+            self.memory.advance(seconds)
+        await asyncio.sleep(0 if self.memory is not None else seconds)
 
     async def list_all(self, prefix: str | None = None, *, revision: int = 0, page_size: int = 500) -> list[KeyValue]:
         prefix = self.prefix if prefix is None else prefix
@@ -57,15 +66,20 @@ class World:
         ]
 
 
-@pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.servers)])
+@pytest.fixture(params=["memory", "memory, rk8s", *(pytest.param(one, marks=pytest.mark.servers) for one in ETCDS)])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """Either store, with a prefix that no other test uses."""
-    prefix = f"/test-{next(_numbers)}/"
-    if request.param == "memory":
-        yield World(MemoryStore(), prefix)
+    """Any store, with a prefix that no other test uses."""
+    server, _, format_ = request.param.partition(", ")
+    spelling = ClusterFormat(format_ or ClusterFormat.KUBERNETES)
+    prefix = "/registry/pods/default/" if format_ else f"/test-{next(_numbers)}/"
+    if server == "memory":
+        memory = MemoryStore()
+        yield World(store_of(memory, spelling), prefix, memory)
         return
+    if format_:
+        prefix += f"test-{next(_numbers)}/"
     etcd: EtcdProcess = request.getfixturevalue("steady_etcd")
-    world = World(EtcdStore(etcd.settings), prefix, etcd)
+    world = World(store_of(EtcdStore(etcd.settings), spelling), prefix, etcd=etcd)
     yield world
     for client in (world.store, *world.clients):
         await client.close()
