@@ -121,9 +121,10 @@ class Hand:
     feeding: asyncio.Task[None]
 
     async def place(self, name: str, **more: Any) -> PlaceOutcome:
-        """Place a pod under its own workflow id."""
+        """Place a pod under its own workflow id; a pod of rk8s must have been seen: its uid is its create revision."""
         key = PodKey(more.pop("namespace", "default"), name)
-        uid = more.pop("live_uid", f"uid-{name}")
+        known = self.cache.pods.get(key)
+        uid = more.pop("live_uid", known.uid if known is not None and known.uid[:4] == "rev-" else f"uid-{name}")
         request = {"workflow_id": pod_workflow_id(CLUSTER, *key, uid), "run_id": "run-1"} | more
         return await self.activities.place(PlaceInput(namespace=key.namespace, name=key.name, **request))
 

@@ -90,6 +90,13 @@ class Eligibility:
             found = self.of_stored(reference, read.kv, read.revision, read.bound_by)
         return found
 
+    async def found(self, reference: PodReference, kv: KeyValue | None, revision: int) -> StoredPod | Gone:
+        """`of_stored`, for an object that was read without the record of its binder; raises `StoreError`."""
+        found = self.of_stored(reference, kv, revision)
+        if isinstance(found, Gone) and found.reason == "bound" and not self._format.marks_pods:
+            return await self.read(reference)
+        return found
+
     async def ask(self, reference: PodReference) -> PodAnswer:
         """What etcd has of the pod, with the record of its binder where pods do not carry it; raises `StoreError`."""
         key = keys.pod(*reference.key)

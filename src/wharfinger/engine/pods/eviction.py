@@ -230,7 +230,7 @@ class Evictions:
             if answer.succeeded:
                 return True, answer.reads[0]
             current, preemptor, record = answer.reads
-            found = self._eligibility.of_stored(saga.reference, preemptor)
+            found = await self._eligibility.found(saga.reference, preemptor, answer.revision)
             if isinstance(found, Gone):
                 raise Superseded(found)
             if record is None or record.mod_revision != saga.request.record_revision:

@@ -212,7 +212,7 @@ class Recorder:
             if writing.binding is not None and not await self._caught_up_with(read[writing.binding.key]):
                 refusal, nominated = refusal.without_nomination(), False
             await self._learn_of(writing.tenancy, read, answer.revision)
-            found = self._eligibility.of_stored(reference, read[writing.pod.key], answer.revision)
+            found = await self._eligibility.found(reference, read[writing.pod.key], answer.revision)
         return found
 
     def _unreserve(self, request: RefusalInput, found: StoredPod | Gone) -> None:
@@ -339,7 +339,7 @@ class Recorder:
             elif all(compare.holds(read[compare.key]) for compare in one.compares):
                 again.append(one)
             else:
-                found = self._eligibility.of_stored(one.refusal.reference, read[one.pod.key], revision)
+                found = await self._eligibility.found(one.refusal.reference, read[one.pod.key], revision)
                 records.take(one.refusal.request, await self._alone(one.refusal, found))
         return again
 
