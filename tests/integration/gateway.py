@@ -86,9 +86,10 @@ class Gateway:
         raw = json.dumps(value) if isinstance(value, Mapping) else value
         return int(self.call("/kv/put", {"key": _b64(key), "value": _b64(raw)})["header"]["revision"])
 
-    def put_all(self, objects: Mapping[str, Mapping[str, Any]]) -> int:
+    def put_all(self, objects: Mapping[str, Mapping[str, Any] | bytes]) -> int:
         """Write them in one transaction."""
-        puts = [{"requestPut": {"key": _b64(key), "value": _b64(json.dumps(value))}} for key, value in objects.items()]
+        raws = {key: json.dumps(one) if isinstance(one, Mapping) else one for key, one in objects.items()}
+        puts = [{"requestPut": {"key": _b64(key), "value": _b64(raw)}} for key, raw in raws.items()]
         return int(self.call("/kv/txn", {"success": puts})["header"]["revision"])
 
     def get(self, key: str) -> Any:
