@@ -20,6 +20,8 @@ from wharfinger.engine.parts import Pool, ProcessParts
 from wharfinger.model.ownership import COMMON_POOL, Ownership
 from wharfinger.model.pod import Pod
 from wharfinger.profiles import load_profiles
+from wharfinger.registry import etcd_json_wire
+from wharfinger.registry.etcd_json import messages
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.store import KeyValue, Page, WatchBatch
 from wharfinger.settings import DispatchSettings, WorkerSettings
@@ -142,8 +144,14 @@ class Recorded:
         self.readany = self._chunks.get
         settings = SimpleNamespace(watch_idle=20.0)
         self._connection: Any = SimpleNamespace(
-            closed=asyncio.Event(), endpoint="", size=1, settings=settings, random=random.Random(1), stream=self._stream
-        )
+            closed=asyncio.Event(),
+            endpoint="",
+            size=1,
+            settings=settings,
+            random=random.Random(1),
+            stream=self._stream,
+            wire=etcd_json_wire,
+        )  # fmt: skip
 
     def play(self, lines: Iterable[bytes]) -> None:
         """Let the watch read this next."""
@@ -163,8 +171,8 @@ class Recorded:
         return aclosing(watch.batches())
 
     @asynccontextmanager
-    async def _stream(self, *_: object, **__: object) -> AsyncIterator[Recorded]:
-        yield self
+    async def _stream(self, *_: object, **__: object) -> AsyncIterator[AsyncIterator[Any]]:
+        yield messages(self)
 
 
 class Nowhere:

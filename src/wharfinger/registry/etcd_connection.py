@@ -1,19 +1,19 @@
 """One event loop's way to etcd: endpoints, deadlines, tries, the user's token.
 
-`Connection` takes a path of the gateway and a body and answers the decoded JSON, or raises one of
+`Connection` takes a method and a request and answers what etcd answered, or raises one of
 `wharfinger.errors`. The store has one; every lease has its own on its own thread. What sends the
-bytes is a `Gateway`, which says *how* a try failed (`etcd_gateway`); what that means for the call is
-decided here, in one place.
+request is a `Gateway`, one for each protocol, which says *how* a try failed (`etcd_gateway`); what
+that means for the call is decided here, in one place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from random import Random
-
-import aiohttp
+from typing import Any
 
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable, WharfingerError
 from wharfinger.pressure import ConcurrencyLimiter, Slots
@@ -23,10 +23,12 @@ from wharfinger.registry.etcd_gateway import (
     Dropped,
     Gateway,
     NotSent,
+    Stream,
     TokenRefused,
     Unanswered,
 )
-from wharfinger.registry.etcd_wire import Body
+from wharfinger.registry.etcd_refusals import refusal
+from wharfinger.registry.etcd_wire import Method, Wire
 from wharfinger.settings import EtcdSettings
 
 CONCURRENT_CALLS = 64
@@ -35,6 +37,9 @@ LEAST_CALLS = 8
 """At a time, however slow etcd is, and with which it begins again after an outage."""
 SLOW = 1.0
 """Seconds after which etcd's answer is late; usual are 1 to 50 ms."""
+
+OpenGateway = Callable[[EtcdSettings, ssl.SSLContext | None], Gateway]
+"""Makes the gateway of one protocol; the context is for endpoints with TLS."""
 
 TOKENS_PER_CALL = 3
 """How often one call asks for a new token before it calls itself denied."""
@@ -63,30 +68,22 @@ class Connection:
     An endpoint is kept while it works; a failure moves all calls on to the next one.
     """
 
-    def __init__(
-        self, settings: EtcdSettings, open_gateway: Callable[[aiohttp.ClientSession], Gateway], random: Random
-    ) -> None:
+    def __init__(self, settings: EtcdSettings, open_gateway: OpenGateway, random: Random) -> None:
         self.settings = settings
         self.random = random
         self.closed = asyncio.Event()
         self._endpoints = tuple(dict.fromkeys(tls.endpoints(settings)))
         secure = any(endpoint.startswith("https:") for endpoint in self._endpoints)
         self._context = tls.context(settings) if secure else None
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._context or True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            read_bufsize=1 << 18,
-        )
-        self._gateway = open_gateway(self._session)
+        self._gateway = open_gateway(settings, self._context)
         self._gateway.endpoint = self._endpoints[0]
+        self.wire: Wire = self._gateway.wire
         window = ConcurrencyLimiter(CONCURRENT_CALLS, least=LEAST_CALLS, slow=SLOW)
         self._slots = Slots(window, asyncio.get_running_loop().time)
         self._proven: set[str] = set()
         """Endpoints that have answered: they accept our certificate."""
-        self._streams: set[aiohttp.ClientResponse] = set()
+        self._streams: set[Stream] = set()
         self._authenticating = asyncio.Lock()
-        self._attempt = self._timeout(settings.attempt_timeout)
 
     @property
     def endpoint(self) -> str:
@@ -105,8 +102,14 @@ class Connection:
             self._gateway.endpoint = self._endpoints[following]
 
     async def call(
-        self, path: str, body: Body, *, repeatable: bool, within: float | None = None, attempt: float | None = None
-    ) -> Body:
+        self,
+        method: Method,
+        request: Any,
+        *,
+        repeatable: bool,
+        within: float | None = None,
+        attempt: float | None = None,
+    ) -> Any:
         """One unary call with all its tries.
 
         `within` (seconds for all of it) and `attempt` (for one try) stand in for the settings'.
@@ -119,14 +122,14 @@ class Connection:
         try:
             async with self._slots.slot(ends - clock()) as slot:
                 try:
-                    return await self._try_until(ends, path, body, repeatable, each)
+                    return await self._try_until(ends, method, request, repeatable, each)
                 except WharfingerError as error:
                     slot.blameless = not isinstance(error, Unavailable)  # it said no: that is an answer
                     raise
         except TimeoutError:
             raise Unavailable(f"too many calls wait for etcd at {self.endpoint}") from None
 
-    async def _try_until(self, ends: float, path: str, body: Body, repeatable: bool, attempt: float) -> Body:
+    async def _try_until(self, ends: float, method: Method, request: Any, repeatable: bool, attempt: float) -> Any:
         clock = asyncio.get_running_loop().time
         backoff = Backoff(self.random)
         tries = tokens = 0
@@ -136,7 +139,7 @@ class Connection:
                 raise Unavailable("the connection to etcd is closed")
             endpoint = self.endpoint
             try:
-                return await self._once(path, body, min(attempt, ends - clock()))
+                return await self._once(method, request, min(attempt, ends - clock()))
             except TokenRefused as error:
                 tokens += 1
                 if tokens > TOKENS_PER_CALL:
@@ -166,16 +169,15 @@ class Connection:
             async with asyncio.timeout(seconds):
                 await self.closed.wait()
 
-    async def _once(self, path: str, body: Body, seconds: float) -> Body:
+    async def _once(self, method: Method, request: Any, seconds: float) -> Any:
         if self.settings.user and self._gateway.token is None:
             clock = asyncio.get_running_loop().time
             began = clock()
             await self._authenticate(seconds)
             seconds -= clock() - began
         token, endpoint = self._gateway.token, self.endpoint
-        timeout = self._attempt if seconds == self.settings.attempt_timeout else self._timeout(seconds)
         try:
-            answer = await self._gateway.exchange(path, body, timeout)
+            answer = await self._gateway.exchange(method, request, seconds)
             self._proven.add(endpoint)
             return answer
         except Dropped as error:
@@ -186,29 +188,31 @@ class Connection:
             raise
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, body: Body, *, idle: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """A stream from the current endpoint: one try, bounded; `idle` seconds without a byte end it.
+    async def stream(self, method: Method, request: Any, *, idle: float) -> AsyncIterator[AsyncGenerator[Any, None]]:
+        """The messages of a stream from the current endpoint: one try, bounded; `idle` seconds of silence end it.
 
         Raises the four classes above, `AccessDenied`, and what etcd's refusal means.
         """
-        response = await self._open_stream(path, body, idle)
-        self._streams.add(response)
+        opened = await self._open_stream(method, request, idle)
+        self._streams.add(opened)
         try:
-            yield response.content
+            async with contextlib.aclosing(opened.messages()) as messages:
+                yield messages
+        except TokenRefused:
+            self._gateway.token = None
+            raise
         finally:
-            self._streams.discard(response)
-            response.close()
+            self._streams.discard(opened)
+            opened.close()
 
-    async def _open_stream(self, path: str, body: Body, idle: float) -> aiohttp.ClientResponse:
-        connect = self.settings.connect_timeout
+    async def _open_stream(self, method: Method, request: Any, idle: float) -> Stream:
         if self.settings.user and self._gateway.token is None:
             await self._authenticate(self.settings.attempt_timeout)
         token, endpoint = self._gateway.token, self.endpoint
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
         try:
-            # etcd sends the headers with the first message, so a stalled server shows only by the clock
+            # etcd answers with the first message, so a stalled server shows only by the clock
             async with asyncio.timeout(self.settings.attempt_timeout):
-                return await self._gateway.open_stream(path, body, timeout)
+                return await self._gateway.open_stream(method, request, idle)
         except TimeoutError as error:
             raise Unanswered("no answer in time") from error
         except Dropped as error:
@@ -226,12 +230,12 @@ class Connection:
         if reason is not None:
             raise CertificateRefused(reason) from error
 
-    def refusal(self, message: str, code: int) -> Exception:
-        """What etcd's words inside a stream mean."""
-        refusal = self._gateway.refusal(message, code)
-        if isinstance(refusal, TokenRefused):
+    def refusal(self, reason: str) -> Exception:
+        """What etcd's reason for ending a stream means."""
+        meaning = refusal(reason, 2)
+        if isinstance(meaning, TokenRefused):
             self._gateway.token = None
-        return refusal
+        return meaning
 
     def _distrust(self, token: str | None, error: TokenRefused) -> None:
         if not self.settings.user:
@@ -245,25 +249,20 @@ class Connection:
             async with asyncio.timeout(seconds), self._authenticating:
                 if self._gateway.token is not None:
                     return
-                body = {"name": self.settings.user, "password": _password(self.settings)}
-                answer = await self._gateway.exchange("/auth/authenticate", body, self._timeout(seconds))
-                self._gateway.token = str(answer["token"])
+                request = self.wire.login_request(self.settings.user, _password(self.settings))
+                answer = await self._gateway.exchange(Method.AUTHENTICATE, request, seconds)
+                self._gateway.token = self.wire.token(answer)
         except TimeoutError as error:
             raise NotSent("no login in time") from error
         except (Unanswered, TokenRefused, KeyError) as error:
             raise NotSent(f"no login: {error}") from error
 
-    def _timeout(self, seconds: float) -> aiohttp.ClientTimeout:
-        connect = min(self.settings.connect_timeout, seconds)
-        return aiohttp.ClientTimeout(total=max(0.001, seconds), sock_connect=connect)
-
     async def close(self) -> None:
-        """Close all sockets; streams end."""
+        """Close all connections; streams end."""
         self.closed.set()
-        for response in self._streams:
-            # closing its socket alone would leave the reader waiting for ever
-            response.content.set_exception(aiohttp.ClientConnectionError("closed"))
-        await self._session.close()
+        for stream in self._streams:
+            stream.break_off()
+        await self._gateway.close()
 
 
 def _password(settings: EtcdSettings) -> str:

@@ -1,6 +1,6 @@
-"""What sends bytes to etcd, and the ways in which a try can fail.
+"""What sends requests to etcd, and the ways in which a try can fail.
 
-Between the adapter of the etcd client (`etcd`) and the rules of trying again
+Between the two protocols (`etcd_json`, `etcd_grpc`) and the rules of trying again
 (`etcd_connection`, `etcd_watch`)::
 
     NotSent              nothing reached etcd: next endpoint, whatever the call
@@ -12,11 +12,10 @@ Between the adapter of the etcd client (`etcd`) and the rules of trying again
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import AsyncGenerator
+from typing import Any, Protocol
 
-import aiohttp
-
-from wharfinger.registry.etcd_wire import Body
+from wharfinger.registry.etcd_wire import Method, Wire
 
 
 class NotSent(Exception):
@@ -39,17 +38,35 @@ class CertificateRefused(Exception):
     """Our side refuses etcd's certificate, or etcd ours; it did nothing."""
 
 
+class Stream(Protocol):
+    """An answer that goes on."""
+
+    def messages(self) -> AsyncGenerator[Any, None]:
+        """What comes, decoded; ends with the stream. Raises the classes above and what a refusal means."""
+
+    def break_off(self) -> None:
+        """Have the reader of `messages` raise `Unanswered` at once."""
+
+    def close(self) -> None:
+        """Give the stream up. Idempotent."""
+
+
 class Gateway(Protocol):
-    """What sends bytes to one endpoint at a time."""
+    """What sends requests to one endpoint at a time, in one protocol."""
 
     endpoint: str
+    """Where the next call goes to."""
     token: str | None
 
-    async def exchange(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> Body:
-        """One call, one answer."""
+    @property
+    def wire(self) -> Wire:
+        """How requests for it are made and its answers are read."""
 
-    async def open_stream(self, path: str, body: Body, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """One call whose answer goes on; the caller closes it."""
+    async def exchange(self, method: Method, request: Any, seconds: float) -> Any:
+        """One call, one answer, within so many seconds; raises the classes above, or a `StoreError`."""
 
-    def refusal(self, message: str, code: int) -> Exception:
-        """What etcd's words mean: a `StoreError`, or one of the classes above."""
+    async def open_stream(self, method: Method, request: Any, idle: float) -> Stream:
+        """One call whose answer goes on. It ends when its member loses the leader, or is silent for `idle` seconds."""
+
+    async def close(self) -> None:
+        """Close all connections."""

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 
 from wharfinger.errors import LeaseLost, Unavailable, WharfingerError
 from wharfinger.registry.etcd_connection import Connection
+from wharfinger.registry.etcd_wire import Method
 from wharfinger.registry.store import Lease
 
 LOST_AT = 0.95
@@ -138,8 +139,9 @@ class EtcdLease(Lease):
         self._renew_at = sent + self._ttl / 3
         within = min(self._ttl / 3, self._expires - sent)
         try:
+            request = connection.wire.lease_request(Method.KEEP_ALIVE, self._id)
             answer = await connection.call(
-                "/lease/keepalive", {"ID": self._id}, repeatable=True, within=within, attempt=self._ttl / 6
+                Method.KEEP_ALIVE, request, repeatable=True, within=within, attempt=self._ttl / 6
             )
         except Unavailable:
             self._renew_at = self._clock()
@@ -151,7 +153,7 @@ class EtcdLease(Lease):
             log.warning("lease_not_renewed effect=retried lease=%x error=%r", self._id, str(error))
             self._renew_at = self._clock() + self._ttl / 12
             return
-        ttl = int(answer.get("result", {}).get("TTL", 0))
+        ttl = connection.wire.renewed(answer)
         if ttl <= 0:
             self._lose("etcd no longer has it: expired or revoked")
         elif self._clock() < self._expires:  # else `lost` may have been read already: it stays lost

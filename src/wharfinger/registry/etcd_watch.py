@@ -15,14 +15,11 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
-import aiohttp
-import orjson
-
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack, StoreError, Unavailable
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry.etcd_connection import Backoff, Connection
 from wharfinger.registry.etcd_gateway import CertificateRefused, NotSent, TokenRefused, Unanswered
-from wharfinger.registry.etcd_wire import Body
+from wharfinger.registry.etcd_wire import Method, Notice
 from wharfinger.registry.store import Event, WatchBatch
 
 TOKENS_IN_A_ROW = 3
@@ -86,38 +83,29 @@ class Watch:
             async with asyncio.timeout(self._backoff.next()):
                 await self._connection.closed.wait()
 
-    async def _messages(self) -> AsyncGenerator[Body, None]:
-        """Open the stream once and decode its lines until it breaks or falls silent."""
+    async def _messages(self) -> AsyncGenerator[Notice, None]:
+        """Open the stream once and decode its messages until it breaks or falls silent."""
         start = max(1, self._next - self._sooner) if self._next else 0
-        request = wire.watch_request(self._prefix, start, previous=self._previous)
+        spelled = self._connection.wire
+        request = spelled.watch_request(self._prefix, start, previous=self._previous)
         idle = self._connection.settings.watch_idle
-        try:
-            async with (
-                self._connection.stream("/watch", request, idle=idle) as content,
-                aclosing(_lines(content)) as lines,
-            ):
-                async for line in lines:
-                    message: Body = orjson.loads(line)
-                    if "error" in message:
-                        error = message["error"]
-                        raise self._connection.refusal(str(error.get("message", "")), int(error.get("code", 2)))
-                    yield message.get("result", {})
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Unanswered(repr(error)) from error
+        async with self._connection.stream(Method.WATCH, request, idle=idle) as messages:
+            async for message in messages:
+                yield spelled.notice(message)
 
-    async def _take(self, message: Body) -> list[WatchBatch]:
-        # a refused watch says created and canceled at once: canceled comes first
-        if message.get("canceled"):
+    async def _take(self, message: Notice) -> list[WatchBatch]:
+        # a refused watch is created and canceled at once: canceled comes first
+        if message.canceled:
             raise self._end(message)
-        revision = wire.header_revision(message)
-        if message.get("created"):
+        revision = message.revision
+        if message.created:
             await self._begin(revision)
             return []
-        if message.get("events"):
-            events = [event for event in map(wire.event, message["events"]) if event.kv.mod_revision >= self._next]
+        if message.events:
+            events = [event for event in message.events if event.kv.mod_revision >= self._next]
             if events:
                 self._serves()
-            return list(self._complete(events, more=bool(message.get("fragment"))))
+            return list(self._complete(events, more=message.fragment))
         if self._pieces or revision < self._next - 1:
             return []
         self._serves()
@@ -149,40 +137,28 @@ class Watch:
             self._next = revision + 1
         if revision >= self._next - 1:
             return
-        request = wire.page_request(self._prefix or b"\0", wire.prefix_end(self._prefix), 0, 1)
-        answer = await self._connection.call("/kv/range", {**request, "keys_only": True}, repeatable=True)
-        current = wire.header_revision(answer)
+        spelled = self._connection.wire
+        end = wire.prefix_end(self._prefix)
+        request = spelled.page_request(self._prefix or b"\0", end, 0, 1, keys_only=True)
+        answer = await self._connection.call(Method.RANGE, request, repeatable=True)
+        current = spelled.header_revision(answer)
         if current < self._next - 1:
             raise RevisionWentBack(
                 f"etcd is at revision {current} and the watch was at {self._next - 1}: restored from a backup? "
                 "Restart after restoring with --bump-revision and --mark-compacted"
             )
 
-    def _end(self, message: Body) -> Exception:
+    def _end(self, message: Notice) -> Exception:
         """Why etcd ended the watch."""
-        compacted = int(message.get("compact_revision", 0))
+        compacted = message.compact_revision
         if compacted == self._next > self._sooner > 0:
             self._sooner = 0
             return Unanswered(f"etcd keeps nothing before revision {compacted}, and none of it is needed")
         if compacted:
             text = f"etcd keeps nothing before revision {compacted}, the watch was at {self._next}"
             return Compacted(text, compact_revision=compacted)
-        reason = str(message.get("cancel_reason", "no reason given"))
-        refusal = self._connection.refusal(reason, 2)
-        if isinstance(refusal, StoreError | TokenRefused) and not isinstance(refusal, Unavailable):
-            return refusal
+        reason = message.reason or "no reason given"
+        meaning = self._connection.refusal(reason)
+        if isinstance(meaning, StoreError | TokenRefused) and not isinstance(meaning, Unavailable):
+            return meaning
         return Unanswered(f"etcd ended the watch: {reason}")
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
-    """Lines of any length; what follows the last line end when the stream breaks is dropped."""
-    parts: list[bytes] = []
-    while chunk := await content.readany():
-        *complete, rest = chunk.split(b"\n")
-        for line in complete:
-            whole = b"".join((*parts, line)) if parts else line
-            parts.clear()
-            if whole:
-                yield whole
-        if rest:
-            parts.append(rest)

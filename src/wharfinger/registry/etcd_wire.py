@@ -1,23 +1,104 @@
-"""How etcd's JSON gateway spells things: requests built, answers taken apart. Pure, no I/O.
+"""What the store needs of a protocol of etcd's: requests built, answers taken apart. Pure, no I/O.
 
-Keys and values travel as base64, 64-bit numbers as strings; zero, false and empty fields are left
-out of answers, and unknown fields of requests are ignored without a word, so every field name stands
-here once. Its neighbours are `etcd` (unary calls) and `etcd_watch` (the stream).
+Two modules are a `Wire`: `etcd_json_wire` for etcd's JSON gateway, `etcd_grpc_wire` for gRPC. Requests and
+answers are dictionaries there and messages here, so they are `Any` for all that stands between.
 """
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from wharfinger.errors import UsageError
-from wharfinger.registry.store import Condition, Event, Get, KeyValue, Operation, Put, TxnResult, Unmoved, WatchBatch
+from wharfinger.registry.store import Condition, Event, KeyValue, Operation, TxnResult, WatchBatch
 
-Body = dict[str, Any]
 
-_COMPARED_FIELD = {"mod": ("MOD", "mod_revision"), "create": ("CREATE", "create_revision")}
+class Method(Enum):
+    """The calls of etcd's API that the store uses."""
+
+    RANGE = "range"
+    PUT = "put"
+    DELETE = "delete"
+    TXN = "txn"
+    WATCH = "watch"
+    GRANT = "grant"
+    REVOKE = "revoke"
+    KEEP_ALIVE = "keep alive"
+    AUTHENTICATE = "authenticate"
+
+
+class Notice(NamedTuple):
+    """One message of a watch."""
+
+    revision: int = 0
+    """The store's newest revision, not the events'."""
+    events: tuple[Event, ...] = ()
+    fragment: bool = False
+    """More events of the same message follow in the next one."""
+    created: bool = False
+    canceled: bool = False
+    """Set together with `created` when etcd refuses the watch."""
+    compact_revision: int = 0
+    reason: str = ""
+    """Why it was cancelled; may be empty."""
+
+
+class Wire(Protocol):
+    """How a protocol spells requests and answers."""
+
+    def get_request(self, key: str, revision: int) -> Any:
+        """Read one key, now (revision 0) or as it was."""
+
+    def page_request(self, start: bytes, end: bytes, revision: int, limit: int, *, keys_only: bool = False) -> Any:
+        """Read at most `limit` keys of `[start, end)`."""
+
+    def put_request(self, key: str, value: bytes, lease: int) -> Any:
+        """Write one key."""
+
+    def delete_request(self, key: str) -> Any:
+        """Delete one key."""
+
+    def txn_request(
+        self, compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]
+    ) -> Any:
+        """Compare, then run one of two lists of operations. Raises `UsageError` for an unknown target."""
+
+    def watch_request(self, prefix: bytes, start_revision: int, *, previous: bool) -> Any:
+        """Watch a prefix from a revision on, with progress notices, large revisions in fragments."""
+
+    def grant_request(self, ttl: int) -> Any:
+        """Ask for a lease of so many seconds."""
+
+    def lease_request(self, method: Method, lease: int) -> Any:
+        """Renew a lease (`KEEP_ALIVE`), or give it back (`REVOKE`)."""
+
+    def login_request(self, user: str, password: str) -> Any:
+        """Ask for a token."""
+
+    def header_revision(self, answer: Any) -> int:
+        """The store's revision when it answered; 0 when the answer does not say."""
+
+    def range_result(self, answer: Any) -> tuple[tuple[KeyValue, ...], bool]:
+        """The keys of an answer, and whether there are more."""
+
+    def deleted(self, answer: Any) -> int:
+        """How many keys a delete removed."""
+
+    def txn_result(self, answer: Any, success: Sequence[Operation], failure: Sequence[Operation]) -> TxnResult:
+        """The outcome of a transaction, with the answers of the `Get`s of the branch that ran."""
+
+    def granted(self, answer: Any) -> tuple[int, float]:
+        """A new lease's id and its time in seconds."""
+
+    def renewed(self, answer: Any) -> int:
+        """Seconds that a renewed lease has; 0 when etcd has it no longer."""
+
+    def token(self, answer: Any) -> str:
+        """What later calls carry."""
+
+    def notice(self, message: Any) -> Notice:
+        """One message of a watch."""
 
 
 def key_bytes(key: str) -> bytes:
@@ -31,130 +112,7 @@ def prefix_end(prefix: bytes) -> bytes:
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else b"\0"
 
 
-def base64(raw: bytes) -> str:
-    """Standard base64 without a line end."""
-    return b2a_base64(raw, newline=False).decode("ascii")
-
-
-def encoded_key(key: str) -> str:
-    """A key as the gateway takes it."""
-    return base64(key.encode("utf-8", "surrogateescape"))
-
-
-def get_request(key: str, revision: int) -> Body:
-    """Read one key, now (revision 0) or as it was."""
-    request: Body = {"key": encoded_key(key)}
-    if revision:
-        request["revision"] = revision
-    return request
-
-
-def page_request(start: bytes, end: bytes, revision: int, limit: int) -> Body:
-    """Read at most `limit` keys of `[start, end)`."""
-    request: Body = {"key": base64(start), "range_end": base64(end), "limit": limit}
-    if revision:
-        request["revision"] = revision
-    return request
-
-
-def put_request(key: str, value: bytes, lease: int) -> Body:
-    """Write one key."""
-    request: Body = {"key": encoded_key(key), "value": base64(value)}
-    if lease:
-        request["lease"] = lease
-    return request
-
-
-def txn_request(compares: Sequence[Condition], success: Sequence[Operation], failure: Sequence[Operation]) -> Body:
-    """Compare, then run one of two lists of operations."""
-    request: Body = {
-        "compare": [_compare(compare) for compare in compares],
-        "success": [_operation(operation) for operation in success],
-    }
-    if failure:
-        request["failure"] = [_operation(operation) for operation in failure]
-    return request
-
-
-def _compare(compare: Condition) -> Body:
-    if isinstance(compare, Unmoved):
-        prefix = key_bytes(compare.prefix)
-        range_of_keys = {"key": base64(prefix), "range_end": base64(prefix_end(prefix))}
-        return {**range_of_keys, "target": "MOD", "result": "LESS", "mod_revision": compare.revision + 1}
-    try:
-        target, field = _COMPARED_FIELD[compare.target]
-    except KeyError:
-        raise UsageError(f"a transaction compares mod or create, not {compare.target!r}") from None
-    return {"key": encoded_key(compare.key), "target": target, "result": "EQUAL", field: compare.revision}
-
-
-def _operation(operation: Operation) -> Body:
-    if isinstance(operation, Put):
-        return {"request_put": put_request(operation.key, operation.value, operation.lease)}
-    field = "request_range" if isinstance(operation, Get) else "request_delete_range"
-    return {field: {"key": encoded_key(operation.key)}}
-
-
-def watch_request(prefix: bytes, start_revision: int, *, previous: bool) -> Body:
-    """Watch a prefix from a revision on, with progress notices, large revisions in fragments."""
-    return {
-        "create_request": {
-            "key": base64(prefix),
-            "range_end": base64(prefix_end(prefix)),
-            "start_revision": start_revision,
-            "progress_notify": True,
-            "fragment": True,
-            "prev_kv": previous,
-        }
-    }
-
-
-def header_revision(answer: Mapping[str, Any]) -> int:
-    """The store's revision when it answered; 0 when the answer does not say."""
-    header = answer.get("header")
-    return int(header.get("revision", 0)) if header else 0
-
-
-def key_value(raw: Mapping[str, str]) -> KeyValue:
-    """One key as stored; of a deleted one only key and mod revision are there."""
-    return KeyValue(
-        a2b_base64(raw["key"]).decode("utf-8", "surrogateescape"),
-        a2b_base64(raw.get("value", "")),
-        int(raw.get("create_revision", 0)),
-        int(raw["mod_revision"]),
-        int(raw.get("lease", 0)),
-    )
-
-
-def txn_result(answer: Mapping[str, Any], success: Sequence[Operation], failure: Sequence[Operation]) -> TxnResult:
-    """The outcome of a transaction, with the answers of the `Get`s of the branch that ran."""
-    succeeded = bool(answer.get("succeeded"))
-    branch = success if succeeded else failure
-    responses = answer.get("responses", ())
-    reads = tuple(
-        _only(response.get("response_range", {}))
-        for operation, response in zip(branch, responses, strict=True)
-        if isinstance(operation, Get)
-    )
-    return TxnResult(succeeded, header_revision(answer), reads)
-
-
-def _only(answer: Mapping[str, Any]) -> KeyValue | None:
-    kvs = answer.get("kvs")
-    return key_value(kvs[0]) if kvs else None
-
-
-def event(raw: Mapping[str, Any]) -> Event:
-    """One change; a put unless the type says otherwise."""
-    previous = raw.get("prev_kv")
-    return Event(
-        key_value(raw["kv"]),
-        raw.get("type") == "DELETE",
-        key_value(previous) if previous else None,
-    )
-
-
-def batches(events: Sequence[Event]) -> Iterator[WatchBatch]:
+def batches(events: Iterable[Event]) -> Iterator[WatchBatch]:
     """Events in revision order, cut into one batch a revision."""
     for revision, same in groupby(events, key=lambda event: event.kv.mod_revision):
         yield WatchBatch(revision, tuple(same))

@@ -5,7 +5,8 @@ from binascii import a2b_base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.registry import etcd_wire as wire
+from wharfinger.registry import etcd_json_wire as wire
+from wharfinger.registry import etcd_wire
 from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put
 
 
@@ -13,12 +14,12 @@ from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Put
 def test_every_key_survives_being_text(raw: bytes) -> None:
     stored = wire.key_value({"key": wire.base64(raw), "mod_revision": "1"})
 
-    assert wire.key_bytes(stored.key) == raw
+    assert etcd_wire.key_bytes(stored.key) == raw
 
 
 @given(st.binary(min_size=1, max_size=5), st.binary(max_size=5))
 def test_a_prefix_range_holds_exactly_the_keys_with_the_prefix(prefix: bytes, key: bytes) -> None:
-    end = wire.prefix_end(prefix)
+    end = etcd_wire.prefix_end(prefix)
 
     for candidate in (key, prefix + key):
         inside = prefix <= candidate and (end == b"\0" or candidate < end)
@@ -26,8 +27,8 @@ def test_a_prefix_range_holds_exactly_the_keys_with_the_prefix(prefix: bytes, ke
 
 
 def test_the_range_of_the_empty_prefix_goes_to_the_very_end() -> None:
-    assert wire.prefix_end(b"") == b"\0"
-    assert wire.prefix_end(b"\xff\xff") == b"\0"
+    assert etcd_wire.prefix_end(b"") == b"\0"
+    assert etcd_wire.prefix_end(b"\xff\xff") == b"\0"
 
 
 def test_a_transaction_is_spelled_as_etcd_reads_it() -> None:
@@ -61,6 +62,6 @@ def test_fields_that_answers_leave_out_are_zero_empty_and_false() -> None:
 def test_events_are_cut_into_a_batch_a_revision() -> None:
     events = [Event(KeyValue(name, b"", 1, revision)) for name, revision in [("a", 3), ("b", 3), ("a", 5)]]
 
-    batches = list(wire.batches(events))
+    batches = list(etcd_wire.batches(events))
 
     assert [(batch.revision, len(batch.events)) for batch in batches] == [(3, 2), (5, 1)]
