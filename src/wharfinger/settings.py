@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.rollout import HOST_LOST
@@ -18,6 +19,8 @@ class EtcdSettings:
 
     endpoints: tuple[str, ...] = ("http://127.0.0.1:2379",)
     """URLs, tried in turn; all of one cluster."""
+    protocol: Literal["json", "grpc"] = "json"
+    """`json`: etcd's JSON gateway; `grpc`: gRPC, which needs the extra `wharfinger[grpc]`."""
     user: str = ""
     """Empty = etcd without authentication."""
     password_file: Path | None = None

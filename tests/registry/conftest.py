@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from tests.registry.etcd_process import EtcdProcess
+from wharfinger.settings import EtcdSettings
 
 StartEtcd = Callable[..., EtcdProcess]
+
+
+class Spoken:
+    """Settings for one protocol of etcd's; called like `EtcdSettings`."""
+
+    def __init__(self, protocol: Literal["json", "grpc"]) -> None:
+        self.protocol = protocol
+
+    def __call__(self, **settings: Any) -> EtcdSettings:
+        return EtcdSettings(protocol=self.protocol, **settings)
+
+    def of(self, etcd: EtcdProcess) -> EtcdSettings:
+        return replace(etcd.settings, protocol=self.protocol)
+
+
+@pytest.fixture(params=["json", "grpc"])
+def spoken(request: pytest.FixtureRequest) -> Spoken:
+    """Both protocols, one after the other."""
+    return Spoken(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import urllib.request
@@ -15,6 +16,7 @@ from typing import Any
 
 from tests.conftest import free_port
 from tests.patience import patient
+from tests.registry.certificates import Signed
 from wharfinger.settings import EtcdSettings
 
 TOOLS = Path(__file__).parents[2] / ".tools"
@@ -32,6 +34,7 @@ class EtcdProcess:
         self.peer = f"http://127.0.0.1:{free_port()}"
         self.cluster = f"{self.name}={self.peer}"
         self.process: subprocess.Popen[bytes] | None = None
+        self.context: ssl.SSLContext | None = None
 
     @property
     def url(self) -> str:
@@ -72,9 +75,14 @@ class EtcdProcess:
             time.sleep(0.03)
         raise TimeoutError((self.folder / "log").read_text()[-2000:])
 
+    def identify(self, authority: Path, operator: Signed) -> None:
+        """Trust an authority and show a certificate in `post`."""
+        self.context = ssl.create_default_context(cafile=str(authority))
+        self.context.load_cert_chain(operator.cert, operator.key)
+
     def post(self, path: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=patient(20)) as answer:
+        with urllib.request.urlopen(request, timeout=patient(20), context=self.context) as answer:
             return json.loads(answer.read())
 
     def compact(self, revision: int) -> None:

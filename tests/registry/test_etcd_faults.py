@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from tests.conftest import free_port
 from tests.patience import patient
-from tests.registry.conftest import StartEtcd
+from tests.registry.conftest import Spoken, StartEtcd
 from tests.registry.etcd_process import EtcdProcess
 from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import RevisionWentBack, Unavailable
@@ -20,9 +20,9 @@ from wharfinger.registry.store import Event, KeyValue, Store, WatchBatch
 from wharfinger.settings import EtcdSettings
 
 
-def hasty(*urls: str, deadline: float = 1.5) -> EtcdSettings:
+def hasty(spoken: Callable[..., EtcdSettings], *urls: str, deadline: float = 1.5) -> EtcdSettings:
     """Settings for servers that will not answer."""
-    return EtcdSettings(endpoints=urls, connect_timeout=0.3, attempt_timeout=0.6, deadline=deadline, watch_idle=1.2)
+    return spoken(endpoints=urls, connect_timeout=0.3, attempt_timeout=0.6, deadline=deadline, watch_idle=1.2)
 
 
 async def put_surely(store: Store, key: str, value: bytes) -> int:
@@ -59,9 +59,11 @@ async def collect(batches: AsyncIterator[WatchBatch], last: bytes) -> list[Event
     return events
 
 
-async def test_a_watch_through_two_kills_loses_nothing_and_doubles_nothing(start_etcd: StartEtcd) -> None:
+async def test_a_watch_through_two_kills_loses_nothing_and_doubles_nothing(
+    start_etcd: StartEtcd, spoken: Spoken
+) -> None:
     etcd = start_etcd()
-    async with EtcdStore(EtcdSettings(endpoints=(etcd.url,), deadline=patient(30))) as store:
+    async with EtcdStore(spoken(endpoints=(etcd.url,), deadline=patient(30))) as store:
         start = (await store.get("/a")).revision + 1
 
         async def write() -> None:
@@ -87,11 +89,13 @@ async def test_a_watch_through_two_kills_loses_nothing_and_doubles_nothing(start
     assert list(dict.fromkeys(int(event.kv.value) for event in events)) == list(range(1000))
 
 
-async def test_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_resumes(start_etcd: StartEtcd) -> None:
+async def test_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_resumes(
+    start_etcd: StartEtcd, spoken: Spoken
+) -> None:
     etcd = start_etcd()
-    async with EtcdStore(etcd.settings) as store:
+    async with EtcdStore(spoken.of(etcd)) as store:
         revision = await store.put("/a", b"1")
-    async with EtcdStore(hasty(etcd.url)) as store, store.watch("/", revision) as batches:
+    async with EtcdStore(hasty(spoken, etcd.url)) as store, store.watch("/", revision) as batches:
         await collect(batches, b"1")
         etcd.pause()
         began = time.monotonic()
@@ -111,9 +115,9 @@ async def test_stopped_etcd_leaves_a_write_in_doubt_and_the_watch_resumes(start_
     assert [event.kv.value for event in events] in ([b"2", b"3"], [b"3"])
 
 
-async def test_an_etcd_restored_to_an_older_state_is_noticed(start_etcd: StartEtcd) -> None:
+async def test_an_etcd_restored_to_an_older_state_is_noticed(start_etcd: StartEtcd, spoken: Spoken) -> None:
     etcd = start_etcd()
-    async with EtcdStore(etcd.settings) as store:
+    async with EtcdStore(spoken.of(etcd)) as store:
         for number in range(5):
             revision = await store.put("/a", b"%d" % number)
         async with store.watch("/", revision) as batches:
@@ -127,8 +131,10 @@ async def test_an_etcd_restored_to_an_older_state_is_noticed(start_etcd: StartEt
             await store.get("/a")
 
 
-async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(steady_etcd: EtcdProcess) -> None:
-    settings = EtcdSettings(endpoints=(f"http://127.0.0.1:{free_port()}", steady_etcd.url))
+async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(
+    steady_etcd: EtcdProcess, spoken: Spoken
+) -> None:
+    settings = spoken(endpoints=(f"http://127.0.0.1:{free_port()}", steady_etcd.url))
     for first in ("write", "watch"):
         async with EtcdStore(settings) as store:
             if first == "write":
@@ -148,8 +154,8 @@ async def test_a_dead_endpoint_is_passed_over_by_calls_watches_and_leases(steady
     await with_time_enough(steady_etcd, 2, story)
 
 
-async def test_refused_connection_means_that_nothing_was_written(steady_etcd: EtcdProcess) -> None:
-    async with EtcdStore(hasty(f"http://127.0.0.1:{free_port()}", deadline=0.3)) as store:
+async def test_refused_connection_means_that_nothing_was_written(steady_etcd: EtcdProcess, spoken: Spoken) -> None:
+    async with EtcdStore(hasty(spoken, f"http://127.0.0.1:{free_port()}", deadline=0.3)) as store:
         with pytest.raises(
             Unavailable, match=r"does not answer at http://127\.0\.0\.1:\d+: Connection refused"
         ) as refused:
@@ -195,12 +201,12 @@ async def test_reads_leave_a_senseless_server_and_writes_to_it_are_in_doubt(
     steady_etcd: EtcdProcess, answer: bytes | None
 ) -> None:
     async with strange_server(answer) as url:
-        async with EtcdStore(hasty(url, steady_etcd.url, deadline=3.0)) as store:
+        async with EtcdStore(hasty(EtcdSettings, url, steady_etcd.url, deadline=3.0)) as store:
             with pytest.raises(Unavailable) as refused:
                 await store.put("/strange", b"1")
-        async with EtcdStore(hasty(url, steady_etcd.url, deadline=patient(20))) as store:
+        async with EtcdStore(hasty(EtcdSettings, url, steady_etcd.url, deadline=patient(20))) as store:
             assert (await store.get("/strange")).kv is None
-        async with EtcdStore(hasty(url, steady_etcd.url)) as store, store.watch("/strange", 0) as batches:
+        async with EtcdStore(hasty(EtcdSettings, url, steady_etcd.url)) as store, store.watch("/strange", 0) as batches:
             async with asyncio.timeout(patient(20)):
                 progress = await anext(batches)  # from the sound one
             assert progress.events == ()
@@ -208,8 +214,8 @@ async def test_reads_leave_a_senseless_server_and_writes_to_it_are_in_doubt(
     assert refused.value.maybe_applied
 
 
-async def test_watch_that_is_up_to_date_gets_progress(steady_etcd: EtcdProcess) -> None:
-    async with EtcdStore(steady_etcd.settings) as store:
+async def test_watch_that_is_up_to_date_gets_progress(steady_etcd: EtcdProcess, spoken: Spoken) -> None:
+    async with EtcdStore(spoken.of(steady_etcd)) as store:
         revision = await store.put("/quiet/a", b"1")
         async with store.watch("/quiet/", revision + 1) as batches, asyncio.timeout(patient(20)):
             assert await anext(batches) == WatchBatch(revision)
@@ -222,24 +228,27 @@ async def test_watch_that_is_up_to_date_gets_progress(steady_etcd: EtcdProcess) 
 
 
 async def test_an_answer_without_a_revision_is_not_believed() -> None:
-    async with strange_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as url, EtcdStore(hasty(url)) as store:
+    async with (
+        strange_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}") as url,
+        EtcdStore(hasty(EtcdSettings, url)) as store,
+    ):
         with pytest.raises(Unavailable, match="no etcd"):
             await store.get("/a")
 
 
 async def test_proxies_of_the_environment_are_not_obeyed(
-    steady_etcd: EtcdProcess, monkeypatch: pytest.MonkeyPatch
+    steady_etcd: EtcdProcess, monkeypatch: pytest.MonkeyPatch, spoken: Spoken
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
-    store = await EtcdStore.connect(EtcdSettings(endpoints=(steady_etcd.url,)))
+    store = await EtcdStore.connect(spoken(endpoints=(steady_etcd.url,)))
 
     assert (await store.get("/proxied")).kv is None
     await store.close()
 
 
-async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back() -> None:
-    store = EtcdStore(EtcdSettings(endpoints=(f"http://127.0.0.1:{free_port()}",), deadline=300.0))
+async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back(spoken: Spoken) -> None:
+    store = EtcdStore(spoken(endpoints=(f"http://127.0.0.1:{free_port()}",), deadline=300.0))
     call = asyncio.ensure_future(store.get("/a"))
     await asyncio.sleep(0.3)
     began = time.monotonic()
@@ -251,11 +260,37 @@ async def test_closing_ends_a_call_that_waits_for_etcd_to_come_back() -> None:
     assert time.monotonic() - began < 30.0  # of the 300 s that the call may take
 
 
+async def test_closing_ends_a_call_that_etcd_does_not_answer(start_etcd: StartEtcd, spoken: Spoken) -> None:
+    etcd = start_etcd()
+    store = EtcdStore(spoken(endpoints=(etcd.url,), attempt_timeout=300.0, deadline=300.0))
+    await store.put("/a", b"1")
+    etcd.pause()
+    call = asyncio.ensure_future(store.put("/a", b"2"))
+    await asyncio.sleep(0.3)
+
+    await store.close()
+
+    with pytest.raises(Unavailable) as refused:
+        await asyncio.wait_for(call, 30.0)
+    assert refused.value.maybe_applied
+
+
+async def test_call_whose_task_is_cancelled_ends_at_once(start_etcd: StartEtcd, spoken: Spoken) -> None:
+    etcd = start_etcd()
+    async with EtcdStore(spoken(endpoints=(etcd.url,), attempt_timeout=300.0, deadline=300.0)) as store:
+        await store.put("/a", b"1")
+        etcd.pause()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(store.get("/a"), 0.3)
+        etcd.resume()
+        assert (await store.get("/a")).kv is not None
+
+
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 async def test_three_members_carry_on_without_the_one_we_were_talking_to(
-    three_members: list[EtcdProcess], fault: str
+    three_members: list[EtcdProcess], fault: str, spoken: Spoken
 ) -> None:
-    settings = EtcdSettings(
+    settings = spoken(
         endpoints=tuple(member.url for member in three_members),
         attempt_timeout=1.0,
         watch_idle=1.5,

@@ -15,7 +15,7 @@ import uvloop
 
 from tests.conftest import free_port
 from tests.registry.certificates import Authority
-from tests.registry.conftest import StartEtcd
+from tests.registry.conftest import Spoken, StartEtcd
 from tests.registry.etcd_process import EtcdProcess
 from tests.registry.lease_times import with_time_enough
 from wharfinger.errors import AccessDenied, ConfigurationError, Unavailable
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.servers
 PASSWORD = "open sesame / \u00e9"
 
 
-def _with_users(etcd: EtcdProcess) -> EtcdProcess:
+def with_users(etcd: EtcdProcess) -> EtcdProcess:
     """`root` may everything, `clerk` only what lies under `/open/`."""
     for name in ("root", "clerk"):
         etcd.post("/v3/auth/user/add", {"name": name, "password": PASSWORD})
@@ -45,7 +45,7 @@ def guarded_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProce
     """Has users; no test stops or cuts it."""
     etcd = EtcdProcess(tmp_path_factory.mktemp("guarded-etcd"), options=["--bcrypt-cost", "4"]).start()
     try:
-        yield _with_users(etcd)
+        yield with_users(etcd)
     finally:
         etcd.kill()
 
@@ -56,9 +56,11 @@ def _password_file(folder: Path, password: str = PASSWORD) -> Path:
     return file
 
 
-async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(start_etcd: StartEtcd, tmp_path: Path) -> None:
-    etcd = _with_users(start_etcd(options=["--auth-token-ttl", "1", "--bcrypt-cost", "4"]))
-    settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
+async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(
+    start_etcd: StartEtcd, tmp_path: Path, spoken: Spoken
+) -> None:
+    etcd = with_users(start_etcd(options=["--auth-token-ttl", "1", "--bcrypt-cost", "4"]))
+    settings = spoken(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
 
     async def story(ttl: int) -> None:
         async with EtcdStore(settings) as store:
@@ -86,10 +88,10 @@ async def test_a_user_works_on_while_tokens_expire_and_etcd_restarts(start_etcd:
 
 
 async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(
-    guarded_etcd: EtcdProcess, tmp_path: Path
+    guarded_etcd: EtcdProcess, tmp_path: Path, spoken: Spoken
 ) -> None:
     etcd = guarded_etcd
-    settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
+    settings = spoken(endpoints=(etcd.url,), user="clerk", password_file=_password_file(tmp_path))
     async with EtcdStore(settings) as store:
         with pytest.raises(AccessDenied, match="permission denied"):
             await store.put("/closed/a", b"")
@@ -100,20 +102,20 @@ async def test_what_a_user_may_not_do_is_denied_calls_and_watches_alike(
                 await anext(batches)
 
 
-async def test_no_user_where_one_is_wanted_is_denied(guarded_etcd: EtcdProcess) -> None:
+async def test_no_user_where_one_is_wanted_is_denied(guarded_etcd: EtcdProcess, spoken: Spoken) -> None:
     etcd = guarded_etcd
 
     with pytest.raises(AccessDenied, match="wants a user"):
-        await EtcdStore.connect(EtcdSettings(endpoints=(etcd.url,)))
+        await EtcdStore.connect(spoken(endpoints=(etcd.url,)))
 
 
 async def test_a_wrong_password_is_denied_and_never_shown(
-    guarded_etcd: EtcdProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    guarded_etcd: EtcdProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture, spoken: Spoken
 ) -> None:
     etcd = guarded_etcd
     caplog.set_level("DEBUG")
     wrong = _password_file(tmp_path, "hunter-2-secret")
-    settings = EtcdSettings(endpoints=(etcd.url,), user="clerk", password_file=wrong)
+    settings = spoken(endpoints=(etcd.url,), user="clerk", password_file=wrong)
 
     with pytest.raises(AccessDenied) as refused:
         await EtcdStore.connect(settings)
@@ -143,8 +145,10 @@ async def test_a_token_is_never_shown_when_an_answer_makes_no_sense(tmp_path: Pa
     assert "the-token" not in "".join(traceback.format_exception(refused.value))
 
 
-async def test_user_for_an_etcd_without_authentication_is_reported(steady_etcd: EtcdProcess, tmp_path: Path) -> None:
-    settings = EtcdSettings(endpoints=(steady_etcd.url,), user="clerk", password_file=_password_file(tmp_path))
+async def test_user_for_an_etcd_without_authentication_is_reported(
+    steady_etcd: EtcdProcess, tmp_path: Path, spoken: Spoken
+) -> None:
+    settings = spoken(endpoints=(steady_etcd.url,), user="clerk", password_file=_password_file(tmp_path))
 
     with pytest.raises(AccessDenied, match="authentication is not enabled"):
         await EtcdStore.connect(settings)
@@ -190,22 +194,24 @@ class Tls:
             options += ["--client-cert-auth", "--trusted-ca-file", str(self.ours.pem)]
         self.etcd = start(scheme="https", options=options)
 
-    def settings(self, **more: object) -> EtcdSettings:
-        return EtcdSettings(endpoints=(self.etcd.url,), **more)  # type: ignore[arg-type]
+    def settings(self, spoken: Spoken, **more: object) -> EtcdSettings:
+        return spoken(endpoints=(self.etcd.url,), **more)
 
 
-async def test_an_authority_of_our_own_is_trusted(start_etcd: StartEtcd, tmp_path: Path) -> None:
+async def test_an_authority_of_our_own_is_trusted(start_etcd: StartEtcd, tmp_path: Path, spoken: Spoken) -> None:
     tls = Tls(tmp_path, start_etcd)
-    async with EtcdStore(tls.settings(ca=tls.ours.pem)) as store:
+    async with EtcdStore(tls.settings(spoken, ca=tls.ours.pem)) as store:
         revision = await store.put("/a", b"1")
         async with store.watch("/", revision) as batches:
             assert (await anext(batches)).revision == revision
 
 
 @pytest.mark.parametrize("trusted", ["theirs", "the system's"])
-async def test_a_server_of_an_unknown_authority_is_refused(start_etcd: StartEtcd, tmp_path: Path, trusted: str) -> None:
+async def test_a_server_of_an_unknown_authority_is_refused(
+    start_etcd: StartEtcd, tmp_path: Path, trusted: str, spoken: Spoken
+) -> None:
     tls = Tls(tmp_path, start_etcd)
-    settings = tls.settings(ca=tls.theirs.pem) if trusted == "theirs" else tls.settings()
+    settings = tls.settings(spoken, ca=tls.theirs.pem) if trusted == "theirs" else tls.settings(spoken)
     async with EtcdStore(settings) as store:
         with pytest.raises(AccessDenied, match="no trust"):
             await store.put("/a", b"1")
@@ -214,10 +220,12 @@ async def test_a_server_of_an_unknown_authority_is_refused(start_etcd: StartEtcd
                 await anext(batches)
 
 
-async def test_untrusted_member_is_not_final_while_another_is_only_down(start_etcd: StartEtcd, tmp_path: Path) -> None:
+async def test_untrusted_member_is_not_final_while_another_is_only_down(
+    start_etcd: StartEtcd, tmp_path: Path, spoken: Spoken
+) -> None:
     tls = Tls(tmp_path, start_etcd)
     endpoints = (tls.etcd.url, f"https://127.0.0.1:{free_port()}")
-    async with EtcdStore(EtcdSettings(endpoints=endpoints, ca=tls.theirs.pem, deadline=1.0)) as store:
+    async with EtcdStore(spoken(endpoints=endpoints, ca=tls.theirs.pem, deadline=1.0)) as store:
         with pytest.raises(Unavailable):
             await store.get("/a")
         async with store.watch("/", 1) as batches:
@@ -225,22 +233,22 @@ async def test_untrusted_member_is_not_final_while_another_is_only_down(start_et
                 await asyncio.wait_for(anext(batches), 1.0)
 
 
-async def test_a_server_under_another_name_is_refused(start_etcd: StartEtcd, tmp_path: Path) -> None:
+async def test_a_server_under_another_name_is_refused(start_etcd: StartEtcd, tmp_path: Path, spoken: Spoken) -> None:
     tls = Tls(tmp_path, start_etcd, host="elsewhere.example")
 
     with pytest.raises(AccessDenied, match="no trust"):
-        await EtcdStore.connect(tls.settings(ca=tls.ours.pem))
+        await EtcdStore.connect(tls.settings(spoken, ca=tls.ours.pem))
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_mutual_tls_takes_our_certificate_and_refuses_none_and_strangers(
-    start_etcd: StartEtcd, tmp_path: Path, run: Callable[[Coroutine[Any, Any, None]], None]
+    start_etcd: StartEtcd, tmp_path: Path, run: Callable[[Coroutine[Any, Any, None]], None], spoken: Spoken
 ) -> None:
     tls = Tls(tmp_path, start_etcd, mutual=True)
     friend, stranger = tls.ours.sign("friend"), tls.theirs.sign("stranger")
 
     async def welcome() -> None:
-        async with EtcdStore(tls.settings(ca=tls.ours.pem, cert=friend.cert, key=friend.key)) as store:
+        async with EtcdStore(tls.settings(spoken, ca=tls.ours.pem, cert=friend.cert, key=friend.key)) as store:
             lease = await store.grant_lease(5)
             assert await store.put("/a", b"1", lease=lease.id)
             await lease.revoke()
@@ -254,5 +262,5 @@ def test_mutual_tls_takes_our_certificate_and_refuses_none_and_strangers(
                     await anext(batches)
 
     run(welcome())
-    run(refuse(tls.settings(ca=tls.ours.pem)))
-    run(refuse(tls.settings(ca=tls.ours.pem, cert=stranger.cert, key=stranger.key)))
+    run(refuse(tls.settings(spoken, ca=tls.ours.pem)))
+    run(refuse(tls.settings(spoken, ca=tls.ours.pem, cert=stranger.cert, key=stranger.key)))

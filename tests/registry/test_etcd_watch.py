@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+import grpc.aio
 import pytest
 from aiohttp import web
+from google.protobuf.json_format import ParseDict
 
+from tests.registry.grpc_server import serving
 from wharfinger.errors import AccessDenied, Compacted, RevisionWentBack
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.etcd_grpc_messages import MESSAGES
+from wharfinger.registry.etcd_wire import Method
 from wharfinger.settings import EtcdSettings
 
 Message = dict[str, Any]
@@ -68,9 +73,22 @@ class Script:
     async def range(self, request: web.Request) -> web.Response:
         return web.json_response({"header": {"revision": str(self.current)}})
 
+    async def stream(self, request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+        """The same by gRPC: the gateway's JSON is that of the messages."""
+        asked = await anext(aiter(request))
+        self.starts.append(asked.create_request.start_revision)
+        for message in self.streams[min(len(self.starts), len(self.streams)) - 1]:
+            if message is None:
+                await asyncio.sleep(300)
+            elif "error" in message:
+                codes = {code.value[0]: code for code in grpc.StatusCode}
+                await context.abort(codes[message["error"]["code"]], message["error"]["message"])
+            else:
+                yield ParseDict(message["result"], MESSAGES["WatchResponse"]())
+
 
 @asynccontextmanager
-async def played(script: Script, idle: float) -> AsyncIterator[EtcdStore]:
+async def gateway(script: Script) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_post("/v3/watch", script.watch)
     application.router.add_post("/v3/kv/range", script.range)
@@ -78,33 +96,54 @@ async def played(script: Script, idle: float) -> AsyncIterator[EtcdStore]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with EtcdStore(EtcdSettings(endpoints=(url,), attempt_timeout=60.0, watch_idle=idle)) as store:
-            yield store
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
 
-async def seen(script: Script, start: int, count: int, *, idle: float = 60.0) -> list[tuple[int, list[str]]]:
-    """The first `count` batches as (revision, keys); a stream that is silent for `idle` seconds is left."""
-    batches = []
-    async with played(script, idle) as store, store.watch("", start) as watch:
-        async for batch in watch:
-            batches.append((batch.revision, [event.kv.key for event in batch.events]))
-            if len(batches) == count:
-                break
-    return batches
+@asynccontextmanager
+async def played(script: Script, idle: float, protocol: Literal["json", "grpc"]) -> AsyncIterator[EtcdStore]:
+    async def answer(_: Any) -> Any:
+        return ParseDict({"header": {"revision": script.current}}, MESSAGES["RangeResponse"]())
+
+    served = gateway(script) if protocol == "json" else serving({Method.WATCH: script.stream, Method.RANGE: answer})
+    async with served as url:
+        settings = EtcdSettings(endpoints=(url,), protocol=protocol, attempt_timeout=60.0, watch_idle=idle)
+        async with EtcdStore(settings) as store:
+            yield store
+
+
+Seen = Callable[..., Awaitable[list[tuple[int, list[str]]]]]
+
+
+@pytest.fixture(params=["json", "grpc"])
+def seen(request: pytest.FixtureRequest) -> Seen:
+    """By either protocol: the first `count` batches as (revision, keys).
+
+    A stream that is silent for `idle` seconds is left.
+    """
+
+    async def read(script: Script, start: int, count: int, *, idle: float = 60.0) -> list[tuple[int, list[str]]]:
+        batches = []
+        async with played(script, idle, request.param) as store, store.watch("", start) as watch:
+            async for batch in watch:
+                batches.append((batch.revision, [event.kv.key for event in batch.events]))
+                if len(batches) == count:
+                    break
+        return batches
+
+    return read
 
 
 @pytest.mark.parametrize("piece", [1, 7, 10_000])
-async def test_lines_are_found_however_they_are_cut(piece: int) -> None:
+async def test_lines_are_found_however_they_are_cut(piece: int, seen: Seen) -> None:
     script = Script([[created(9), changes(9, ("a", 5), ("b", 5), ("c", 9)), progress(12), None]], piece=piece)
 
     assert await seen(script, 5, 3) == [(5, ["a", "b"]), (9, ["c"]), (12, [])]
 
 
-async def test_it_resumes_behind_the_last_event_not_behind_the_header() -> None:
+async def test_it_resumes_behind_the_last_event_not_behind_the_header(seen: Seen) -> None:
     """etcd's header tells the newest revision of the store; events below it may still be on their way."""
     script = Script([[created(50), changes(50, ("a", 6))], [created(50), changes(50, ("b", 7), ("c", 8)), None]])
 
@@ -112,14 +151,14 @@ async def test_it_resumes_behind_the_last_event_not_behind_the_header() -> None:
     assert script.starts == [4, 6]
 
 
-async def test_it_resumes_behind_a_progress_notice() -> None:
+async def test_it_resumes_behind_a_progress_notice(seen: Seen) -> None:
     script = Script([[created(20), progress(20)], [created(20), changes(21, ("a", 21)), None]])
 
     assert await seen(script, 5, 2) == [(20, []), (21, ["a"])]
     assert script.starts == [4, 20]
 
 
-async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
+async def test_fragments_are_one_batch_and_half_of_them_is_nothing(seen: Seen) -> None:
     pieces = [changes(9, ("a", 5), ("b", 6), fragment=True), changes(9, ("c", 6), fragment=True), changes(9, ("d", 6))]
     script = Script([[created(9), *pieces[:2]], [created(9), *pieces, None]])
 
@@ -127,26 +166,26 @@ async def test_fragments_are_one_batch_and_half_of_them_is_nothing() -> None:
     assert script.starts == [4, 4]
 
 
-async def test_a_silent_stream_is_left() -> None:
+async def test_a_silent_stream_is_left(seen: Seen) -> None:
     script = Script([[created(9), None], [created(9), changes(9, ("a", 9)), None]])
 
     assert await seen(script, 9, 1, idle=0.5) == [(9, ["a"])]
 
 
-async def test_a_member_that_lags_is_believed_when_the_cluster_has_not_gone_back() -> None:
+async def test_a_member_that_lags_is_believed_when_the_cluster_has_not_gone_back(seen: Seen) -> None:
     script = Script([[created(40), changes(60, ("a", 60)), None]], current=60)
 
     assert await seen(script, 60, 1) == [(60, ["a"])]
 
 
-async def test_a_cluster_that_has_gone_back_is_not() -> None:
+async def test_a_cluster_that_has_gone_back_is_not(seen: Seen) -> None:
     script = Script([[created(40), None]], current=41)
 
     with pytest.raises(RevisionWentBack):
         await seen(script, 60, 1)
 
 
-async def test_a_cancellation_is_read_before_anything_else_of_the_message() -> None:
+async def test_a_cancellation_is_read_before_anything_else_of_the_message(seen: Seen) -> None:
     refused = {"created": True, "canceled": True, "watch_id": "-1"}
     reason = "rpc error: code = PermissionDenied desc = etcdserver: permission denied"
     script = Script([[{"result": {**refused, "cancel_reason": reason}}, None]])
@@ -155,7 +194,7 @@ async def test_a_cancellation_is_read_before_anything_else_of_the_message() -> N
         await seen(script, 5, 1)
 
 
-async def test_compaction_is_raised_with_its_revision() -> None:
+async def test_compaction_is_raised_with_its_revision(seen: Seen) -> None:
     script = Script([[created(90), {"result": {"header": {}, "canceled": True, "compact_revision": "77"}}, None]])
 
     with pytest.raises(Compacted) as refused:
@@ -164,14 +203,14 @@ async def test_compaction_is_raised_with_its_revision() -> None:
     assert refused.value.compact_revision == 77
 
 
-async def test_known_events_are_not_repeated() -> None:
+async def test_known_events_are_not_repeated(seen: Seen) -> None:
     known = changes(9, ("a", 4), ("b", 4), fragment=True)
     script = Script([[created(9), known, changes(9, ("c", 4)), changes(9, ("d", 5)), None]])
 
     assert await seen(script, 5, 1) == [(5, ["d"])]
 
 
-async def test_member_that_repeats_known_events_is_watched_with_growing_pauses() -> None:
+async def test_member_that_repeats_known_events_is_watched_with_growing_pauses(seen: Seen) -> None:
     known = [created(9), changes(9, ("a", 4))]
     script = Script([known] * 60)
     with suppress(TimeoutError):
@@ -181,7 +220,7 @@ async def test_member_that_repeats_known_events_is_watched_with_growing_pauses()
     assert len(script.starts) < 20  # without a growing pause it would be hundreds
 
 
-async def test_revisions_that_no_watch_needs_may_be_compacted() -> None:
+async def test_revisions_that_no_watch_needs_may_be_compacted(seen: Seen) -> None:
     forgotten = {"result": {"header": {}, "canceled": True, "compact_revision": "5"}}
     script = Script([[created(9), forgotten], [created(9), changes(9, ("a", 5))], [created(9), progress(9), None]])
 
@@ -199,7 +238,7 @@ async def test_revisions_that_no_watch_needs_may_be_compacted() -> None:
     ],
     ids=["no leader", "no reason", "no leader as an error", "an internal error"],
 )
-async def test_other_troubles_are_outlived(trouble: Message) -> None:
+async def test_other_troubles_are_outlived(trouble: Message, seen: Seen) -> None:
     script = Script([[created(9), trouble, None], [created(9), changes(9, ("a", 9)), None]])
 
     assert await seen(script, 9, 1) == [(9, ["a"])]

@@ -1,8 +1,8 @@
 """etcd behind the `Store` protocol.
 
-`etcd_json` speaks to etcd's JSON gateway. Tries and deadlines belong to `etcd_connection`, trust to
-`etcd_tls`, streams to `etcd_watch`, keep-alives to `etcd_lease`, what etcd refuses to `etcd_refusals`,
-spelling to `etcd_wire`.
+A store speaks one of two protocols of etcd's (`EtcdSettings.protocol`): `etcd_json` its JSON gateway,
+`etcd_grpc` gRPC. Tries and deadlines belong to `etcd_connection`, trust to `etcd_tls`, streams to
+`etcd_watch`, keep-alives to `etcd_lease`, what etcd refuses to `etcd_refusals`, spelling to `etcd_wire`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from wharfinger.errors import RevisionWentBack, Unavailable
 from wharfinger.registry import etcd_wire as wire
 from wharfinger.registry import keys
 from wharfinger.registry.etcd_connection import Connection
-from wharfinger.registry.etcd_json import JsonGateway
 from wharfinger.registry.etcd_lease import EtcdLease
+from wharfinger.registry.etcd_protocols import opener
 from wharfinger.registry.etcd_watch import Watch
 from wharfinger.registry.etcd_wire import Method
 from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
@@ -41,6 +41,7 @@ class EtcdStore(Store):
         self, settings: EtcdSettings, *, clock: Callable[[], float] = time.monotonic, random: Random | None = None
     ) -> None:
         self._settings = settings
+        self._open_gateway = opener(settings)
         self._clock = clock
         self._random = random if random is not None else Random()  # noqa: S311  # spreads retries, no secret
         self._opened: Connection | None = None
@@ -80,7 +81,7 @@ class EtcdStore(Store):
         return self._opened
 
     def _new_connection(self) -> Connection:
-        return Connection(self._settings, JsonGateway, self._random)
+        return Connection(self._settings, self._open_gateway, self._random)
 
     def _observe(self, revision: int) -> None:
         self._seen = max(self._seen, revision)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from wharfinger.errors import ConfigurationError
@@ -51,6 +53,16 @@ def context(settings: EtcdSettings) -> ssl.SSLContext:
         names = ", ".join(str(path) for path in (settings.ca, settings.cert, settings.key) if path)
         raise ConfigurationError(f"cannot use the certificates for etcd ({names}): {error}") from error
     return made
+
+
+def system_authorities() -> bytes | None:
+    """The system's authorities as PEM, for a library that does not read them itself; None = they are in no one file."""
+    paths = ssl.get_default_verify_paths()
+    bundles = [Path(paths.capath) / "ca-certificates.crt"] if paths.capath else []
+    for bundle in (Path(paths.cafile or paths.openssl_cafile), *bundles):
+        with suppress(OSError):
+            return bundle.read_bytes()
+    return None
 
 
 def refusal(endpoint: str, trusted: ssl.SSLContext, seconds: float) -> str | None:

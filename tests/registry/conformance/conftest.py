@@ -1,4 +1,4 @@
-"""The same tests for all stores: a `World` is one store, its clients, its time and its keys.
+"""The same tests for all stores, etcd by both its protocols: a `World` is one store, its clients, its time and its keys.
 
 rk8s' spelling of keys is one more store, over either: its keys are those of pods, which it spells otherwise.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -17,10 +17,11 @@ from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import KeyValue, Store
+from wharfinger.settings import EtcdSettings
 from wharfinger.testing.memory_store import MemoryStore
 
 _numbers = itertools.count()
-ETCDS = ("etcd", "etcd, rk8s")
+ETCDS = ("json", "grpc", "json, rk8s")
 
 
 @dataclass
@@ -31,6 +32,7 @@ class World:
     prefix: str
     memory: MemoryStore | None = None
     etcd: EtcdProcess | None = None
+    settings: EtcdSettings = field(default_factory=EtcdSettings)
     clients: list[Store] = field(default_factory=list)
 
     def key(self, name: str) -> str:
@@ -42,8 +44,7 @@ class World:
         if self.memory is not None:
             client = self.memory.client()
         else:
-            assert self.etcd is not None
-            client = EtcdStore(self.etcd.settings)
+            client = EtcdStore(self.settings)
             self.clients.append(client)
         return store_of(client, self.store.format)
 
@@ -68,7 +69,7 @@ class World:
 
 @pytest.fixture(params=["memory", "memory, rk8s", *(pytest.param(one, marks=pytest.mark.servers) for one in ETCDS)])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """Any store, with a prefix that no other test uses."""
+    """Any store, etcd by either protocol, with a prefix that no other test uses."""
     server, _, format_ = request.param.partition(", ")
     spelling = ClusterFormat(format_ or ClusterFormat.KUBERNETES)
     prefix = "/registry/pods/default/" if format_ else f"/test-{next(_numbers)}/"
@@ -79,7 +80,8 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     if format_:
         prefix += f"test-{next(_numbers)}/"
     etcd: EtcdProcess = request.getfixturevalue("steady_etcd")
-    world = World(store_of(EtcdStore(etcd.settings), spelling), prefix, etcd=etcd)
+    settings = replace(etcd.settings, protocol=server)
+    world = World(store_of(EtcdStore(settings), spelling), prefix, etcd=etcd, settings=settings)
     yield world
     for client in (world.store, *world.clients):
         await client.close()

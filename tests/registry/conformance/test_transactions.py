@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.registry.conformance.conftest import World
+from tests.registry.conftest import Spoken
 from tests.registry.etcd_process import EtcdProcess
 from wharfinger.errors import LeaseLost, RequestTooLarge, UsageError
 from wharfinger.registry.etcd import EtcdStore
@@ -166,9 +167,11 @@ def _relative(kv: KeyValue | None, base: int) -> tuple[object, ...] | None:
     return kv.key, kv.value, created, kv.mod_revision - base
 
 
-async def test_both_stores_answer_the_same_to_two_hundred_transactions(steady_etcd: EtcdProcess) -> None:
+async def test_stores_answer_the_same_to_two_hundred_transactions(steady_etcd: EtcdProcess, spoken: Spoken) -> None:
     """The fake is worth as much as it agrees with etcd: answers, old states and events are compared."""
-    etcd = EtcdStore(steady_etcd.settings)
+    etcd = EtcdStore(spoken.of(steady_etcd))
+    for name in "abcd":
+        await etcd.delete(f"/alike/{name}")
     memory = MemoryStore()
     for _ in range(7):
         await memory.put("/so-that-revisions-differ", b"")

@@ -1,0 +1,240 @@
+"""etcd's gRPC API, by grpcio's asyncio channels: the only file that imports grpcio, which is an extra.
+
+A channel is an endpoint's connection: it is opened anew by itself, with pauses of up to a second. A call is
+sent only on a connection that stands, so a call that finds none is known to be unsent. Tries and deadlines
+belong to `etcd_connection`, trust to `etcd_tls` and here, spelling to `etcd_grpc_wire`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+import grpc.aio
+
+from wharfinger.registry import etcd_grpc_wire
+from wharfinger.registry import etcd_tls as tls
+from wharfinger.registry.etcd_gateway import CertificateRefused, Dropped, NotSent, Unanswered
+from wharfinger.registry.etcd_grpc_messages import MESSAGES
+from wharfinger.registry.etcd_refusals import refusal
+from wharfinger.registry.etcd_wire import Method, Wire
+from wharfinger.settings import EtcdSettings
+
+KEEP_ALIVE = 6000
+"""Milliseconds after which an idle connection is probed; etcd ends one that is probed every 5 s or more often."""
+KEEP_ALIVE_ANSWER = 3000
+"""Milliseconds that etcd has to answer the probe."""
+OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    # a lease's connection is its own: by default grpcio shares those of equal channels in a process
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", -1),  # a page may have 16 MiB; it is the caller who bounds it
+    ("grpc.max_send_message_length", -1),  # etcd refuses what is too large, in its own words
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", KEEP_ALIVE),
+    ("grpc.keepalive_timeout_ms", KEEP_ALIVE_ANSWER),
+)
+METHODS = {
+    Method.RANGE: ("KV/Range", "Range"),
+    Method.PUT: ("KV/Put", "Put"),
+    Method.DELETE: ("KV/DeleteRange", "DeleteRange"),
+    Method.TXN: ("KV/Txn", "Txn"),
+    Method.WATCH: ("Watch/Watch", "Watch"),
+    Method.GRANT: ("Lease/LeaseGrant", "LeaseGrant"),
+    Method.REVOKE: ("Lease/LeaseRevoke", "LeaseRevoke"),
+    Method.KEEP_ALIVE: ("Lease/LeaseKeepAlive", "LeaseKeepAlive"),
+    Method.AUTHENTICATE: ("Auth/Authenticate", "Authenticate"),
+}
+"""Path, and what its messages' names begin with."""
+STREAMS = frozenset({Method.WATCH, Method.KEEP_ALIVE})
+_NO_CONNECTION = "failed to connect to all addresses"
+"""grpcio says so of a call that it has not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    channel: grpc.aio.Channel
+    calls: dict[Method, Any]
+
+
+class GrpcGateway:
+    """Calls to etcd's members by gRPC, on one event loop."""
+
+    wire: Wire = etcd_grpc_wire
+
+    def __init__(self, settings: EtcdSettings, context: ssl.SSLContext | None) -> None:
+        self.endpoint = ""
+        self.token: str | None = None
+        self._connect = settings.connect_timeout
+        self._credentials = None if context is None else _credentials(settings)
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._closed = False
+
+    async def exchange(self, method: Method, request: Any, seconds: float) -> Any:
+        """One call, one answer; raises the errors that `etcd_gateway` distinguishes, or a `StoreError`."""
+        clock = asyncio.get_running_loop().time
+        ends = clock() + seconds
+        call = await self._connected(method, seconds)
+        try:
+            answering = call(
+                [request] if method in STREAMS else request, timeout=ends - clock(), metadata=self._metadata()
+            )
+            if method not in STREAMS:
+                return await answering
+            try:
+                answer = await answering.read()
+            finally:
+                answering.cancel()
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from None
+        except (asyncio.CancelledError, grpc.aio.UsageError) as error:
+            raise self._closing(error) from None
+        if answer is grpc.aio.EOF:
+            raise Unanswered("the stream ended without an answer")
+        return answer
+
+    async def open_stream(self, method: Method, request: Any, idle: float) -> GrpcStream:
+        """One call whose answer goes on; it ends when its member loses the leader."""
+        call = await self._connected(method, self._connect)
+        try:
+            stream = call(metadata=(*self._metadata(), ("hasleader", "true")))
+            try:
+                await stream.write(request)
+                first = await stream.read()
+            except BaseException:
+                stream.cancel()
+                raise
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from None
+        except (asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+            raise self._closing(error) from None
+        return GrpcStream(self, stream, first, idle)
+
+    async def _connected(self, method: Method, seconds: float) -> Any:
+        """The call of the endpoint in use, once a connection stands or has failed."""
+        if self._closed:
+            raise NotSent("closed")
+        endpoint = self._endpoints.get(self.endpoint) or self._open(self.endpoint)
+        channel = endpoint.channel
+        state = channel.get_state(try_to_connect=True)
+        if state in _UNDECIDED:
+            try:
+                async with asyncio.timeout(min(self._connect, seconds)):
+                    while state in _UNDECIDED:
+                        await channel.wait_for_state_change(state)
+                        state = channel.get_state(try_to_connect=True)
+            except TimeoutError:
+                raise NotSent("no connection in time") from None
+            except (asyncio.CancelledError, grpc.aio.UsageError) as error:
+                raise self._closing(error) from None
+        return endpoint.calls[method]
+
+    def _open(self, endpoint: str) -> _Endpoint:
+        parts = urlsplit(endpoint)
+        target = parts.netloc if parts.port else f"{parts.netloc}:{443 if parts.scheme == 'https' else 80}"
+        if parts.scheme == "https":
+            channel = grpc.aio.secure_channel(target, self._credentials, options=OPTIONS)
+        else:
+            channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+        calls = {}
+        for method, (path, name) in METHODS.items():
+            made = channel.stream_stream if method in STREAMS else channel.unary_unary
+            calls[method] = made(
+                f"/etcdserverpb.{path}",
+                request_serializer=MESSAGES[f"{name}Request"].SerializeToString,
+                response_deserializer=MESSAGES[f"{name}Response"].FromString,
+            )
+        self._endpoints[endpoint] = opened = _Endpoint(channel, calls)
+        return opened
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("token", self.token),) if self.token else ()
+
+    def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
+        """What became of a call. The error itself is not chained: its text has lines, and addresses over again."""
+        code, words = error.code(), error.details() or ""
+        if code is grpc.StatusCode.UNAVAILABLE and words.startswith(_NO_CONNECTION):
+            if "SSL_ERROR_SSL" in words or "Peer name" in words:
+                return CertificateRefused(_reason(words))
+            return NotSent(_reason(words)) if self._credentials is None else Dropped(_reason(words))
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return Unanswered("no answer in time")
+        if code is grpc.StatusCode.UNIMPLEMENTED:
+            return Unanswered(f"not from etcd's gRPC API: {words}")
+        return refusal(words, int(code.value[0]))
+
+    def _closing(self, error: BaseException) -> BaseException:
+        """What ended a call: a cancelled task, or a channel that was closed. To grpcio both are a cancellation."""
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (not self._closed or (task and task.cancelling())):
+            return error
+        return Unanswered("closed" if self._closed else repr(error))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        self._closed = True
+        endpoints, self._endpoints = self._endpoints, {}
+        for endpoint in endpoints.values():
+            await endpoint.channel.close()
+
+
+_UNDECIDED = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
+
+
+class GrpcStream:
+    """An answer that goes on."""
+
+    def __init__(self, gateway: GrpcGateway, call: Any, first: Any, idle: float) -> None:
+        self._gateway = gateway
+        self._call = call
+        self._first = first
+        self._idle = idle
+
+    async def messages(self) -> AsyncGenerator[Any, None]:
+        """What comes. Raises `Unanswered`, also after `idle` seconds of silence, and what a refusal means."""
+        message = self._first
+        while message is not grpc.aio.EOF:
+            yield message
+            try:
+                async with asyncio.timeout(self._idle):
+                    message = await self._call.read()
+            except TimeoutError:
+                raise Unanswered("silent for too long") from None
+            except grpc.aio.AioRpcError as error:
+                raise self._gateway._failure(error) from None
+            except (asyncio.CancelledError, grpc.aio.UsageError) as error:
+                raise self._gateway._closing(error) from None
+
+    def break_off(self) -> None:
+        """Nothing to do: closing the channel ends its calls."""
+
+    def close(self) -> None:
+        """End the call."""
+        self._call.cancel()
+
+
+def _credentials(settings: EtcdSettings) -> grpc.ChannelCredentials:
+    """The same files as in `tls.context`, which has checked them."""
+    key = settings.key or settings.cert  # as Python's ssl takes it: one file may hold both
+    return grpc.ssl_channel_credentials(
+        root_certificates=settings.ca.read_bytes() if settings.ca else tls.system_authorities(),
+        private_key=key.read_bytes() if key else None,
+        certificate_chain=settings.cert.read_bytes() if settings.cert else None,
+    )
+
+
+def _reason(words: str) -> str:
+    """Why there is no connection, without grpcio's frame and the address, which the caller has."""
+    last = words.rpartition("last error: ")[2]
+    last = re.sub(r"^[A-Z]+: ", "", last)
+    last = re.sub(r"^(ipv[46]|unix):\S+: ", "", last)
+    last = re.sub(r"^Failed to connect to remote host: ", "", last)
+    return re.sub(r"^connect: (.*) \(\d+\)$", r"\1", last)
