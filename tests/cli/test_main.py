@@ -16,7 +16,7 @@ from tests.cli.conftest import Shell
 from tests.patience import patient
 from wharfinger.cli import main
 from wharfinger.cli.connect import open_temporal
-from wharfinger.cli.options import ConnectionOptions, connection_from
+from wharfinger.cli.options import ConnectionOptions, EtcdProtocol, connection_from
 from wharfinger.errors import ServerError, UsageError
 
 
@@ -121,6 +121,7 @@ def test_every_command_takes_connection_options_or_starts_its_servers(line: str,
         ["get", "pods", "--temporal", "nowhere"],
         ["get", "pods", "--cluster", "Not A Label"],
         ["get", "pods", "--etcd-ca", "/no/such/file"],
+        ["get", "pods", "--etcd-protocol", "xml"],
         ["get", "pods", "-o", "xml"],
         ["apply", "-f", "/no/such/file"],
         ["worker", "--lease-ttl", "1"],
@@ -173,6 +174,7 @@ def test_connection_follows_the_options(tmp_path: Path) -> None:
 
     connection = connection_from(
         etcd=["http://a:1,https://b:2/", "c:3 c:3"],
+        etcd_protocol=EtcdProtocol.GRPC,
         etcd_user="u",
         etcd_password_file=secret,
         temporal="t:7233",
@@ -181,6 +183,7 @@ def test_connection_follows_the_options(tmp_path: Path) -> None:
 
     assert connection.etcd.endpoints == ("http://a:1", "https://b:2", "http://c:3")
     assert (connection.etcd.user, connection.etcd.password_file) == ("u", secret)
+    assert connection.etcd.protocol == "grpc"
     assert (connection.temporal.address, connection.temporal.namespace) == ("t:7233", None)
     assert connection.cluster == "c"
 

@@ -123,29 +123,31 @@ async def histories(address: str, prefix: str) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.parametrize("protocol", ["json", "grpc"])
 async def test_worker_and_commands_work_and_print_no_secret(
-    etcd: SecuredEtcd, servers: DevTree, start_worker: StartWorker
+    etcd: SecuredEtcd, servers: DevTree, start_worker: StartWorker, protocol: str
 ) -> None:
+    guarded, waits = f"guarded-{protocol}", f"waits-{protocol}"
     etcd.put("/registry/nodes/n0", node("n0"))
-    worker = start_worker("--log-level", "debug", env=etcd.variables())
-    etcd.put("/registry/pods/default/guarded", pod("guarded"))
-    etcd.put("/registry/pods/default/waits", pod("waits", cpu="100"))
+    worker = start_worker("--log-level", "debug", env=etcd.variables(ETCD_PROTOCOL=protocol))
+    etcd.put(f"/registry/pods/default/{guarded}", pod(guarded))
+    etcd.put(f"/registry/pods/default/{waits}", pod(waits, cpu="100"))
 
-    wait_until(lambda: etcd.get("/registry/pods/default/guarded")["spec"].get("nodeName") == "n0", 20, "bound")
-    wait_until(lambda: etcd.get("/registry/wharfinger.dev/attempts/default/waits"), 20, "the other refused")
+    wait_until(lambda: etcd.get(f"/registry/pods/default/{guarded}")["spec"].get("nodeName") == "n0", 20, "bound")
+    wait_until(lambda: etcd.get(f"/registry/wharfinger.dev/attempts/default/{waits}"), 20, "the other refused")
     options = [
         "--etcd", etcd.server.url, "--etcd-user", "scheduler", "--etcd-password-file", str(etcd.password_file),
         "--etcd-ca", str(etcd.ours.pem), "--etcd-cert", str(etcd.friend.cert), "--etcd-key", str(etcd.friend.key),
-        "--temporal", servers.ready["temporal"], "--cluster", CLUSTER,
+        "--temporal", servers.ready["temporal"], "--cluster", CLUSTER, "--etcd-protocol", protocol,
     ]  # fmt: skip
     listed = wharfinger("get", "pods", *options, env={})
-    assert "guarded" in listed.stdout, listed.stderr
-    explained = wharfinger("explain", "pod", "default/waits", *options, env={})
+    assert guarded in listed.stdout, listed.stderr
+    explained = wharfinger("explain", "pod", f"default/{waits}", *options, env={})
     assert "Insufficient cpu" in explained.stdout, explained.stderr
     metrics = worker.get("/metrics")[1] + str(worker.checks())
     assert worker.stop() == 0
     async with asyncio.timeout(patient(30)):
-        while "guarded" not in (kept := await histories(servers.ready["temporal"], CLUSTER)):
+        while guarded not in (kept := await histories(servers.ready["temporal"], CLUSTER)):
             await asyncio.sleep(0.2)  # visibility is a little late
 
     told = {

@@ -120,6 +120,14 @@ PluginsOption = Annotated[
     ),
 ]
 
+
+class EtcdProtocol(StrEnum):
+    """How etcd is spoken to."""
+
+    JSON = "json"
+    GRPC = "grpc"
+
+
 _DEFAULT_ETCD = EtcdSettings().endpoints
 
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {
@@ -134,6 +142,17 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
             ),
         ],
         None,
+    ),
+    "etcd_protocol": (
+        Annotated[
+            EtcdProtocol,
+            option(
+                "etcd-protocol",
+                "How etcd is spoken to: by its JSON gateway, or by gRPC, which needs this package's extra `grpc`.",
+                panel=CONNECTION_PANEL,
+            ),
+        ],
+        EtcdProtocol.JSON,
     ),
     "etcd_user": (
         Annotated[
@@ -224,6 +243,7 @@ def connected(function: Callable[..., None]) -> Callable[..., None]:
 def connection_from(
     *,
     etcd: Iterable[str] | None = None,
+    etcd_protocol: EtcdProtocol = EtcdProtocol.JSON,
     etcd_user: str = "",
     etcd_password_file: Path | None = None,
     etcd_ca: Path | None = None,
@@ -250,6 +270,7 @@ def connection_from(
     return ConnectionOptions(
         etcd=EtcdSettings(
             endpoints=endpoints(etcd or ()) or _DEFAULT_ETCD,
+            protocol=etcd_protocol.value,
             user=etcd_user,
             password_file=etcd_password_file,
             ca=etcd_ca,

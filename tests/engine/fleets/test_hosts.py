@@ -405,7 +405,7 @@ async def test_secrets_reach_the_instance_as_files_only(host: Host, tmp_path: Pa
     values = {"etcd-password": "pass-word", "etcd-ca": "authority", "etcd-cert": "cert", "etcd-key": "key", "own": "x1"}
     for name, value in values.items():
         secret(secrets, name, "3", f"secret-{value}")
-    host.settings = replace(host.settings, secrets_dir=secrets, etcd=EtcdSettings(user="scheduler"))
+    host.settings = replace(host.settings, secrets_dir=secrets, etcd=EtcdSettings(user="scheduler", protocol="grpc"))
     await host.grant(revision=2)
     await host.revision(2, secrets=[{"name": name, "version": "3"} for name in values])
 
@@ -418,6 +418,7 @@ async def test_secrets_reach_the_instance_as_files_only(host: Host, tmp_path: Pa
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o400}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert host.option("etcd-user") == "scheduler"
+    assert host.option("etcd-protocol") == "grpc"
     assert host.option("etcd-password-file") == str(folder / "etcd-password")
     assert host.option("etcd-ca") == str(folder / "etcd-ca")
     assert host.option("etcd-cert") == str(folder / "etcd-cert")

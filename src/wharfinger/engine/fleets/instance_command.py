@@ -155,6 +155,8 @@ def _connection(settings: AgentSettings, secrets: Mapping[str, Path]) -> list[st
         "etcd-key": secrets.get("etcd-key", etcd.key),
     }
     said = [f"--cluster={settings.cluster}", *(f"--etcd={endpoint}" for endpoint in etcd.endpoints)]
+    if etcd.protocol != EtcdSettings().protocol:
+        said.append(f"--etcd-protocol={etcd.protocol}")
     if etcd.user and files["etcd-password-file"] is not None:
         said.append(f"--etcd-user={etcd.user}")
     said += [f"--{option}={Path(path).resolve()}" for option, path in files.items() if path is not None]
