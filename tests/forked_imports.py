@@ -1,5 +1,9 @@
 """What the process of `tests.forked` imports once, before it forks: all that commands need."""
 
+import os
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # as the command does, before anything imports grpcio
+
 from wharfinger import agent, worker
 from wharfinger.cli.main import command_line
 from wharfinger.dev import processes

@@ -191,24 +191,30 @@ def test_a_changed_password_needs_no_restart(etcd: SecuredEtcd, start_worker: St
 
 
 @pytest.mark.parametrize(
-    ("wrong", "command"),
+    ("wrong", "command", "protocol"),
     [
-        ("password", WORKER),
-        ("password", GET),
-        ("no user", WORKER),
-        ("authority", WORKER),
-        ("no authority", GET),
-        ("no certificate", WORKER),
-        ("named certificate", WORKER),
-        ("named certificate", GET),
+        ("password", WORKER, "json"),
+        ("password", GET, "json"),
+        ("password", GET, "grpc"),
+        ("no user", WORKER, "json"),
+        ("no user", GET, "grpc"),
+        ("authority", WORKER, "json"),
+        ("authority", WORKER, "grpc"),
+        ("authority", GET, "grpc"),
+        ("no authority", GET, "json"),
+        ("no authority", GET, "grpc"),
+        ("no certificate", WORKER, "json"),
+        ("no certificate", GET, "grpc"),
+        ("named certificate", WORKER, "json"),
+        ("named certificate", GET, "json"),
     ],
 )
 def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
-    etcd: SecuredEtcd, tmp_path: Path, wrong: str, command: tuple[str, ...]
+    etcd: SecuredEtcd, tmp_path: Path, wrong: str, command: tuple[str, ...], protocol: str
 ) -> None:
     password = tmp_path / "password"
     password.write_text("hunter2-is-not-it")
-    variables = etcd.variables()
+    variables = etcd.variables(ETCD_PROTOCOL=protocol)
     changes = {
         "password": {"WHARFINGER_ETCD_PASSWORD_FILE": str(password)},
         "no user": {"WHARFINGER_ETCD_USER": "", "WHARFINGER_ETCD_PASSWORD_FILE": ""},
@@ -226,6 +232,7 @@ def test_what_etcd_or_we_do_not_trust_is_one_line_and_exit_code_1(
     errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert done.returncode == 1, done.stderr
     assert len(errors) == 1, done.stderr
+    assert command != GET or done.stderr.count("\n") == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert "hunter2-is-not-it" not in done.stderr + done.stdout
     assert PASSWORD not in done.stderr + done.stdout

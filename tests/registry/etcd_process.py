@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import shutil
 import signal
 import socket
@@ -19,7 +21,16 @@ from tests.patience import patient
 from tests.registry.certificates import Signed
 from wharfinger.settings import EtcdSettings
 
-TOOLS = Path(__file__).parents[2] / ".tools"
+PROGRAM = os.environ.get("WHARFINGER_TEST_ETCD") or str(Path(__file__).parents[2] / ".tools" / "etcd")
+"""The server that the tests of the registry run, 3.5 or later."""
+
+
+@functools.cache
+def progress_option() -> str:
+    """What etcd calls the option; its name began with `experimental` until 3.6."""
+    version = subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True).stdout
+    experimental = "experimental-" if "Version: 3.5." in version else ""
+    return f"--{experimental}watch-progress-notify-interval"
 
 
 class EtcdProcess:
@@ -48,10 +59,10 @@ class EtcdProcess:
     def start(self, *, wait: bool = True) -> EtcdProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [
-            str(TOOLS / "etcd"), "--name", self.name, "--data-dir", str(self.folder / "data"),
+            PROGRAM, "--name", self.name, "--data-dir", str(self.folder / "data"),
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
-            "--initial-cluster", self.cluster, "--watch-progress-notify-interval", "300ms",
+            "--initial-cluster", self.cluster, progress_option(), "300ms",
             "--log-level", "warn", "--unsafe-no-fsync", *self.options,
         ]  # fmt: skip
         with (self.folder / "log").open("ab") as log:

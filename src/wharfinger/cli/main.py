@@ -29,6 +29,9 @@ INTERRUPTED = 130
 YOUNG = 50_000
 """New objects between two garbage collections: imports make many, of which none is garbage."""
 
+QUIET_GRPC = ("GRPC_VERBOSITY", "NONE")
+"""A variable of grpcio's: else it writes to standard error what its exceptions say too."""
+
 DEBUG = "WHARFINGER_DEBUG"
 """Set to anything, it shows tracebacks."""
 
@@ -132,6 +135,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console command: run, then leave the process with the exit code."""
     gc.set_threshold(YOUNG)
+    # Where it is installed, the Temporal SDK imports grpcio too; from then on grpcio no longer reads this.
+    os.environ.setdefault(*QUIET_GRPC)
     code = run(arguments)
     for stream in (sys.stdout, sys.stderr):
         if stream is None:  # the process was started without it
