@@ -1,4 +1,4 @@
-"""The same tests for all stores, etcd by both its protocols: a `World` is one store, its clients, its time and its keys.
+"""The same tests for all stores, etcd by both protocols: a `World` is one store, its clients, its time and its keys.
 
 rk8s' spelling of keys is one more store, over either: its keys are those of pods, which it spells otherwise.
 """
