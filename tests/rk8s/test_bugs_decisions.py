@@ -84,7 +84,7 @@ async def test_b14_anti_affinity_of_a_running_pod_keeps_others_away(cluster: Rk8
     assert await cluster.bound("web") == {"web": "node2"}
 
 
-async def test_b15_a_name_that_is_used_again_while_it_waits_is_placed_and_booked_once(cluster: Rk8sCluster) -> None:
+async def test_b15_a_name_used_again_while_it_waits_is_placed_and_booked_once(cluster: Rk8sCluster) -> None:
     await cluster.put(pod("p", "1"))
     await cluster.refused("p")
     await cluster.delete("p")
@@ -94,7 +94,7 @@ async def test_b15_a_name_that_is_used_again_while_it_waits_is_placed_and_booked
     assert await cluster.bound("q") == {"q": "node1"}
 
 
-async def test_b16_changed_labels_and_taints_of_a_node_wake_the_pods_that_wait_for_them(cluster: Rk8sCluster) -> None:
+async def test_b16_changed_labels_and_taints_of_a_node_wake_waiting_pods(cluster: Rk8sCluster) -> None:
     await cluster.put(node("node1"), node("node2", taints=[taint("NodeNotReady", "true")]))
     await cluster.put(pod("labelled", affinity=node_affinity([expression("disk", "In", "ssd")])))
     await cluster.put(pod("large", "3"), pod("larger", "4"))

@@ -208,7 +208,7 @@ async def test_b17_a_node_that_cannot_be_read_holds_nothing_up(rk8s: Rk8sCluster
     assert worker.loops.view.invalid.reasons == {"/registry/nodes/broken": "spec.podCIDR is missing"}
 
 
-async def test_b17_a_node_that_becomes_unreadable_takes_no_pod_until_it_is_mended(rk8s: Rk8sCluster) -> None:
+async def test_b17_an_unreadable_node_takes_no_pod_until_it_is_mended(rk8s: Rk8sCluster) -> None:
     await rk8s.put(node("node1"), pod("on-it"))
     worker = await rk8s.worker()
     await rk8s.bound("on-it")

@@ -129,7 +129,7 @@ async def test_a_foreign_pod_that_is_bound_holds_what_can_be_read(served: Served
     await served.cluster.refused("p", "NodeResourcesFit")
 
 
-async def test_a_waiting_pod_that_becomes_unreadable_waits_no_more_until_it_is_mended(served: Served) -> None:
+async def test_an_unreadable_waiting_pod_waits_no_more_until_it_is_mended(served: Served) -> None:
     cluster, worker = served.cluster, served.worker
     await cluster.put(pod("odd"))
     await cluster.refused("odd")

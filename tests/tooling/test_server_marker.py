@@ -71,7 +71,7 @@ def test_tests_are_marked_by_their_fixtures_and_parameters() -> None:
 
     without, marked = collected("not servers"), collected("servers")
 
-    assert {line.partition("[")[2].split("-")[0].rstrip("]") for line in without} == {"memory"}
+    assert {line.partition("[")[2].split("-")[0].rstrip("]") for line in without} == {"memory", "memory, rk8s"}
     assert all(any(f"[{protocol}" in line for line in marked) for protocol in ("json", "grpc"))
     assert any("test_etcd_lease.py" in line for line in marked)
     assert not any("[memory" in line for line in marked)

@@ -13,6 +13,7 @@ from wharfinger.model.pod import PodKey
 from wharfinger.queue.entry import Part
 from wharfinger.registry import keys
 from wharfinger.settings import DispatchSettings
+from wharfinger.worker_loops.candidacy import Reason
 
 
 async def test_node_that_fits_wakes_the_pod_with_the_reason() -> None:
@@ -64,6 +65,21 @@ async def test_one_room_wakes_one_pod_the_most_urgent_one() -> None:
         await stage.caught_up()
 
         assert stage.attempts.woken_names == ["high"]
+
+
+async def test_pods_that_arrived_at_one_moment_are_woken_in_order_of_creation() -> None:
+    """[The younger one is a candidate first, because it came to wait after the event was noted]"""
+    async with Stage() as stage:
+        await stage.waiting("z", cpu="3")
+        await stage.waiting("a", cpu="3")
+        younger, older = stage.entry("a"), stage.entry("z")
+        assert younger is not None
+        assert older is not None
+        candidacy = stage.loops.waker._candidacy
+        for entry in (younger, older):
+            candidacy.add(entry, Reason("NodeAdd"))
+
+        assert [entry.key.name for entry, _ in candidacy.take()] == ["z", "a"]
 
 
 async def test_two_events_in_a_row_do_not_wake_two_pods_for_one_room() -> None:

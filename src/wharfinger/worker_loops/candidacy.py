@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from wharfinger.framework.profile import Profile
 from wharfinger.informer.changes import Changes
 from wharfinger.model.events import ClusterEvent, Resource, node_event, pod_events, reclassification
-from wharfinger.model.pod import Pod
+from wharfinger.model.pod import Pod, PodKey
 from wharfinger.queue.candidates import Equals, Rejectors
 from wharfinger.queue.entry import Entry
 from wharfinger.queue.scheduling_queue import SchedulingQueue
@@ -206,9 +206,9 @@ class Candidacy:
         return any(profile.concerns(event, rejectors) for profile in self._profiles.values())
 
     def take(self) -> list[tuple[Entry, Reason]]:
-        """The candidates, by priority, then arrival; none are left."""
+        """The candidates, by priority, then arrival, then creation; none are left."""
         found, self._found = self._found, {}
-        return sorted(found.items(), key=lambda item: (-item[0].pod.priority, item[0].since))
+        return sorted(found.items(), key=_turn)
 
     def _own_update(self, event: ClusterEvent, among: Container[Entry] | None = None) -> None:
         if not isinstance(event.new, Pod):
@@ -224,6 +224,12 @@ class Candidacy:
     def _helped_by(self, event: ClusterEvent, entry: Entry) -> str | None:
         rejectors = entry.refusal.rejectors if entry.refusal is not None else ()
         return self._profiles[entry.pod.scheduler_name].may_help(event, entry.pod, rejectors)
+
+
+def _turn(candidate: tuple[Entry, Reason]) -> tuple[int, float, int, PodKey]:
+    # Pods may arrive at one moment. How they came to be candidates differs from round to round.
+    entry, _ = candidate
+    return -entry.pod.priority, entry.since, entry.pod.create_revision, entry.key
 
 
 def _reason(event: ClusterEvent, plugin: str) -> Reason:
