@@ -35,9 +35,8 @@ check: linked
 quick-tests: linked
 	+@$(BIN)/pytest -m "not servers and not long" -n 3 --dist worksteal --durations=10 -q
 
-# Four processes, for two cores too: most of the time a test waits for servers. The tests of a file stay in one
-# process, because they share servers and order. Files are handed out in the order of tests/conftest.py, the long
-# ones first.
+# Four processes, for two cores too: most of the time a test waits for servers. The tests of a file, and of files on
+# the same servers, stay in one process (tests/conftest.py). Files are handed out in the order there, long ones first.
 # Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
 test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true

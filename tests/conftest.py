@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import itertools
 import os
+import re
 import signal
 import subprocess
 import time
@@ -20,6 +22,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests import server_marker
 from tests.patience import PROCESSES, patient
@@ -48,6 +52,8 @@ _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 os.environ.setdefault("SSL_CERT_FILE", os.devnull)
 # Of etcd and Temporal: their garbage collections were a twentieth of the work of tests with servers.
 os.environ.setdefault("GOGC", "400")
+# Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
+gc.disable()
 
 
 def free_port() -> int:
@@ -56,7 +62,15 @@ def free_port() -> int:
 
 
 _HEAVY = ("integration", "faults", "dev", "demo")
-"""Whose files are few and long: they go first, so that no process is left with one of them when the others are done."""
+"""Folders with few and long files: they go first, so that no process is left with one of them when the others are done.
+One after the other, because the servers that the tests of a folder share end with the folder's last test."""
+_SHARED = {
+    "two_workers": r"\b(cluster|two_workers): DevTree",
+    "only_servers": r"\b(servers|only_servers): DevTree|\bstart_worker: StartWorker",
+}
+"""Trees of servers that several files share (tests/integration/conftest.py) -> the parameters by which tests use them.
+All files of a tree run in one process: a tree costs as much processor time as many of the tests on it, and would be
+started in each process."""
 _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
 
@@ -77,10 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     server_marker.mark(items)
     sizes = Counter(item.path for item in items)
     folder = Path(__file__).parent
+    trees = [*_SHARED, ""]
 
-    def turn(item: pytest.Item) -> tuple[bool, bool, int]:
-        heavy = item.path.is_relative_to(folder) and item.path.relative_to(folder).parts[0] in _HEAVY
-        return not heavy, item.path.name == _HEAVIEST, -sizes[item.path]
+    def turn(item: pytest.Item) -> tuple[int, int, bool, int]:
+        within = item.path.relative_to(folder).parts[0] if item.path.is_relative_to(folder) else ""
+        heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
+        tree = trees.index(_tree_of(item.path)) if within == "integration" else len(trees)
+        return heavy, tree, item.path.name == _HEAVIEST, -sizes[item.path]
 
     items.sort(key=turn)
     for item in items:
@@ -88,6 +105,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker is not None or item.config.getoption("timeout") is None:
             seconds = marker.args[0] if marker is not None else float(item.config.getini("timeout"))
             item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
+
+
+@functools.cache
+def _tree_of(path: Path) -> str:
+    """The first of `_SHARED` that the tests of a file use; empty without one."""
+    text = path.read_text()
+    return next((tree for tree, parameters in _SHARED.items() if re.search(parameters, text)), "")
+
+
+class _FilesAndTrees(LoadFileScheduling):
+    """Hands out whole files in the order of collection, and all the files of a shared tree together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _tree_of(self.config.rootpath / file) or file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FilesAndTrees | None:
+    """Take the place of `--dist loadfile`. The main process collects nothing, so it reads the files."""
+    return _FilesAndTrees(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:
@@ -100,6 +138,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)
+    gc.enable()
 
 
 @dataclass(frozen=True)
