@@ -68,7 +68,9 @@ class DevTree:
         ]  # fmt: skip
         self.lease_ttl = lease_ttl
         self._usual_ports = usual_ports
-        self._env = {**os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
+        # Instances get no other variable of ours; with this one they do not read the machine's certificates, either.
+        passed = {"WHARFINGER_ALLOW_ENV": "SSL_CERT_FILE"}
+        self._env = {**passed, **os.environ, "WHARFINGER_COHORTS": cohorts, **(env or {})}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
