@@ -42,6 +42,7 @@ from wharfinger.observe.fleets import FleetView
 from wharfinger.observe.health import OK, HealthServer
 from wharfinger.plugins import builtin
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
+from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
@@ -227,6 +228,7 @@ async def run_agent(settings: AgentSettings) -> int:
     told = TemporalSettings(configuration.get("target_host"), configuration.get("namespace"))
     settings = replace(settings, temporal=told, data_dir=settings.data_dir.resolve())
     folder = _hold(settings)
+    tune_garbage_collection()
     stop = stop_on_signals()
     metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
     sdk = sdk_metrics()

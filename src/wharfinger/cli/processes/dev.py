@@ -124,8 +124,10 @@ def dev(
     from wharfinger.dev import durations, tree
     from wharfinger.dev.folder import DataFolder
     from wharfinger.dev.progress import progress_for
+    from wharfinger.process.garbage import tune_garbage_collection
     from wharfinger.profiles import load_configuration
 
+    tune_garbage_collection()
     chosen = _format_of(DataFolder(data_dir.resolve()), format_)
     # Better reported here than by workers that do not come up.
     load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=chosen)
