@@ -71,6 +71,8 @@ _SHARED = {
 """Trees of servers that several files share (tests/integration/conftest.py) -> the parameters by which tests use them.
 All files of a tree run in one process: a tree costs as much processor time as many of the tests on it, and would be
 started in each process."""
+_LAST = "test_fleets_under_faults.py"
+"""Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
 _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
 
@@ -93,11 +95,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
     trees = [*_SHARED, ""]
 
-    def turn(item: pytest.Item) -> tuple[int, int, bool, int]:
+    def turn(item: pytest.Item) -> tuple[bool, int, int, bool, int]:
         within = item.path.relative_to(folder).parts[0] if item.path.is_relative_to(folder) else ""
         heavy = _HEAVY.index(within) if within in _HEAVY else len(_HEAVY)
         tree = trees.index(_tree_of(item.path)) if within == "integration" else len(trees)
-        return heavy, tree, item.path.name == _HEAVIEST, -sizes[item.path]
+        return item.path.name == _LAST, heavy, tree, item.path.name == _HEAVIEST, -sizes[item.path]
 
     items.sort(key=turn)
     for item in items:
@@ -119,7 +121,7 @@ class _FilesAndTrees(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return _tree_of(self.config.rootpath / file) or file
+        return nodeid if file.endswith(_LAST) else _tree_of(self.config.rootpath / file) or file
 
 
 @pytest.hookimpl(optionalhook=True)
