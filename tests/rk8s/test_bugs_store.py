@@ -176,17 +176,19 @@ async def test_b07_an_idle_worker_does_not_spin(rk8s: Rk8sCluster) -> None:
 
 
 async def test_b09_a_writer_that_takes_the_node_away_again_loses_no_pod(rk8s: Rk8sCluster) -> None:
-    """Such a writer read the pod before its bind. The pod is placed again, and its room is booked once."""
+    """Such a writer read the pod before its bind. The pod is placed on its node again, and its room is booked once."""
     await rk8s.put(node("node1", "2"), pod("p", "1"))
     await rk8s.worker()
     await rk8s.bound("p")
+    await rk8s.put(node("better", "4"))  # it has the higher score, but the pod may run on its first node already
     late = pod("p", "1")
     late["status"]["podIP"] = "10.0.0.9"
     await rk8s.put(late, pod("q", "1"))
-    assert await rk8s.bound("p", "q") == {"p": "node1", "q": "node1"}
+    assert await rk8s.bound("p", "q") == {"p": "node1", "q": "better"}
     assert docs.read(await rk8s.value("p"))["status"]["podIP"] == "10.0.0.9"
-    await rk8s.put(pod("r", "1"))
-    await rk8s.refused("r", "NodeResourcesFit")
+    await rk8s.put(pod("r", "3"), pod("s", "2"))
+    assert await rk8s.bound("r") == {"r": "better"}
+    await rk8s.refused("s", "NodeResourcesFit")
 
 
 async def test_b10_a_bound_pod_is_booked_once_however_often_it_is_written(rk8s: Rk8sCluster) -> None:

@@ -88,6 +88,18 @@ def binder_of(value: bytes | None, create_revision: int, node: str) -> str:
     return found.attempt if (found.create_revision, found.node) == (create_revision, node) else ""
 
 
+def last_node(value: bytes, create_revision: int) -> str:
+    """The node to which wharfinger bound a pod, by its stored record; empty when it is about another pod.
+
+    `create_revision`: the pod's.
+    """
+    try:
+        found = BoundByRecord.model_validate_json(value)
+    except ValueError:
+        return ""
+    return found.node if found.create_revision == create_revision else ""
+
+
 class InstanceRecord(Record):
     """A worker's registration under its lease."""
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from wharfinger.cache.cache import Cache
 from wharfinger.cache.progress import Versions
-from wharfinger.contracts.records import InstanceRecord
+from wharfinger.contracts.records import InstanceRecord, last_node
 from wharfinger.informer.changes import (
     Changes,
     ConfigChange,
@@ -75,8 +75,8 @@ class View:
         """The attempt records."""
         self.versions: dict[str, dict[str, int]] = {keys.BINDINGS: {}, keys.BOUND: {}, keys.TERMS: {}}
         """Mod revision of each version key by its kind's prefix, also of those whose object is gone."""
-        self.bound_by: dict[PodKey, int] = {}
-        """Mod revision of each record of what bound a pod, where pods do not carry it."""
+        self.bound_by: dict[PodKey, KeyValue] = {}
+        """The records of what bound pods, where pods do not carry it."""
         self.requeued: dict[str, set[PodKey]] = {}
         """By lost node, the pods that were deleted and are not made anew yet."""
         self.invalid = InvalidObjects(metrics, as_stored)
@@ -223,12 +223,17 @@ class View:
             changes.pods.append(PodChange(key, pod, self.cache.set_pod(named, self.cache.raw(key) or b"")))
 
     def _nominated(self, pod: Pod) -> Pod:
-        """The pod with the nomination that its record has, where pods do not carry theirs."""
-        if self.format.marks_pods:
+        """The pod with the nomination that its record has, where pods do not carry theirs.
+
+        A pod that has lost its node is nominated to it: it may run there already.
+        """
+        if self.format.marks_pods or pod.bound:
             return pod
         record = self.records.get(pod.key)
-        of_it = record is not None and record.create_revision == pod.create_revision and not pod.bound
+        of_it = record is not None and record.create_revision == pod.create_revision
         node = record.nominated_node if of_it and record is not None else ""
+        if not node and (bound_by := self.bound_by.get(pod.key)) is not None:
+            node = last_node(bound_by.value, pod.create_revision)
         return pod if node == pod.nominated_node_name else replace(pod, nominated_node_name=node)
 
     def _bound_by(self, observed: ObservedKey) -> None:
@@ -236,7 +241,7 @@ class View:
         if observed.deleted:
             self.bound_by.pop(key, None)
         else:
-            self.bound_by[key] = observed.kv.mod_revision
+            self.bound_by[key] = observed.kv
 
     def _instance(self, observed: ObservedKey, changes: Changes) -> None:
         tenant, slot, incarnation = observed.parts

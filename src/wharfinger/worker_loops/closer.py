@@ -152,9 +152,9 @@ class Closer:
 
     def gone(self, key: PodKey) -> None:
         """Remove the record of what bound a pod that is gone, where there is one."""
-        revision = self._view.bound_by.get(key)
-        if revision is not None:
-            self._removal(keys.bound_by(*key), revision, unless=keys.pod(*key))
+        record = self._view.bound_by.get(key)
+        if record is not None:
+            self._removal(record.key, record.mod_revision, unless=keys.pod(*key))
 
     def bound(self, pod: Pod) -> None:
         """Count the run of a pod that was bound in flight until Temporal has completed it."""

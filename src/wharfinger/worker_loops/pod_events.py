@@ -147,6 +147,8 @@ class PodEventHandler:
 
     def _ended(self, entry: Entry, now: Pod | None) -> None:
         """A pod of ours ended: bound, deleted, finished, or not ours any more."""
+        if now is None:
+            self._ending.gone(entry.key)
         if now is not None and now.bound:
             if entry.part is Part.IN_FLIGHT and not entry.cohort:
                 self._ending.bound(entry.pod)

@@ -21,6 +21,7 @@ from wharfinger.framework import gangs
 from wharfinger.framework.gangs import GangPlacement, SeatedMember, Unseated
 from wharfinger.framework.snapshot import Snapshot
 from wharfinger.framework.status import Code, Status, unschedulable
+from wharfinger.manifests.formats import format_of
 from wharfinger.model.gang import GANG_SCHEDULING, Wanted
 from wharfinger.model.pod import Pod
 
@@ -61,6 +62,8 @@ class GangDecision:
         self._core = core
         self._decider = decider
         self._limits = core.limits
+        self._records = 0 if format_of(core.process.store.format).marks_pods else 1
+        """Operations a member that the records of their binder add to each list."""
         self._found = found
         self._profile = core.pool.profiles[found.pending[0].scheduler_name]
         self._began = core.process.clock()
@@ -87,9 +90,10 @@ class GangDecision:
 
     def _decided(self) -> PlacedMany:
         required = self._found.gang.required(len(self._found.bound))
-        most = self._limits.operations - BESIDE
+        most = (self._limits.operations - BESIDE) // (1 + self._records)
         if required > most:
-            counts = {"required": required, "least": required + BESIDE, "most": self._limits.operations}
+            least = required * (1 + self._records) + BESIDE
+            counts = {"required": required, "least": least, "most": self._limits.operations}
             return self._refused_by(unschedulable(TOO_MANY.format(**counts)).by(GANG_SCHEDULING))
         wanted = Wanted(
             self._found.pending[: min(most, MOST_PODS)], required, self._found.bound, self._found.gang.topology_keys
@@ -135,7 +139,8 @@ class GangDecision:
         count = len(seats)
         while count > required:
             nodes = len({one.node for one in seats[:count]})
-            if max(count + 2 * nodes, 2 * count + nodes) + SHARED <= self._limits.operations:
+            most = max(count + 2 * nodes, 2 * count + nodes) + count * self._records
+            if most + SHARED <= self._limits.operations:
                 break
             count -= 1
         return seats[:count]

@@ -18,7 +18,7 @@ from wharfinger.manifests.rk8s import edit, nodes, pods
 from wharfinger.manifests.rk8s.annotations import with_annotated
 from wharfinger.manifests.rk8s.edit import NODE_NAME, is_word
 from wharfinger.manifests.rk8s.fields import mapping
-from wharfinger.manifests.rk8s.layout import head_of
+from wharfinger.manifests.rk8s.layout import head_of, remembered
 from wharfinger.manifests.rk8s.metadata import NAMESPACE, check_head, metadata
 from wharfinger.manifests.rk8s.tree import NULL, decoded, parse
 
@@ -81,7 +81,7 @@ def _from_parts(head: str, spec: str, status: str, name: str) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": found,
         "spec": with_annotated(own, found["annotations"]),
-        "status": _status(status),
+        "status": remembered(_status, status),
     }
 
 
@@ -90,7 +90,7 @@ def _bound_in_line(head: str, spec: str, status: str, node_name: str) -> bytes:
     if named is None or named[2] not in _UNBOUND:
         raise InvalidObject("has no line that says it is unbound")
     _head(head)
-    _status(status)
+    remembered(_status, status)
     return f"{head}{spec[: named.start(2)]}{node_name}{spec[named.end(2) :]}{status}".encode()
 
 
@@ -105,7 +105,9 @@ class _Spec(NamedTuple):
 def _of_spec(text: str) -> tuple[re.Match[str] | None, _Spec]:
     """The line with the node's name, and the specification without that."""
     named = _NAME.search(text)
-    shared = _spec(text if named is None else f"{text[: named.start(2)]}null{text[named.end(2) :]}")
+    if named is not None and _NAME.search(text, named.end()):
+        raise InvalidObject("several lines look like the one with the node's name")
+    shared = remembered(_spec, text if named is None else f"{text[: named.start(2)]}null{text[named.end(2) :]}")
     if named is not None and not shared.is_named:
         raise InvalidObject("the line with the node's name is part of a text")
     return named, shared

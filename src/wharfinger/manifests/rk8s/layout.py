@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any
+from functools import _lru_cache_wrapper, lru_cache
+from typing import Any, TypeVar
 
 from wharfinger.manifests.rk8s.tree import NULL, Plain
+
+LONGEST_KEPT = 8192
+"""Characters of a text that is remembered."""
+Part = TypeVar("Part")
 
 _TOP = re.compile(r"apiVersion: ([A-Za-z0-9]+(?:/[A-Za-z0-9]+)?)\nkind: ([A-Za-z0-9]+)\nmetadata:\n", re.ASCII)
 _PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9._/+-]|:(?=[A-Za-z0-9]))*"
@@ -43,11 +47,16 @@ def head_of(text: str) -> dict[str, Any] | None:
     if named is None or created is None:
         return _read_head(text)
     before, name, between, uid = named.groups()
-    shared = _shared(f"{before}x{between}x{text[named.end() : created.start(1)]}x{text[created.end() :]}")
+    shared = remembered(_shared, f"{before}x{between}x{text[named.end() : created.start(1)]}x{text[created.end() :]}")
     if shared is None:
         return None
     own = {"name": _read(name), "uid": _read(uid), "creationTimestamp": _read(created[1])}
     return {**shared, "metadata": {**shared["metadata"], **own}}
+
+
+def remembered(reader: _lru_cache_wrapper[Part], text: str) -> Part:
+    """What a reader with a cache makes of a text. A large one is not kept, because thousands would fill the memory."""
+    return reader(text) if len(text) <= LONGEST_KEPT else reader.__wrapped__(text)
 
 
 @lru_cache(4096)
