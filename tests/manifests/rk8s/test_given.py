@@ -23,6 +23,12 @@ def test_each_document_of_a_file_keeps_its_own_text() -> None:
     assert texts("--- {a: 1}\n--- # c\na: 1\n...\n") == ["{a: 1}\n", "a: 1\n"]
 
 
+def test_a_file_may_have_more_values_than_a_document() -> None:
+    assert len(texts("---\n".join(["a: 1\n"] * 20_000))) == 20_000
+    with pytest.raises(InvalidObject, match="has more than 100000 keys and values"):
+        texts(f"a: 1\n---\nb: [{'a,' * 100_001}]\n")
+
+
 def test_comments_around_documents_belong_to_the_file() -> None:
     assert texts("# the file\na: 1  # a\n# the next\n---\n# above\nb: 1\n") == ["a: 1  # a\n", "b: 1\n"]
     assert texts("a: |\n  x\n  # y\n\n# z\n") == ["a: |\n  x\n  # y\n"]

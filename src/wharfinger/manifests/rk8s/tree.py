@@ -67,11 +67,14 @@ def events(text: str) -> Iterator[Any]:
     loader = None
     try:
         loader = _Loader(text)
-        for _ in range(EVENT_LIMIT):
-            if (event := loader.get_event()) is None:
-                return
+        left = EVENT_LIMIT
+        while (event := loader.get_event()) is not None:
+            if event.__class__ is yaml.DocumentStartEvent:  # the limit is a document's: a file may have thousands
+                left = EVENT_LIMIT
+            left -= 1
+            if left < 0:
+                raise InvalidObject(f"has more than {EVENT_LIMIT} keys and values")
             yield event
-        raise InvalidObject(f"has more than {EVENT_LIMIT} keys and values")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
