@@ -106,8 +106,14 @@ def everything(percentage: int | None) -> Profile:
 
 
 def check_the_verdicts(evaluation: Evaluation) -> None:
-    """A node is feasible exactly if no plugin refuses it; the first refusing plugin is among the refusing ones."""
+    """A node is feasible exactly if no plugin refuses it; the first refusing plugin is among the refusing ones.
+
+    One node alone has the verdicts and the total that it has among all.
+    """
+    totals = evaluation.decide(None).totals
     for name, refused in evaluation.verdicts().items():
+        assert evaluation.verdicts_on(name) == refused
+        assert evaluation.total_of(name) == totals.get(name)
         if name in evaluation.feasible:
             assert not refused
     assert {plugin for refused in evaluation.verdicts().values() for plugin in refused} >= set(evaluation.refusals)

@@ -195,3 +195,20 @@ def test_the_live_state_is_simulated_in_its_format(etcd: Etcd, outside: Shell) -
         "1 bound pods of the live state cannot be read: what they hold on their nodes counts, nothing else"
     ]
     assert outside("capacity", "--live", "-f", path, "-o", "json").json["nodes"] == {"worker1": 2}
+
+
+def test_bound_pods_are_compared_in_their_format(etcd: Etcd, outside: Shell) -> None:
+    """libscheduler put `a` on the same node as `z`, which keeps pods of its app away: it looks at new pods alone."""
+    away = docs.pod_affinity(anti=[docs.pod_term("host", app="web")])
+    for name in ("worker1", "worker2"):
+        etcd.put(f"/registry/nodes/{name}", docs.document(docs.node(name, labels={"host": name})))
+    for name, affinity in (("z", away), ("a", None)):
+        pod = docs.pod(name, node_name="worker1", labels={"app": "web"}, affinity=affinity, running=True)
+        etcd.put(f"/registry/pods/{name}", docs.document(pod))
+    last = etcd.get("/registry/pods/a")
+    answer = outside("simulate", "--live", "--compare", "-o", "json")
+    first, second = answer.json["pods"]
+    assert (first["pod"], first["result"] in ("same", "tied")) == ("default/z", True)
+    assert (second["result"], second["node"], second["chosen"]) == ("refused", "worker1", "worker2")
+    assert list(second["refusals"]) == ["InterPodAffinity"]
+    assert (answer.code, last is not None and answer.json["revision"] == last.mod_revision) == (0, True)

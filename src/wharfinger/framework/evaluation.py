@@ -188,6 +188,15 @@ class Evaluation:
         rows = positions if isinstance(scores.rows, slice) else scores.rows[positions]
         return rows, scores.sums[positions] + scores.constant
 
+    def total_of(self, node: str) -> int | None:
+        """The total of one node; None where it is not feasible, or scoring was skipped."""
+        rows, totals = self.totals() if self._scores is not None else (None, None)
+        row = self.snapshot.index.get(node)
+        if rows is None or totals is None or row is None:
+            return None
+        position = int(np.searchsorted(rows, row))
+        return int(totals[position]) if position < len(rows) and rows[position] == row else None
+
     @property
     def by_preference(self) -> bool:
         """Whether preferred nodes had a say: never when at most one node is feasible."""
@@ -219,6 +228,31 @@ class Evaluation:
     def refuses_as(self, other: Evaluation) -> bool:
         """Whether nodes are surely refused for the same reasons as in the other evaluation; cheap, and often so."""
         return self._search.refuses_as(other._search)
+
+    def verdicts_on(self, node: str) -> Mapping[str, Status]:
+        """Plugin -> refusal of this node: what `verdicts` has of it, without the work for the others.
+
+        KeyError when there is no node of this name.
+        """
+        search, row = self._search, self.snapshot.index[node]
+        if search.rejection is not None:
+            return {search.rejection.plugin: search.rejection}
+        refused: dict[str, Status] = {}
+        if search.among is not None and not search.among[row]:
+            reason = outside(search.restricting)
+            refused[reason.plugin] = reason
+        if search.domain is not None and not search.domain.rows[row]:
+            refused[search.domain.outside.plugin] = search.domain.outside
+        for step in self._filters:
+            if step.name in self.state.skipped_filters:
+                continue
+            state = search.local.table.state if step.name in search.local.pre_filtered else self.state
+            status = step.one(state, self.pod, self.snapshot, row)
+            if not status.ok:
+                refused.setdefault(step.name, status)
+        if row in search.pressed:
+            refused.setdefault(search.pressed[row].plugin, search.pressed[row])
+        return refused
 
     def verdicts(self) -> Mapping[str, Mapping[str, Status]]:
         """Node -> plugin -> refusal, of *every* filter that refuses, not only the first.

@@ -46,6 +46,10 @@ class SimulatedDecision:
         """Node -> total; empty when scoring was skipped."""
         return dict(self._decision.totals)
 
+    def score_of(self, node: str) -> int | None:
+        """The total of one node; None where it is not feasible, or scoring was skipped. Cheaper than `totals`."""
+        return self._evaluation.total_of(node)
+
     @property
     def message(self) -> str:
         """The FailedScheduling text, `SchedulingGated: ...` for a gated pod, empty when placed."""
@@ -76,6 +80,14 @@ class SimulatedDecision:
             for node, verdicts in self._evaluation.verdicts().items()
             if verdicts
         }
+
+    def refusals_on(self, node: str) -> dict[str, list[str]]:
+        """Plugin -> reasons, of every plugin that refuses this node, in profile order; cheaper than `refusals`.
+
+        KeyError when there is no node of this name.
+        """
+        verdicts = self._evaluation.verdicts_on(node)
+        return {plugin: list(status.reasons) for plugin, status in verdicts.items()}
 
     @property
     def nominated_node(self) -> str | None:

@@ -2,7 +2,7 @@
 
 Pods are decided for in the order in which they were created, each on the state that holds only the pods before it. Then
 the pod counts on the node where it really is, so the state evolves as it really did. Members of gangs are decided for
-one by one, and no pod is evicted for another.
+one by one, no pod is evicted for another, and no node is preferred because it is a worker's own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from wharfinger.model.pod import PodKey
 from wharfinger.model.priority import PRIORITY_CLASS
 from wharfinger.simulation.cluster import KINDS as SIMULATED_KINDS
 from wharfinger.simulator import SimulatedDecision, Simulator
-from wharfinger.whatif.inventory import Inventory, Obj, Ref, ended, node_of
+from wharfinger.whatif.inventory import Inventory, Obj, Ref, node_of
 from wharfinger.whatif.scene import Progress
 
 _POD = "Pod"
+NOT_SAMPLED = "its node was not among those that the profile sampled"
 
 
 class NodeVerdict(StrEnum):
@@ -37,9 +38,13 @@ class NodeVerdict(StrEnum):
     LOWER = "lower"
     """Another node has a higher score."""
     REFUSED = "refused"
-    """The pod would not be placed on its node."""
+    """Its node would be refused, and another one chosen."""
+    NOWHERE = "nowhere"
+    """Every node would be refused, its own too."""
     UNDECIDED = "undecided"
-    """It cannot be decided for: a gate holds it back, no profile serves it, or a plugin fails."""
+    """It cannot be compared: a gate holds it back, no profile serves it, a plugin fails, or its node was not in the
+    profile's sample.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,9 @@ class ComparedPod:
     """Of the node where it is; None where it was not scored."""
     chosen_score: int | None = None
     refusals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Plugin -> reasons why the pod would not be placed on its node."""
+    """Plugin -> reasons, of every plugin that refuses the pod's node."""
     message: str = ""
-    """Why no node would be chosen."""
+    """Why no node would be chosen, or why it cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,24 @@ class Comparison:
         found = Counter(pod.verdict for pod in self.pods)
         return {verdict: found[verdict] for verdict in NodeVerdict}
 
+    @property
+    def reasons(self) -> dict[tuple[str, str], int]:
+        """Plugin and reason -> number of pods whose nodes are refused for it, the most first."""
+        found = Counter(
+            (plugin, reason) for pod in self.pods for plugin, said in pod.refusals.items() for reason in said
+        )
+        return dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))
+
 
 class _Replay:
     """The cluster as it evolves."""
 
-    def __init__(self, inventory: Inventory, simulator: Simulator, stand_ins: Iterable[Ref]) -> None:
+    def __init__(
+        self, inventory: Inventory, simulator: Simulator, created: Mapping[Ref, int], stand_ins: Iterable[Ref]
+    ) -> None:
         self._inventory = inventory
         self._simulator = simulator
+        self._created = created
         self._stand_ins = frozenset(stand_ins)
         self._nodes = {ref.name for ref, _ in inventory.of_kind("Node")}
         self._notes: Counter[str] = Counter()
@@ -103,15 +119,24 @@ class _Replay:
                 self._notes["objects cannot be read and do not count"] += 1
 
     def pods(self) -> list[tuple[Ref, Obj]]:
-        """The bound pods, in the order in which they were created."""
+        """The bound pods, in the order in which they were created; those without a create revision last.
+
+        The latter go by their creation timestamps, and then in the order in which they were given.
+        """
         bound = [(ref, obj) for ref, obj in self._inventory.of_kind(_POD) if _is_bound(obj)]
-        return sorted(bound, key=lambda entry: str(mapping(entry[1], "metadata").get("creationTimestamp") or ""))
+        return sorted(bound, key=lambda entry: self._age(*entry))
+
+    def _age(self, ref: Ref, obj: Obj) -> tuple[bool, int, str]:
+        revision = self._created.get(ref)
+        if revision is not None:
+            return False, revision, ""
+        return True, 0, str(mapping(obj, "metadata").get("creationTimestamp") or "")
 
     def compare(self, ref: Ref, obj: Obj) -> ComparedPod | None:
         """Decide for the pod, then let it count where it is; None for one that is not compared."""
         node = node_of(obj)
-        if ref not in self._stand_ins and ended(obj):
-            self._notes["pods have ended or are being deleted, and are left out"] += 1
+        if ref not in self._stand_ins and _finished(obj):
+            self._notes["pods have finished, and are left out"] += 1
             return None
         if node not in self._nodes:
             self._notes["pods are bound to nodes that are not there, and count nowhere"] += 1
@@ -127,7 +152,7 @@ class _Replay:
     def _decided(self, ref: Ref, obj: Obj, node: str) -> ComparedPod:
         key = PodKey(ref.namespace, ref.name)
         try:
-            decision = self._simulator.decide(_unbound(obj), preempt=False)
+            decision = self._simulator.decide(_unbound(obj, self._created.get(ref)), preempt=False)
         except (UsageError, PluginError) as error:
             return ComparedPod(key, node, NodeVerdict.UNDECIDED, message=str(error))
         if decision.gated:
@@ -144,14 +169,16 @@ def compare(
     inventory: Inventory,
     simulator: Simulator,
     *,
+    created: Mapping[Ref, int] | None = None,
     stand_ins: Iterable[Ref] = (),
     progress: Progress = lambda _done, _total: None,
 ) -> Comparison:
     """Compare every bound pod of the inventory. `simulator`: an empty one, with the configuration to compare with.
 
-    `stand_ins`: pods that cannot be read, of which the inventory has what they hold. Raises `UsageError`.
+    `created`: the create revisions of pods that etcd holds. `stand_ins`: pods that cannot be read, of which the
+    inventory has what they hold. Raises `UsageError`.
     """
-    replay = _Replay(inventory, simulator, stand_ins)
+    replay = _Replay(inventory, simulator, created or {}, stand_ins)
     replay.set_up()
     pods = replay.pods()
     found: list[ComparedPod] = []
@@ -167,19 +194,22 @@ def _judged(key: PodKey, node: str, decision: SimulatedDecision) -> ComparedPod:
     chosen = decision.node
     if chosen == node:
         return ComparedPod(key, node, NodeVerdict.SAME, chosen)
-    if chosen is None or node not in decision.feasible:
-        reasons = decision.refusals.get(node, {})
-        return ComparedPod(
-            key,
-            node,
-            NodeVerdict.REFUSED,
-            chosen,
-            refusals={plugin: tuple(said) for plugin, said in reasons.items()},
-            message=decision.message if chosen is None else "",
-        )
-    totals = decision.totals
-    real, best = totals.get(node, 0), totals.get(chosen, 0)
-    return ComparedPod(key, node, NodeVerdict.TIED if real >= best else NodeVerdict.LOWER, chosen, real, best)
+    score = decision.score_of(node)
+    if chosen is not None and score is not None:
+        best = decision.score_of(chosen)
+        verdict = NodeVerdict.TIED if best is None or score >= best else NodeVerdict.LOWER
+        return ComparedPod(key, node, verdict, chosen, score, best)
+    refusals = {plugin: tuple(said) for plugin, said in decision.refusals_on(node).items()}
+    if chosen is None:
+        return ComparedPod(key, node, NodeVerdict.NOWHERE, refusals=refusals, message=decision.message)
+    if not refusals:
+        return ComparedPod(key, node, NodeVerdict.UNDECIDED, chosen, message=NOT_SAMPLED)
+    return ComparedPod(key, node, NodeVerdict.REFUSED, chosen, refusals=refusals)
+
+
+def _finished(obj: Obj) -> bool:
+    """Whether the pod holds nothing any more; one that is being deleted still does."""
+    return mapping(obj, "status").get("phase") in ("Succeeded", "Failed")
 
 
 def _is_readable(obj: Obj) -> bool:
@@ -197,10 +227,12 @@ def _is_bound(obj: Obj) -> bool:
         return False
 
 
-def _unbound(obj: Obj) -> dict[str, Any]:
-    """The pod as it was before it was bound, outside of any gang."""
+def _unbound(obj: Obj, created: int | None) -> dict[str, Any]:
+    """The pod as it was before it was bound, outside of any gang; ties are broken as a worker breaks them."""
     spec = {name: value for name, value in mapping(obj, "spec").items() if name not in ("nodeName", "schedulingGroup")}
-    metadata = dict(mapping(obj, "metadata"))
+    metadata = {name: value for name, value in mapping(obj, "metadata").items() if name != "deletionTimestamp"}
+    if created is not None and not metadata.get("uid"):
+        metadata["uid"] = f"rev-{created}"
     labels = mapping(metadata, "labels")
     if GROUP_LABEL in labels:
         metadata["labels"] = {name: value for name, value in labels.items() if name != GROUP_LABEL}
@@ -208,7 +240,7 @@ def _unbound(obj: Obj) -> dict[str, Any]:
 
 
 def differences(comparison: Comparison) -> Iterator[ComparedPod]:
-    """The pods whose own node would not have been chosen, nor another of the same score; refused ones first."""
-    order = (NodeVerdict.REFUSED, NodeVerdict.UNDECIDED, NodeVerdict.LOWER)
+    """The pods that are not where they would have been placed, nor on a node of the same score; refused ones first."""
+    order = (NodeVerdict.NOWHERE, NodeVerdict.REFUSED, NodeVerdict.UNDECIDED, NodeVerdict.LOWER)
     for verdict in order:
         yield from (pod for pod in comparison.pods if pod.verdict is verdict)

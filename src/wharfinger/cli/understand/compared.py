@@ -15,7 +15,8 @@ _TITLES = {
     NodeVerdict.TIED: "on another node of the same score",
     NodeVerdict.LOWER: "on a node of a lower score",
     NodeVerdict.REFUSED: "on a node that would be refused",
-    NodeVerdict.UNDECIDED: "that cannot be decided for",
+    NodeVerdict.NOWHERE: "that would not be placed at all",
+    NodeVerdict.UNDECIDED: "that cannot be compared",
 }
 
 
@@ -32,8 +33,10 @@ def tell(comparison: Comparison, revision: int | None, *, every: bool = False) -
     table = Columns("POD", "RESULT", "NODE", "WOULD BE", "WHY").render(rows) if rows else ""
     rest = len(shown) - len(listed)
     more = f"... and {rest:,} more: --all lists every pod" if rest else ""
+    reasons = [(f"{count:,}", plugin, reason) for (plugin, reason), count in comparison.reasons.items()][:LISTED]
+    refused = Columns("PODS", "REFUSED BY", "REASON").render(reasons) if reasons else ""
     notes = "\n".join(plain(f"Note: {note}.") for note in comparison.notes)
-    return "\n\n".join(filter(None, (head, summary, "\n".join(filter(None, (table, more))), notes)))
+    return "\n\n".join(filter(None, (head, summary, refused, "\n".join(filter(None, (table, more))), notes)))
 
 
 def values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
@@ -54,13 +57,19 @@ def values(comparison: Comparison, revision: int | None) -> dict[str, Any]:
             }
             for one in comparison.pods
         ],
+        "reasons": [
+            {"plugin": plugin, "reason": reason, "pods": count}
+            for (plugin, reason), count in comparison.reasons.items()
+        ],
         "notes": list(comparison.notes),
     }
 
 
 def _why(one: ComparedPod) -> str:
+    if one.message:
+        return one.message
     if one.refusals:
         return "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in one.refusals.items())
     if one.chosen_score is not None and one.score is not None:
         return f"score {one.score}, not {one.chosen_score}" if one.score < one.chosen_score else f"score {one.score}"
-    return one.message
+    return ""

@@ -16,6 +16,7 @@ from wharfinger.manifests.rk8s.occupants import held_by
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
+from wharfinger.whatif.inventory import Ref
 from wharfinger.whatif.scene import KINDS as SCENE_KINDS
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def _put_live(found: Supposed, kind: Kind, kv: KeyValue) -> bool:
     *spaces, name = kv.key.removeprefix(keys.stored_prefix(kind.folder)).split("/")
     if len(spaces) != kind.namespaced:
         return False
+    if kind is POD:
+        found.created[Ref(kind.name, spaces[0], name)] = kv.create_revision
     if found.format is ClusterFormat.RK8S:
         return _put_live_document(found, kind, kv.value, name)
     try:

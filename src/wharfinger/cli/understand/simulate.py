@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,8 +78,8 @@ def simulate(
 
     --compare shows what another scheduler did with the bound pods, and what this one would have done. Each pod is
     decided for on the state that holds only the pods before it, then counts where it is: the exit code is 0. -o json:
-    revision, summary, pods (pod, result same|tied|lower|refused|undecided, node, chosen, score, chosenScore, refusals,
-    message), notes.
+    revision, summary, pods (pod, result same|tied|lower|refused|nowhere|undecided, node, chosen, score, chosenScore,
+    refusals, message), reasons, notes.
 
     Exit codes: 0 every pod is placed (also after evictions, when the evicted pods are placed too), 1 some are not (or
     the command failed), 2 used wrongly, also when an object is refused. -o json: revision, summary, pods (pod, cause
@@ -119,7 +120,10 @@ def _compare(found: Supposed, config: Path | None, plugins: PluginPackages, outp
 
     scene = scene_of(found, config, plugins)
     with progress("deciding", len(found.inventory.of_kind("Pod"))) as advance:
-        answer = compare(found.inventory, scene.simulator, stand_ins=found.stand_ins, progress=advance)
+        answer = compare(
+            found.inventory, scene.simulator, created=found.created, stand_ins=found.stand_ins, progress=advance
+        )
+    answer = replace(answer, notes=(*scene.notes, *answer.notes))
     if output is Output.TABLE:
         typer.echo(compared.tell(answer, found.revision, every=every))
     else:

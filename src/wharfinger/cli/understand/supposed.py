@@ -63,6 +63,8 @@ class Supposed:
     """Of the cluster; the inventory has what documents of rk8s stand for."""
     stand_ins: set[Ref] = field(default_factory=set)
     """Live pods of rk8s that cannot be read: in the inventory is what they hold."""
+    created: dict[Ref, int] = field(default_factory=dict)
+    """Create revisions of the live pods."""
 
 
 def supposed(
@@ -154,7 +156,8 @@ def _documents(source: str, content: bytes, format_: ClusterFormat) -> Iterator[
     except UnicodeDecodeError as error:
         raise UsageError(f"{source} is no UTF-8 text (byte {error.start})") from None
     except InvalidObject as error:
-        hint = "" if len(content) < LARGE_FILES else " (large lists are better given as JSON)"
+        better = "as JSON" if format_ is ClusterFormat.KUBERNETES else "as one document for each object"
+        hint = "" if len(content) < LARGE_FILES else f" (give a large list {better})"
         raise UsageError(f"{source}: {error}{hint}") from None
 
 
