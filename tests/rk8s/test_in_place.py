@@ -136,9 +136,11 @@ async def test_pods_of_a_deleted_node_are_made_anew_and_placed_again(rk8s: Rk8sC
 async def test_a_worker_that_starts_nothing_writes_no_key_of_rk8s(rk8s: Rk8sCluster) -> None:
     """Beside a running libscheduler it follows the cluster; it places what a client starts."""
     await rk8s.put(docs.node("worker1"), docs.pod("web-1"), docs.pod("theirs", node_name="worker1", running=True))
+    await rk8s.put(docs.pod("lost", node_name="gone"))
     before = await rk8s.theirs()
     worker = await rk8s.worker(dispatch="none")
-    await rk8s.until(lambda: len(worker.cache.pods) == 2)
+    await rk8s.until(lambda: len(worker.cache.pods) == 3)
+    await worker.loops.node_evictions.look()
     assert await rk8s.theirs() == before
     create_revision = next(kv.create_revision for kv in before if kv.key == "/registry/pods/web-1")
     uid = f"rev-{create_revision}"

@@ -183,6 +183,16 @@ async def test_record_that_holds_no_pod_is_reported_and_starts_nothing() -> None
         assert "made anew unbound" in stage.loops.view.invalid.reasons[key]
 
 
+async def test_a_worker_that_does_not_dispatch_clears_no_node() -> None:
+    async with Stage(dispatch="none", node_evictions=BOTH) as stage:
+        await stage.until(lambda: stage.loops.checks()["serving"] == "ok")
+        await stage.put_pod("lost", node="gone")
+        await stage.put_node("n", taints=[TAINT])
+        await stage.put_pod("tainted", node="n")
+
+        assert await looked(stage) == []
+
+
 async def test_each_node_has_one_caretaker() -> None:
     store = MemoryStore()
     async with (
