@@ -12,4 +12,4 @@ class Contract(BaseModel):
     start of a process.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")

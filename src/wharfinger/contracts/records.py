@@ -23,7 +23,7 @@ from wharfinger.model.formats import ClusterFormat
 class Record(BaseModel):
     """Base of our records: frozen, and fields of a newer release are kept out of the way."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     def to_bytes(self) -> bytes:
         """As stored in etcd: compact JSON."""
