@@ -1,8 +1,10 @@
 """etcd's gRPC API, by grpcio's asyncio channels: the only file that imports grpcio, which is an extra.
 
 A channel is an endpoint's connection: it is opened anew by itself, with pauses of up to a second. A call is
-sent only on a connection that stands, so a call that finds none is known to be unsent. Tries and deadlines
-belong to `etcd_connection`, trust to `etcd_tls` and here, spelling to `etcd_grpc_wire`.
+sent only on a connection that stands, so a call that finds none is known to be unsent. After a call without an
+answer, and after a name that cannot be resolved, the endpoint gets another channel: the old connection may be dead
+without a word, and grpcio resolves a name again only after ever longer pauses. Tries and deadlines belong to
+`etcd_connection`, trust to `etcd_tls` and here, spelling to `etcd_grpc_wire`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ OPTIONS = (
     ("grpc.max_send_message_length", -1),  # etcd refuses what is too large, in its own words
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.dns_min_time_between_resolutions_ms", 1000),
     ("grpc.keepalive_time_ms", KEEP_ALIVE),
     ("grpc.keepalive_timeout_ms", KEEP_ALIVE_ANSWER),
 )
@@ -56,7 +59,10 @@ METHODS = {
 """Path, and what its messages' names begin with."""
 STREAMS = frozenset({Method.WATCH, Method.KEEP_ALIVE})
 _NO_CONNECTION = "failed to connect to all addresses"
-"""grpcio says so of a call that it has not sent."""
+_NO_ADDRESS = ("errors resolving", "DNS resolution failed", "empty address list")
+"""grpcio says so, and these, of a call that it has not sent."""
+STREAMS_END_WITHIN = 30.0
+"""Seconds for the streams of a channel that was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +82,16 @@ class GrpcGateway:
         self._connect = settings.connect_timeout
         self._credentials = None if context is None else _credentials(settings)
         self._endpoints: dict[str, _Endpoint] = {}
+        self._given_up: dict[asyncio.Future[None], grpc.aio.Channel] = {}
+        """Channels that no new call uses, by what closes each: its streams end by themselves, or within a grace."""
         self._closed = False
 
     async def exchange(self, method: Method, request: Any, seconds: float) -> Any:
         """One call, one answer; raises the errors that `etcd_gateway` distinguishes, or a `StoreError`."""
         clock = asyncio.get_running_loop().time
         ends = clock() + seconds
-        call = await self._connected(method, seconds)
+        endpoint = await self._connected(seconds)
+        call = endpoint.calls[method]
         try:
             answering = call(
                 [request] if method in STREAMS else request, timeout=ends - clock(), metadata=self._metadata()
@@ -94,6 +103,8 @@ class GrpcGateway:
             finally:
                 answering.cancel()
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED or _is_unresolved(error):
+                self._give_up(endpoint)
             raise self._failure(error) from None
         except (asyncio.CancelledError, grpc.aio.UsageError) as error:
             raise self._closing(error) from None
@@ -103,9 +114,9 @@ class GrpcGateway:
 
     async def open_stream(self, method: Method, request: Any, idle: float) -> GrpcStream:
         """One call whose answer goes on; it ends when its member loses the leader."""
-        call = await self._connected(method, self._connect)
+        endpoint = await self._connected(self._connect)
         try:
-            stream = call(metadata=(*self._metadata(), ("hasleader", "true")))
+            stream = endpoint.calls[method](metadata=(*self._metadata(), ("hasleader", "true")))
             try:
                 await stream.write(request)
                 first = await stream.read()
@@ -113,13 +124,15 @@ class GrpcGateway:
                 stream.cancel()
                 raise
         except grpc.aio.AioRpcError as error:
+            if _is_unresolved(error):
+                self._give_up(endpoint)
             raise self._failure(error) from None
         except (asyncio.CancelledError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
             raise self._closing(error) from None
         return GrpcStream(self, stream, first, idle)
 
-    async def _connected(self, method: Method, seconds: float) -> Any:
-        """The call of the endpoint in use, once a connection stands or has failed."""
+    async def _connected(self, seconds: float) -> _Endpoint:
+        """The endpoint in use, once a connection stands or has failed."""
         if self._closed:
             raise NotSent("closed")
         endpoint = self._endpoints.get(self.endpoint) or self._open(self.endpoint)
@@ -135,7 +148,16 @@ class GrpcGateway:
                 raise NotSent("no connection in time") from None
             except (asyncio.CancelledError, grpc.aio.UsageError) as error:
                 raise self._closing(error) from None
-        return endpoint.calls[method]
+        return endpoint
+
+    def _give_up(self, endpoint: _Endpoint) -> None:
+        """Let the next call open another connection."""
+        for name, known in list(self._endpoints.items()):
+            if known is endpoint:
+                del self._endpoints[name]
+                closing = asyncio.ensure_future(endpoint.channel.close(STREAMS_END_WITHIN))
+                self._given_up[closing] = endpoint.channel
+                closing.add_done_callback(lambda done: self._given_up.pop(done, None))
 
     def _open(self, endpoint: str) -> _Endpoint:
         parts = urlsplit(endpoint)
@@ -161,6 +183,8 @@ class GrpcGateway:
     def _failure(self, error: grpc.aio.AioRpcError) -> Exception:
         """What became of a call. The error itself is not chained: its text has lines, and addresses over again."""
         code, words = error.code(), error.details() or ""
+        if _is_unresolved(error):
+            return NotSent(_reason(words))
         if code is grpc.StatusCode.UNAVAILABLE and words.startswith(_NO_CONNECTION):
             if "SSL_ERROR_SSL" in words or "Peer name" in words:
                 return CertificateRefused(_reason(words))
@@ -182,8 +206,15 @@ class GrpcGateway:
         """Close all connections."""
         self._closed = True
         endpoints, self._endpoints = self._endpoints, {}
-        for endpoint in endpoints.values():
-            await endpoint.channel.close()
+        channels = [endpoint.channel for endpoint in endpoints.values()]
+        for closing, channel in list(self._given_up.items()):
+            closing.cancel()
+            channels.append(channel)
+        await asyncio.gather(*(channel.close() for channel in channels), return_exceptions=True)
+
+
+def _is_unresolved(error: grpc.aio.AioRpcError) -> bool:
+    return error.code() is grpc.StatusCode.UNAVAILABLE and (error.details() or "").startswith(_NO_ADDRESS)
 
 
 _UNDECIDED = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
