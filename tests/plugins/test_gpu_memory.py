@@ -244,3 +244,12 @@ def test_pods_help_that_free_cards() -> None:
 def test_the_pod_itself_helps_that_asks_for_less() -> None:
     assert helps(unscheduled_pod_event(ASKING, wanting(cards=4, memory=24), 1))
     assert not helps(unscheduled_pod_event(ASKING, replace(ASKING, labels={"a": "b"}), 1))
+
+
+def test_a_pod_that_asks_for_memory_alone_is_refused_by_itself() -> None:
+    """[NodeResourcesFit leaves the memory to this plugin, so no filter would look at it]"""
+    evaluation = PROFILE.evaluate(wanting(cards=0, memory=40), snapshot(offering(cards=0)))
+
+    assert evaluation.node is None
+    assert list(evaluation.rejectors) == [NAME]
+    assert "pod asks for memory of GPU cards, and for no card" in evaluation.message

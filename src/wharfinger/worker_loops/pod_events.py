@@ -74,11 +74,13 @@ class PodEventHandler:
         idle = len(self._queue) == 0
         looked_at: set[PodKey] = set()
         regrouped = self._gangs.changed(changes)
+        unbound = {change.key for change in changes.pods if _unbound(change)}
         for change in changes.pods:
             if change.key not in looked_at:
                 looked_at.add(change.key)
                 fresh = change.old is None and not changes.listed
-                self._consider(change.key, "seen" if fresh else "take-over", UNBOUND_HOLD if _unbound(change) else 0.0)
+                hold = UNBOUND_HOLD if change.key in unbound else 0.0
+                self._consider(change.key, "seen" if fresh else "take-over", hold)
         for record in changes.records:
             if record.key not in looked_at:
                 looked_at.add(record.key)
