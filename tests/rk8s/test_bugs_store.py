@@ -186,8 +186,9 @@ async def test_b09_a_writer_that_takes_the_node_away_again_loses_no_pod(rk8s: Rk
     await rk8s.put(late, pod("q", "1"))
     assert await rk8s.bound("p", "q") == {"p": "node1", "q": "better"}
     assert docs.read(await rk8s.value("p"))["status"]["podIP"] == "10.0.0.9"
-    await rk8s.put(pod("r", "3"), pod("s", "2"))
+    await rk8s.put(pod("r", "3"))
     assert await rk8s.bound("r") == {"r": "better"}
+    await rk8s.put(pod("s", "2"))
     await rk8s.refused("s", "NodeResourcesFit")
 
 

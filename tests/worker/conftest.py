@@ -81,8 +81,8 @@ class Site:
                 if kv.key != keys.INSTALLATION:
                     await self.store.delete(kv.key)
 
-    async def node(self, name: str, *, cpu: str = "4") -> None:
-        await self.store.put(keys.node(name), json.dumps(node_manifest(name, cpu)).encode())
+    async def node(self, name: str, *, cpu: str = "4", pods: int = 110) -> None:
+        await self.store.put(keys.node(name), json.dumps(node_manifest(name, cpu, pods=pods)).encode())
 
     async def pod(
         self, name: str, *, cpu: str = "100m", labels: dict[str, str] | None = None, scheduler: str = ""

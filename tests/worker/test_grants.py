@@ -225,7 +225,7 @@ async def test_a_surge_hands_the_slot_over_while_pods_flow(hand: Hand) -> None:
     """Nothing is lost or bound twice, and no pod waits for longer than the two seconds of the hold and a little."""
     site = hand.site
     for number in range(4):
-        await site.node(f"n{number}", cpu="16")
+        await site.node(f"n{number}", cpu="100", pods=10_000)  # pods come for as long as it takes
     workers = [await hand.ready(1)]
     first = hand.gateway.revision() + 1
     put: dict[str, float] = {}
