@@ -50,8 +50,11 @@ _candidates = (_own[at % len(_own)] for at in itertools.count(os.getpid()))
 
 # To import aiohttp is to read the machine's certificates, a tenth of a short command. No test trusts them.
 os.environ.setdefault("SSL_CERT_FILE", os.devnull)
-# Of etcd and Temporal: their garbage collections were a twentieth of the work of tests with servers.
-os.environ.setdefault("GOGC", "400")
+# Of etcd and Temporal: garbage collections, and threads that look for each other's work, were a seventh of what tests
+# with servers cost. A server that gets as large as the limit collects garbage all the same.
+os.environ.setdefault("GOGC", "off")
+os.environ.setdefault("GOMEMLIMIT", "512MiB")
+os.environ.setdefault("GOMAXPROCS", "1")
 # Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
 gc.disable()
 

@@ -52,6 +52,16 @@ def _range_end(prefix: str) -> str:
     return base64.b64encode(raw[:-1] + bytes([raw[-1] + 1])).decode()
 
 
+@dataclass
+class _Read:
+    """What was read of a prefix, and up to which revision."""
+
+    values: dict[str, bytes] = field(default_factory=dict)
+    revision: int = 0
+    server: tuple[str, str] | None = None
+    """The cluster and the member that answered."""
+
+
 class Gateway:
     """One connection to one etcd; reconnects when the server was replaced."""
 
@@ -60,6 +70,7 @@ class Gateway:
         self.host = urllib.parse.urlsplit(url).netloc
         self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
+        self._read: dict[str, _Read] = {}
 
     def call(self, path: str, body: Mapping[str, Any]) -> Any:
         payload = json.dumps(body)
@@ -103,12 +114,29 @@ class Gateway:
         return int(self.call("/kv/range", {"key": _b64("/none")})["header"]["revision"])
 
     def values(self, prefix: str) -> dict[str, bytes]:
-        """Key to value of everything under the prefix."""
-        answer = self.call("/kv/range", {"key": _b64(prefix), "range_end": _range_end(prefix)})
-        return {
-            base64.b64decode(kv["key"]).decode(errors="surrogateescape"): base64.b64decode(kv.get("value", ""))
-            for kv in answer.get("kvs", [])
-        }
+        """Key to value of everything under the prefix.
+
+        Tests that wait ask again and again: only what changed since is sent, unless something was deleted as well.
+        """
+        read = self._read.get(prefix)
+        if read is None or not self._catch_up(prefix, read):
+            read = self._read[prefix] = _Read()
+            self._catch_up(prefix, read)
+        return dict(sorted(read.values.items()))
+
+    def _catch_up(self, prefix: str, read: _Read) -> bool:
+        """Take in what changed; whether the copy is whole."""
+        wanted = {"key": _b64(prefix), "range_end": _range_end(prefix), "min_mod_revision": str(read.revision + 1)}
+        answer = self.call("/kv/range", wanted)
+        header = answer["header"]
+        server, revision = (header["cluster_id"], header["member_id"]), int(header["revision"])
+        if read.server not in (None, server) or revision < read.revision:
+            return False  # another etcd, or an older copy of it
+        for kv in answer.get("kvs", []):
+            key = base64.b64decode(kv["key"]).decode(errors="surrogateescape")
+            read.values[key] = base64.b64decode(kv.get("value", ""))
+        read.server, read.revision = server, revision
+        return len(read.values) == int(answer.get("count", 0))
 
     def objects(self, prefix: str) -> dict[str, Any]:
         """Key to decoded object of everything under the prefix that is a JSON object."""
