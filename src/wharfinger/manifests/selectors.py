@@ -121,11 +121,12 @@ def node_affinity(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping(affinity, "nodeAffinity", "spec.affinity.") if affinity else EMPTY
 
 
-def tolerations(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
-    """`spec.tolerations`."""
+def tolerations(spec: Mapping[str, Any], where: str = "spec.") -> tuple[Toleration, ...]:
+    """The `tolerations` of a pod, or of what has them elsewhere."""
     found = []
-    for index, entry in enumerate(mappings(spec, "tolerations", "spec.")):
-        where = f"spec.tolerations[{index}]."
+    at = where
+    for index, entry in enumerate(mappings(spec, "tolerations", at)):
+        where = f"{at}tolerations[{index}]."
         found.append(
             Toleration(
                 text(entry, "key", where),

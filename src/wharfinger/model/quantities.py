@@ -17,10 +17,13 @@ NANO_PER_MILLI = 10**6
 LIMIT = 2**63 - 1
 """Units: an int64, as everywhere in Kubernetes."""
 
-_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+|[numkMGTPE]?)", re.ASCII)
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LENGTH_LIMIT = 64
+NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+|[numkMGTPE]?)", re.ASCII)
+"""Sign, whole part, fraction, suffix."""
+DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+"""Suffix to power of ten."""
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+"""Suffix to power of two."""
+LENGTH_LIMIT = 64
 _EXPONENT_LIMIT = 100
 """Beyond it a number of at most 64 digits is past int64 or below a nano-unit either way."""
 
@@ -43,22 +46,23 @@ def parse_quantity(value: object) -> int:
 
 @lru_cache(maxsize=8192)
 def _parse(text: str) -> int:
-    match = _NUMBER.fullmatch(text) if len(text) <= _LENGTH_LIMIT else None
+    match = NUMBER.fullmatch(text) if len(text) <= LENGTH_LIMIT else None
     if match is None or not (match[2] or match[3]):
         raise ValueError("is no quantity")
     fraction = match[3] or ""
     digits, suffix = int(match[2] + fraction), match[4]
-    if suffix in _BINARY:
-        nanos = _scaled(digits << _BINARY[suffix], 9 - len(fraction))
+    if suffix in BINARY:
+        nanos = _scaled(digits << BINARY[suffix], 9 - len(fraction))
     else:
-        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else _exponent(suffix[1:])
+        exponent = DECIMAL[suffix] if suffix in DECIMAL else exponent_of(suffix[1:])
         nanos = _scaled(digits, 9 - len(fraction) + exponent)
     if nanos > LIMIT * NANO:
         raise ValueError("is beyond the range of a quantity")
     return -nanos if match[1] == "-" else nanos
 
 
-def _exponent(text: str) -> int:
+def exponent_of(text: str) -> int:
+    """The power of ten behind an `e`, as far as it can matter."""
     digits = text.lstrip("+-").lstrip("0") or "0"
     size = int(digits) if len(digits) <= 3 else _EXPONENT_LIMIT
     return min(size, _EXPONENT_LIMIT) * (-1 if text.startswith("-") else 1)
@@ -91,7 +95,7 @@ def format_cpu(milli: int) -> str:
 def format_bytes(amount: int) -> str:
     """Bytes in the largest binary unit that holds them well, at most one decimal: `512Mi`, `1.5Gi`."""
     for suffix in ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"):
-        unit = 1 << _BINARY[suffix]
+        unit = 1 << BINARY[suffix]
         if abs(amount) >= unit:
             return f"{amount / unit:.1f}".removesuffix(".0") + suffix
     return str(amount)

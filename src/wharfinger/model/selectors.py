@@ -79,7 +79,7 @@ class LabelSelector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether all requirements hold for these labels."""
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        return all(requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,107 @@
+"""MemberCluster objects of KubeFleet (`cluster.kubernetes-fleet.io`, `v1` and `v1beta1`), read for deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import checked_text, mapping, mappings, text, text_map
+from wharfinger.manifests.selectors import taints
+from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
+
+MEMBER_AGENT = "MemberAgent"
+NAMESPACES_COLLECTED = "NamespaceCollectionSucceeded"
+"""The condition of a member that tells its namespaces, whatever its status."""
+
+
+def member_from_mapping(obj: Mapping[str, Any], identity: int) -> Member:
+    """A member. `identity` is the create revision of its object. Raises InvalidObject, naming the field."""
+    metadata, status = mapping(obj, "metadata"), mapping(obj, "status")
+    name = text(metadata, "name", "metadata.")
+    if not name:
+        raise InvalidObject("metadata.name is missing")
+    usage = mapping(status, "resourceUsage", "status.")
+    where = "status.resourceUsage."
+    conditions = mappings(status, "conditions", "status.")
+    return Member(
+        name=name,
+        identity=identity,
+        labels=text_map(metadata, "labels", "metadata."),
+        taints=taints(mapping(obj, "spec")),
+        leaving=metadata.get("deletionTimestamp") is not None,
+        agent=_agent(status),
+        properties=_properties(status),
+        usage=ResourceUsage(
+            capacity=_amounts(usage, "capacity", where),
+            allocatable=_amounts(usage, "allocatable", where),
+            available=_amounts(usage, "available", where),
+        ),
+        collects_namespaces=any(one.get("type") == NAMESPACES_COLLECTED for one in conditions),
+        namespaces=_namespaces(status),
+    )
+
+
+def moment(obj: Mapping[str, Any], key: str, where: str) -> float | None:
+    """A time in seconds since the epoch; None when absent."""
+    stamp = text(obj, key, where)
+    if not stamp:
+        return None
+    try:
+        then = datetime.fromisoformat(stamp)
+    except ValueError:
+        raise InvalidObject(f"{where}{key} is no time") from None
+    if then.tzinfo is None:
+        raise InvalidObject(f"{where}{key} has no time zone")
+    return then.timestamp()
+
+
+def _agent(status: Mapping[str, Any]) -> MemberAgent | None:
+    for index, entry in enumerate(mappings(status, "agentStatus", "status.")):
+        if entry.get("type") == MEMBER_AGENT:
+            where = f"status.agentStatus[{index}]."
+            conditions = mappings(entry, "conditions", where)
+            return MemberAgent(
+                heartbeat=moment(entry, "lastReceivedHeartbeat", where),
+                joined=_condition(conditions, "Joined", where),
+                healthy=_condition(conditions, "Healthy", where),
+            )
+    return None
+
+
+def _condition(conditions: Any, kind: str, where: str) -> AgentCondition | None:
+    for index, entry in enumerate(conditions):
+        if entry.get("type") == kind:
+            path = f"{where}conditions[{index}]."
+            return AgentCondition(text(entry, "status", path), moment(entry, "lastTransitionTime", path))
+    return None
+
+
+def _properties(status: Mapping[str, Any]) -> Mapping[str, str]:
+    where = "status.properties."
+    found = mapping(status, "properties", "status.")
+    return {
+        checked_text(name, "status.properties"): text(mapping(found, name, where), "value", f"{where}{name}.")
+        for name in found
+    }
+
+
+def _amounts(usage: Mapping[str, Any], key: str, where: str) -> Mapping[str, str]:
+    """A resource list as written: numbers are allowed, too."""
+    return {
+        checked_text(name, f"{where}{key}"): value if isinstance(value, str) else _number(value, f"{where}{key}.{name}")
+        for name, value in mapping(usage, key, where).items()
+    }
+
+
+def _number(value: object, path: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidObject(f"{path} is no quantity")
+    return repr(value)
+
+
+def _namespaces(status: Mapping[str, Any]) -> frozenset[str] | None:
+    if status.get("namespaces") is None:
+        return None
+    return frozenset(text_map(status, "namespaces", "status."))

@@ -1,0 +1,45 @@
+"""Evictions of a placement from a member, and the budget of disruptions that they may not exceed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wharfinger.model.placement import PlacementRef
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number of members, or a percentage of those that are wanted."""
+
+    amount: int
+    percent: bool = False
+
+    def of(self, wanted: int) -> int:
+        """How many members it is; percentages are rounded up."""
+        return -(-self.amount * wanted // 100) if self.percent else self.amount
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """How many members may be unavailable, or must be available; exactly one of the two is said."""
+
+    max_unavailable: Share | None = None
+    min_available: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A user's wish that a placement leaves a member."""
+
+    name: str
+    placement: PlacementRef
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOutcome:
+    """How an eviction ended. It is written once."""
+
+    valid: bool
+    executed: bool
+    message: str

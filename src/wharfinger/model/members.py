@@ -1,0 +1,70 @@
+"""Member clusters, as deciding sees them: labels, taints, what their agent says, and what they have.
+
+Texts and names are those of KubeFleet's `MemberCluster`; times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wharfinger.model.pod import NO_LABELS
+from wharfinger.model.selectors import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCondition:
+    """One condition of a member's agent."""
+
+    status: str
+    """True, False or Unknown."""
+    since: float | None
+    """Its last transition; None when that is not told."""
+
+    @property
+    def true(self) -> bool:
+        """Whether it holds."""
+        return self.status == "True"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberAgent:
+    """What the agent of a member has said."""
+
+    heartbeat: float | None = None
+    """When it was last heard; None when it never was."""
+    joined: AgentCondition | None = None
+    healthy: AgentCondition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """Resource name to amount, as written, over all nodes of a member."""
+
+    capacity: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    allocatable: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    available: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A member cluster, as it is at one revision of its object. It never changes: another revision is another one."""
+
+    name: str
+    identity: int
+    """The create revision of its object: a member that went and came back is another one."""
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    taints: tuple[Taint, ...] = ()
+    leaving: bool = False
+    """Whether its object has a deletion timestamp."""
+    agent: MemberAgent | None = None
+    """None: it has not reported yet."""
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    """Name to value, as written."""
+    usage: ResourceUsage = field(default_factory=ResourceUsage)
+    collects_namespaces: bool = False
+    """Whether it tells which namespaces it has."""
+    namespaces: frozenset[str] | None = None
+    """None: it tells none."""
+    read: dict[str, object] = field(default_factory=dict, repr=False)
+    """What was read of its properties already, by name: a member never changes (`placement.properties`)."""

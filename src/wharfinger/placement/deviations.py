@@ -1,0 +1,45 @@
+"""Where deciding differs from KubeFleet's scheduler on purpose, by name, and whether it mattered to one decision.
+
+Each is undone by its name in `without`: the decision is then KubeFleet's in this respect. What an undone one makes
+KubeFleet fail on, fails as a `Stuck`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+D1 = "D1"
+"""Spread is violated if a domain would have more than maxSkew above the smallest; KubeFleet refuses every domain once
+the skew there is exceeds it."""
+D2 = "D2"
+"""A domain counts if it has a chosen member, or one that every filter before spread passes; there, every domain."""
+D3 = "D3"
+"""A member that cannot be evaluated is refused, and the rest goes on; there, the placement is stuck."""
+D4 = "D4"
+"""With spread, members chosen under an older policy are preferred until the last pick; there, to the first only."""
+D5 = "D5"
+"""PickFixed: a name counts once, and a chosen member is told as selected; there, an unreachable one as not."""
+D6 = "D6"
+"""Every member that is not chosen has a verdict; there, none has after a down-scale, or when nothing is to do."""
+D7 = "D7"
+"""Equal quantities are one value however they are written, and names of resources may have dashes."""
+D8 = "D8"
+"""Names may have dots; there, a member whose binding cannot be named makes the placement stuck."""
+D9 = "D9"
+"""A PickFixed that names nobody chooses nobody; there, it leaves all as it was."""
+D10 = "D10"
+"""A new policy does not give up a chosen member because it is not heard, or unhealthy. A heart-beat that never came
+has a text of its own."""
+D11 = "D11"
+"""A member that went and came back is newly chosen; there, it has what it had before."""
+D12 = "D12"
+"""Who was evicted is chosen again once its work is gone; there, at once."""
+
+ALL = frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12})
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Why KubeFleet would decide nothing. It is no outcome of ours: only an undone deviation leads to it."""
+
+    why: str

@@ -1,0 +1,65 @@
+"""The filters before spread, in KubeFleet's order: affinity, eligibility, namespace, taints.
+
+The first that refuses a member says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wharfinger.model.members import Member
+from wharfinger.model.placement import Placement
+from wharfinger.placement import affinity, texts
+from wharfinger.placement.eligibility import Ages, why_not_eligible
+from wharfinger.placement.properties import Unreadable
+
+ELIGIBILITY = "ClusterEligibility"
+NAMESPACE = "NamespaceAffinity"
+TAINTS = "TaintToleration"
+CORDON = "Cordon"
+EVICTION = "Eviction"
+"""No filters of KubeFleet: they refuse who is cordoned or drained, and who was evicted until its work is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Which filter refused a member, and why."""
+
+    plugin: str
+    reason: str
+
+
+def refusal(
+    placement: Placement, member: Member, ages: Ages, *, dashes: bool, upstream: bool, lenient: bool = False
+) -> Refusal | Unreadable | None:
+    """Why a member is refused; None when it passes.
+
+    `dashes`: names of resources may have some. `upstream`: a missing heart-beat has KubeFleet's age. `lenient`: that
+    its agent is not heard, or unhealthy, does not count.
+    """
+    policy = placement.policy
+    if policy.required:
+        accepted = affinity.accepts(policy.required, member, dashes=dashes)
+        if isinstance(accepted, Unreadable):
+            return accepted
+        if not accepted:
+            return Refusal(affinity.NAME, texts.NO_TERM)
+    why = why_not_eligible(member, ages, upstream=upstream) if not lenient or member.leaving else ""
+    if why:
+        return Refusal(ELIGIBILITY, why)
+    return _by_namespace(placement.ref.namespace, member) or _by_taints(placement, member)
+
+
+def _by_namespace(namespace: str, member: Member) -> Refusal | None:
+    if not namespace or not member.collects_namespaces:
+        return None
+    if member.namespaces is None:
+        return Refusal(NAMESPACE, texts.NO_NAMESPACES)
+    return None if namespace in member.namespaces else Refusal(NAMESPACE, texts.NO_NAMESPACE)
+
+
+def _by_taints(placement: Placement, member: Member) -> Refusal | None:
+    for taint in member.taints:
+        if not any(toleration.tolerates(taint) for toleration in placement.policy.tolerations):
+            return Refusal(TAINTS, texts.untolerated(taint))
+    return None

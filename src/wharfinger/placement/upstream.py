@@ -1,0 +1,414 @@
+"""KubeFleet's scheduler, cycle by cycle: what the deviations of `deciding` are measured against.
+
+Nothing but the simulator uses it. It keeps bindings as KubeFleet does: one object for each choice, which becomes
+Unscheduled when it is given up, and may be revived. All defects are kept too; `deciding` lists those that it mends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from wharfinger.model.members import Member
+from wharfinger.model.placement import Condition, Placement, PlacementType, Scores
+from wharfinger.placement import affinity, filters, spread, texts
+from wharfinger.placement.eligibility import Ages, why_not_eligible
+from wharfinger.placement.naming import PART, nameable
+from wharfinger.placement.properties import Unreadable
+
+SCHEDULED, BOUND, UNSCHEDULED = "Scheduled", "Bound", "Unscheduled"
+DECISIONS = 1000
+"""So many decisions fit into a status."""
+CYCLES = 1000
+"""A bound on the cycles of one attempt; each picks one member at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One decision in a status."""
+
+    cluster: str
+    selected: bool
+    reason: str
+    scores: Scores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A choice, as KubeFleet stores it."""
+
+    cluster: str
+    number: int
+    """Among the bindings of its member."""
+    state: str
+    policy: str
+    """Name of the policy snapshot."""
+    scores: Scores | None
+    reason: str
+    previous: str = ""
+    """The state before it was given up."""
+    deleting: bool = False
+    works: bool = True
+    """Whether works keep it while it is deleted."""
+    held: bool = True
+    """Whether the scheduler keeps it: until a cycle has seen it deleting."""
+
+    @property
+    def id(self) -> str:
+        """`<member>#<number>`."""
+        return f"{self.cluster}#{self.number}"
+
+    @property
+    def line(self) -> Line:
+        """What the status says of it."""
+        return Line(self.cluster, True, self.reason, self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The status of a policy snapshot."""
+
+    generation: int
+    condition: Condition
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a cycle failed."""
+
+    text: str
+    again: bool = False
+    """Whether KubeFleet tries again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle did."""
+
+    changed: tuple[Binding, ...] = ()
+    """New, or other than before."""
+    gone: tuple[str, ...] = ()
+    """Ids of those that ended."""
+    again: bool = False
+    """Whether another cycle follows at once."""
+    wrote: bool = False
+    failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """All cycles of an attempt, on a copy of the bindings."""
+
+    placement: Placement
+    snapshot: str
+    """Name of the active policy snapshot."""
+    members: Sequence[Member]
+    """By name."""
+    ages: Mapping[str, Ages]
+    unselected_limit: int
+    bindings: dict[str, Binding]
+    """By id."""
+    numbers: dict[str, int]
+    """Of the next binding of a member."""
+    status: Status | None
+    cycles: list[Cycle] = field(default_factory=list)
+    wrote: bool = False
+
+    def run(self) -> None:
+        """Cycle until nothing is left to do, or a cycle fails."""
+        while len(self.cycles) < CYCLES:
+            self.cycles.append(self._cycle())
+            if not self.cycles[-1].again:
+                return
+
+    def _cycle(self) -> Cycle:
+        before = dict(self.bindings)
+        ran = _Cycle(self)
+        outcome = ran.run()
+        changed = [one for key, one in self.bindings.items() if before.get(key) != one and not one.deleting]
+        return Cycle(
+            changed=tuple(sorted(changed, key=by_name)),
+            gone=tuple(sorted(before.keys() - self.bindings.keys())),
+            again=outcome is True,
+            wrote=ran.wrote,
+            failure=outcome if isinstance(outcome, Failure) else None,
+        )
+
+
+def by_name(binding: Binding) -> tuple[str, int]:
+    """The order of bindings' names, of which the random end is taken for the number."""
+    return binding.cluster[: PART + 1] + "-", binding.number
+
+
+class _Cycle:
+    """One cycle."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self.attempt = attempt
+        self.placement = attempt.placement
+        self.policy = attempt.placement.policy
+        self.wrote = False
+        known = {member.name: member for member in attempt.members}
+        self.known = known
+        self.unscheduled: list[Binding] = []
+        self.obsolete: list[Binding] = []
+        self.scheduled: list[Binding] = []
+        self.bound: list[Binding] = []
+        self.dangling: list[Binding] = []
+        for binding in sorted(attempt.bindings.values(), key=by_name):
+            member = known.get(binding.cluster)
+            if binding.deleting:
+                self._see_deleting(binding)
+            elif binding.state == UNSCHEDULED:
+                self.unscheduled.append(binding)
+            elif member is None or member.leaving:
+                self.dangling.append(binding)
+            elif binding.policy != attempt.snapshot:
+                self.obsolete.append(binding)
+            elif binding.state == SCHEDULED:
+                self.scheduled.append(binding)
+            else:
+                self.bound.append(binding)
+
+    def run(self) -> Failure | bool:
+        """True when another cycle has to follow at once."""
+        self._give_up(self.dangling)
+        match self.policy.type:
+            case PlacementType.PICK_FIXED:
+                return self._fixed()
+            case PlacementType.PICK_N:
+                return self._some()
+            case _:
+                return self._all()
+
+    def _all(self) -> Failure | bool:
+        judged = self._judge()
+        if isinstance(judged, Failure):
+            return judged
+        passed, refused = judged
+        picked = [(member, Scores()) for member in passed]
+        taken = self._take(picked)
+        if isinstance(taken, Failure):
+            return taken
+        created, patched = taken
+        existing = [*created, *patched, *self.scheduled, *self.bound]
+        self._write(existing, len(existing), [], refused)
+        return False
+
+    def _some(self) -> Failure | bool:
+        wanted, present = self.policy.number or 0, len(self.scheduled) + len(self.bound)
+        if wanted <= present:
+            if present - wanted + len(self.obsolete) > 0:
+                self._give_up(self.obsolete)
+                self._drop(present - wanted)
+                self._write([*self.scheduled, *self.bound], wanted, [], [])
+            else:
+                self._write([*self.bound, *self.scheduled], wanted, [], [])
+            return False
+        desired = wanted - present
+        limit = min(desired, 1) if self.policy.spread else desired
+        judged = self._judge()
+        if isinstance(judged, Failure):
+            return judged
+        passed, refused = judged
+        scored = self._score(passed)
+        if isinstance(scored, Failure):
+            return scored
+        sticky = {binding.cluster for binding in self.obsolete}
+        scored.sort(key=lambda one: (one[1], one[0].name in sticky, one[0].name), reverse=True)
+        taken = self._take(scored[:limit])
+        if isinstance(taken, Failure):
+            return taken
+        created, patched = taken
+        if desired > limit == len(created) + len(patched):
+            return True
+        self._write([*created, *patched, *self.scheduled, *self.bound], wanted, scored[limit:], refused)
+        return False
+
+    def _fixed(self) -> Failure | bool:
+        if not self.policy.names:
+            return False
+        valid: list[Member] = []
+        invalid: list[Line] = []
+        missing: list[Line] = []
+        for name in self.policy.names:
+            member = self.known.get(name)
+            why = why_not_eligible(member, self.attempt.ages[name], upstream=True) if member is not None else ""
+            if member is None:
+                missing.append(Line(name, False, texts.not_found(name)))
+            elif why:
+                invalid.append(Line(name, False, texts.not_eligible(name, why)))
+            else:
+                valid.append(member)
+        failure = self._take_fixed(valid)
+        if failure is not None:
+            return failure
+        lines = [Line(member.name, True, texts.chosen(member.name, None)) for member in valid]
+        told = texts.condition(len(valid), fulfilled=not invalid and not missing)
+        self._tell(told, [*lines, *invalid, *missing])
+        return False
+
+    def _take_fixed(self, valid: Sequence[Member]) -> Failure | None:
+        current = {binding.cluster for binding in (*self.scheduled, *self.bound)}
+        obsolete = {binding.cluster: binding for binding in self.obsolete}
+        unscheduled = {binding.cluster: binding for binding in self.unscheduled}
+        made = []
+        for member in valid:
+            if member.name in current:
+                continue
+            old = obsolete.get(member.name) or unscheduled.get(member.name)
+            if old is None:
+                if not nameable(self.placement.ref.name, member.name):
+                    return _nameless(self.placement.ref.name, member.name)
+                made.append(self._new(member.name, None))
+            else:
+                patched = self._patched(old, None)
+                if isinstance(patched, Failure):
+                    return patched
+                made.append(patched)
+        for binding in made:
+            self._put(binding)
+        names = {member.name for member in valid}
+        self._give_up([binding for binding in self.obsolete if binding.cluster not in names])
+        return None
+
+    def _judge(self) -> tuple[list[Member], list[Line]] | Failure:
+        """Who passes every filter, and the refused by name."""
+        current = {binding.cluster for binding in (*self.scheduled, *self.bound)}
+        self._counts = self._domains(current)
+        passed, refused = [], []
+        for member in self.attempt.members:
+            ages = self.attempt.ages[member.name]
+            found = filters.refusal(self.placement, member, ages, dashes=False, upstream=True)
+            if isinstance(found, Unreadable):
+                return Failure(f"plugin {affinity.NAME} returned an error InternalError, {found.why}")
+            if found is not None:
+                refused.append(Line(member.name, False, texts.refused(found.reason)))
+            elif member.name not in current:
+                judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
+                if judgement.violated is None:
+                    passed.append(member)
+                else:
+                    told = texts.skewed(judgement.violated.key, judgement.violated.max_skew)
+                    refused.append(Line(member.name, False, texts.refused(told)))
+        return passed, refused
+
+    def _domains(self, current: set[str]) -> list[spread.Domains]:
+        chosen = [member for member in self.attempt.members if member.name in current]
+        return [spread.domains(constraint.key, self.attempt.members, chosen) for constraint in self.policy.spread]
+
+    def _score(self, passed: Sequence[Member]) -> list[tuple[Member, Scores]] | Failure:
+        preferred = self.policy.preferred
+        among = affinity.ranges(self.policy, self.attempt.members, dashes=False, strict=True)
+        if isinstance(among, Unreadable):
+            return Failure(f"plugin {affinity.NAME} returned an error InternalError, {among.why}")
+        scored = []
+        for member in passed:
+            liked = affinity.score(preferred, member, among, dashes=False, exactly=False)
+            if isinstance(liked, Unreadable):
+                return Failure(f"plugin {affinity.NAME} returned an error InternalError, {liked.why}")
+            judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
+            scored.append((member, Scores(judgement.score, liked)))
+        return scored
+
+    def _take(self, picked: Sequence[tuple[Member, Scores]]) -> tuple[list[Binding], list[Binding]] | Failure:
+        """New bindings, and the obsolete and given-up ones that are picked again; other obsolete ones are given up."""
+        names = {member.name: scores for member, scores in picked}
+        patched = []
+        for binding in (*self.obsolete, *self.unscheduled):
+            if binding.cluster in names:
+                revived = self._patched(binding, names[binding.cluster])
+                if isinstance(revived, Failure):
+                    return revived
+                patched.append(revived)
+        known = {binding.cluster for binding in (*self.obsolete, *self.unscheduled)}
+        new = [(member.name, scores) for member, scores in picked if member.name not in known]
+        for name, _ in new:
+            if not nameable(self.placement.ref.name, name):
+                return _nameless(self.placement.ref.name, name)
+        created = [self._new(name, scores) for name, scores in new]
+        for binding in (*created, *patched):
+            self._put(binding)
+        self._give_up([binding for binding in self.obsolete if binding.cluster not in names])
+        return created, patched
+
+    def _new(self, name: str, scores: Scores | None) -> Binding:
+        number = self.attempt.numbers.get(name, 0)
+        self.attempt.numbers[name] = number + 1
+        return Binding(name, number, SCHEDULED, self.attempt.snapshot, scores, texts.chosen(name, scores))
+
+    def _patched(self, binding: Binding, scores: Scores | None) -> Binding | Failure:
+        state = binding.state
+        if state == UNSCHEDULED:
+            if not binding.previous:
+                return Failure("failed to find the previous state of an unscheduled binding")
+            state = binding.previous
+        told = texts.chosen(binding.cluster, scores)
+        return replace(binding, state=state, policy=self.attempt.snapshot, scores=scores, reason=told)
+
+    def _put(self, binding: Binding) -> None:
+        self.attempt.bindings[binding.id] = binding
+
+    def _give_up(self, bindings: Iterable[Binding]) -> None:
+        for binding in bindings:
+            self._put(replace(binding, state=UNSCHEDULED, previous=binding.state))
+
+    def _see_deleting(self, binding: Binding) -> None:
+        if binding.works:
+            self._put(replace(binding, held=False))
+        else:
+            del self.attempt.bindings[binding.id]
+
+    def _drop(self, count: int) -> None:
+        """Give up so many of the current: scheduled ones first, the lowest scores first."""
+        self.scheduled = self.scheduled if count == 0 else sorted(self.scheduled, key=_rank)
+        dropped, self.scheduled = self.scheduled[:count], self.scheduled[count:]
+        left = count - len(dropped)
+        if left:
+            self.bound = sorted(self.bound, key=_rank)
+            dropped += self.bound[:left]
+            self.bound = self.bound[left:]
+        self._give_up(dropped)
+
+    def _write(
+        self,
+        existing: Sequence[Binding],
+        wanted: int,
+        not_picked: Sequence[tuple[Member, Scores]],
+        refused: Sequence[Line],
+    ) -> None:
+        lines = [binding.line for binding in existing[:DECISIONS]]
+        others = [Line(one.name, False, texts.not_picked(one.name, scores), scores) for one, scores in not_picked]
+        lines += unselected(lines, others, refused, self.attempt.unselected_limit)
+        told = texts.condition(len(existing), fulfilled=len(existing) >= wanted)
+        self._tell(told, lines)
+
+    def _tell(self, condition: Condition, lines: Sequence[Line]) -> None:
+        found = Status(self.placement.generation, condition, tuple(lines))
+        old = self.attempt.status
+        same = old is not None and (old.generation, old.condition) == (found.generation, found.condition)
+        if same and old is not None and len(old.lines) == len(lines) and set(old.lines) == set(lines):
+            return
+        self.attempt.status = found
+        self.wrote = self.attempt.wrote = True
+
+
+def unselected(selected: Sequence[Line], not_picked: Iterable[Line], refused: Sequence[Line], limit: int) -> list[Line]:
+    """Those that a status names besides the selected, at most `limit`: who was not picked first, then the refused.
+
+    A refused member that is selected all the same (its labels changed since) is not named, and takes a place.
+    """
+    seen = {line.cluster for line in selected}
+    room = DECISIONS - len(selected)
+    found = [line for line in not_picked if line.cluster not in seen][: max(0, min(limit, room))]
+    left = max(0, min(limit - len(found), room - len(found)))
+    return found + [line for line in refused[:left] if line.cluster not in seen]
+
+
+def _rank(binding: Binding) -> tuple[bool, Scores, str]:
+    return binding.scores is not None, binding.scores or Scores(), binding.cluster
+
+
+def _nameless(placement: str, member: str) -> Failure:
+    return Failure(f"failed to format a unique label name with placement name {placement}, cluster name {member}")

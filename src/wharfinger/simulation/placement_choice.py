@@ -1,0 +1,176 @@
+"""A decision of ours, told in KubeFleet's terms: bindings that are new, kept, given up and revived, and a status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wharfinger.model.members import Member
+from wharfinger.model.placement import Chosen, PlacementDecision, PlacementType
+from wharfinger.placement import filters
+from wharfinger.placement.deciding import Question, Standing, decide
+from wharfinger.placement.deviations import D5, D6, D11
+from wharfinger.placement.upstream import (
+    BOUND,
+    SCHEDULED,
+    UNSCHEDULED,
+    Attempt,
+    Binding,
+    Cycle,
+    Line,
+    Status,
+    by_name,
+    unselected,
+)
+
+UNKNOWN = -1
+"""Number of a policy that is not the active one."""
+
+
+def choose(attempt: Attempt, number: int, identities: Mapping[str, int]) -> frozenset[str]:
+    """Decide, and put the outcome into the attempt, as one cycle; the deviations that mattered.
+
+    `number` is the active policy's; `identities`: which member each binding was made for, by the binding's id.
+    """
+    before = dict(attempt.bindings)
+    doubled = _give_up_doubles(attempt)
+    question = _question(attempt, number, identities)
+    decision = decide(question)
+    deviations = set(decision.deviations) | ({D5} if doubled else set())
+    for binding in list(before.values()):
+        if binding.deleting:
+            if binding.works:
+                attempt.bindings[binding.id] = replace(binding, held=False)
+            else:
+                del attempt.bindings[binding.id]
+    if _bind(attempt, decision, identities):
+        deviations.add(D11)
+    status = _status(attempt, question, decision, before)
+    if status.lines != _lines(attempt, question, decision, before, upstream=True):
+        deviations.add(D6)
+    wrote = attempt.status is None or (
+        (attempt.status.generation, attempt.status.condition) != (status.generation, status.condition)
+        or len(attempt.status.lines) != len(status.lines)
+        or set(attempt.status.lines) != set(status.lines)
+    )
+    if wrote:
+        attempt.status, attempt.wrote = status, True
+    changed = [one for key, one in attempt.bindings.items() if before.get(key) != one and not one.deleting]
+    attempt.cycles.append(
+        Cycle(
+            changed=tuple(sorted(changed, key=by_name)),
+            gone=tuple(sorted(before.keys() - attempt.bindings.keys())),
+            wrote=wrote,
+        )
+    )
+    return frozenset(deviations)
+
+
+def _give_up_doubles(attempt: Attempt) -> bool:
+    """KubeFleet has two bindings for a member that a PickFixed names twice. Ours are one choice: the last counts."""
+    last: dict[str, Binding] = {}
+    doubled = False
+    for binding in sorted(attempt.bindings.values(), key=lambda one: one.number):
+        if binding.deleting or binding.state == UNSCHEDULED:
+            continue
+        former = last.get(binding.cluster)
+        if former is not None:
+            doubled = True
+            attempt.bindings[former.id] = replace(former, state=UNSCHEDULED, previous=former.state)
+        last[binding.cluster] = binding
+    return doubled
+
+
+def _question(attempt: Attempt, number: int, identities: Mapping[str, int]) -> Question:
+    live = [one for one in attempt.bindings.values() if not one.deleting]
+    chosen = {
+        one.cluster: Chosen(
+            one.cluster,
+            identities.get(one.id, 0),
+            number if one.policy == attempt.snapshot else UNKNOWN,
+            one.scores,
+            one.reason,
+        )
+        for one in sorted(live, key=lambda one: one.number)
+        if one.state != UNSCHEDULED
+    }
+    standing = Standing(
+        chosen=tuple(chosen.values()),
+        delivered=frozenset({one.cluster for one in live if one.state == BOUND}),
+        lingering=frozenset({one.cluster for one in attempt.bindings.values() if one.deleting and one.works}),
+        remembered=frozenset({one.cluster for one in live if one.state == UNSCHEDULED}),
+    )
+    return Question(
+        attempt.placement, number, attempt.members, attempt.ages, standing, unselected_limit=attempt.unselected_limit
+    )
+
+
+def _bind(attempt: Attempt, decision: PlacementDecision, identities: Mapping[str, int]) -> bool:
+    """Make the bindings those of the decision; whether a member that came back would have had its old one."""
+    came_back = False
+    chosen = decision.names
+    kept: set[str] = set()
+    for binding in sorted(attempt.bindings.values(), key=lambda one: (one.state == UNSCHEDULED, -one.number)):
+        one = chosen.get(binding.cluster)
+        if binding.deleting:
+            continue
+        if one is not None and identities.get(binding.id, 0) != one.identity:
+            came_back = True
+        elif one is not None and binding.cluster not in kept:
+            kept.add(binding.cluster)
+            state = binding.previous if binding.state == UNSCHEDULED else binding.state
+            attempt.bindings[binding.id] = replace(
+                binding,
+                state=state or SCHEDULED,
+                policy=attempt.snapshot,
+                scores=one.scores,
+                reason=one.reason,
+            )
+            continue
+        if binding.state != UNSCHEDULED:
+            attempt.bindings[binding.id] = replace(binding, state=UNSCHEDULED, previous=binding.state)
+    for one in decision.chosen:
+        if one.name not in kept:
+            count = attempt.numbers.get(one.name, 0)
+            attempt.numbers[one.name] = count + 1
+            made = Binding(one.name, count, SCHEDULED, attempt.snapshot, one.scores, one.reason)
+            attempt.bindings[made.id] = made
+    return came_back
+
+
+def _status(attempt: Attempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]) -> Status:
+    lines = _lines(attempt, question, decision, before, upstream=False)
+    return Status(decision.generation, decision.condition, lines)
+
+
+def _lines(
+    attempt: Attempt,
+    question: Question,
+    decision: PlacementDecision,
+    before: Mapping[str, Binding],
+    *,
+    upstream: bool,
+) -> tuple[Line, ...]:
+    """What the status says. `upstream`: refused members that are chosen all the same take places of the unselected."""
+    selected = [Line(one.name, True, one.reason, one.scores) for one in decision.chosen]
+    if decision.number is None and question.placement.policy.type is PlacementType.PICK_FIXED:
+        return (*selected, *(Line(one.name, False, one.reason) for one in decision.verdicts))
+    others = [Line(one.name, False, one.reason, one.scores) for one in decision.verdicts if one.scores is not None]
+    refused = [Line(one.name, False, one.reason) for one in decision.verdicts if one.scores is None]
+    if upstream and before:
+        refused += _refused_but_chosen(question, decision)
+        refused.sort(key=lambda one: one.cluster)
+    return (*selected, *unselected(selected, others, refused, attempt.unselected_limit))
+
+
+def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequence[Line]:
+    found = []
+    members: dict[str, Member] = {member.name: member for member in question.members}
+    old = {one.name for one in question.standing.chosen if one.policy == question.number}
+    for one in decision.chosen:
+        if one.name in old:
+            member = members[one.name]
+            ages = question.ages[one.name]
+            if filters.refusal(question.placement, member, ages, dashes=True, upstream=False) is not None:
+                found.append(Line(one.name, False, ""))
+    return found

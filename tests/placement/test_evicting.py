@@ -1,0 +1,95 @@
+"""Which evictions are carried out: KubeFleet's checks, in its order and its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.placement.cases import decided, fixed, member, pick
+from wharfinger.model.evictions import DisruptionBudget, Eviction, EvictionOutcome, Share
+from wharfinger.model.placement import Placement, PlacementRef, Policy
+from wharfinger.placement.evicting import Delivered, judge_eviction
+
+REF = PlacementRef("", "web")
+EVERYWHERE = Delivered(present={"a", "b", "c"}, available={"a", "b", "c"})
+
+
+def ended(
+    cluster: str = "a",
+    policy: Policy | None = None,
+    delivered: Delivered = EVERYWHERE,
+    budget: DisruptionBudget | None = None,
+    *,
+    deleting: bool = False,
+) -> EvictionOutcome:
+    policy = policy or pick(3)
+    placement = Placement(REF, 1, policy, deleting=deleting)
+    decision = decided(policy, [member(name) for name in "abc"])
+    return judge_eviction(Eviction("e", REF, cluster), placement, decision, delivered, budget)
+
+
+def test_an_eviction_without_a_placement_is_invalid() -> None:
+    found = judge_eviction(Eviction("e", REF, "a"), None, None, Delivered(), None)
+    assert found == EvictionOutcome(False, False, "Failed to find ClusterResourcePlacement targeted by eviction")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (ended(deleting=True), "Found deleting"),
+        (ended(policy=fixed("a", "b")), "with PickFixed placement type"),
+        (ended("z"), "Failed to find scheduler decision"),
+    ],
+)
+def test_what_cannot_be_evicted_makes_it_invalid(found: EvictionOutcome, said: str) -> None:
+    assert not found.valid
+    assert not found.executed
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    ("found", "executed", "said"),
+    [
+        (ended(), True, "no ClusterResourcePlacementDisruptionBudget specified"),
+        (ended(delivered=Delivered()), False, "has not propagated resources"),
+        (ended(delivered=Delivered(present={"a"}, failed={"a"})), True, "placement has failed"),
+        (ended(delivered=Delivered(present={"a"}, removing={"a"})), True, "currently being removed"),
+        (ended("z", delivered=Delivered(removing={"z"})), True, "currently being removed"),
+    ],
+)
+def test_a_valid_eviction_is_carried_out_or_says_why_not(found: EvictionOutcome, executed: bool, said: str) -> None:
+    assert (found.valid, found.executed) == (True, executed)
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    ("budget", "available", "executed"),
+    [
+        (DisruptionBudget(max_unavailable=Share(1)), "abc", True),
+        (DisruptionBudget(max_unavailable=Share(1)), "bc", False),
+        (DisruptionBudget(max_unavailable=Share(0)), "abc", False),
+        (DisruptionBudget(max_unavailable=Share(34, percent=True)), "bc", True),
+        (DisruptionBudget(max_unavailable=Share(1, percent=True)), "abc", True),
+        (DisruptionBudget(min_available=Share(2)), "abc", True),
+        (DisruptionBudget(min_available=Share(3)), "abc", False),
+        (DisruptionBudget(min_available=Share(2)), "bc", False),
+        (DisruptionBudget(min_available=Share(67, percent=True)), "abc", False),
+        (DisruptionBudget(min_available=Share(66, percent=True)), "abc", True),
+    ],
+)
+def test_a_budget_allows_as_many_disruptions(budget: DisruptionBudget, available: str, *, executed: bool) -> None:
+    found = ended(delivered=Delivered(present=set("abc"), available=set(available)), budget=budget)
+    assert found.executed is executed
+    assert found.message.endswith(f"availablePlacements: {len(available)}, totalPlacements: 3")
+
+
+@pytest.mark.parametrize(
+    ("budget", "executed"),
+    [
+        (DisruptionBudget(max_unavailable=Share(1)), False),
+        (DisruptionBudget(min_available=Share(50, percent=True)), False),
+        (DisruptionBudget(min_available=Share(2)), True),
+        (DisruptionBudget(min_available=Share(3)), False),
+    ],
+)
+def test_pick_all_takes_only_a_number_that_must_be_available(budget: DisruptionBudget, *, executed: bool) -> None:
+    assert ended(policy=Policy(), budget=budget).executed is executed

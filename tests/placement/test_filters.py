@@ -1,0 +1,75 @@
+"""Who is refused, by whom, in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.placement.cases import HEARD, member
+from wharfinger.model.placement import ClusterTerm, Placement, PlacementRef, Policy
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.placement.eligibility import Ages
+from wharfinger.placement.filters import Refusal, refusal
+from wharfinger.placement.properties import Unreadable
+
+TAINT = Taint("dedicated", "a", "NoSchedule")
+
+
+def refused(policy: Policy, namespace: str = "", ages: Ages = HEARD, **fields: object) -> Refusal | Unreadable | None:
+    placement = Placement(PlacementRef(namespace, "web"), 1, policy)
+    return refusal(placement, member("m", **fields), ages, dashes=True, upstream=False)
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration("dedicated", "Equal", "a", "NoSchedule"), True),
+        (Toleration("dedicated", "Equal", "a", ""), True),
+        (Toleration("dedicated", "Equal", "b", "NoSchedule"), False),
+        (Toleration("dedicated", "Equal", "", "NoSchedule"), False),
+        (Toleration("other", "Equal", "a", "NoSchedule"), False),
+        (Toleration("", "Equal", "a", "NoSchedule"), False),
+        (Toleration("dedicated", "Exists", "", "NoSchedule"), True),
+        (Toleration("dedicated", "Exists", "", ""), True),
+        (Toleration("other", "Exists", "", ""), False),
+        (Toleration("", "Exists", "", "NoSchedule"), True),
+        (Toleration("", "Exists", "", ""), True),
+    ],
+)
+def test_a_taint_needs_one_toleration(toleration: Toleration, *, tolerated: bool) -> None:
+    found = refused(Policy(tolerations=(Toleration("x", "Exists"), toleration)), taints=(TAINT,))
+    assert (found is None) is tolerated
+
+
+def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
+    found = refused(Policy(), taints=(TAINT, Taint("b", "", "NoSchedule")))
+    told = "taint &{Key:dedicated Value:a Effect:NoSchedule} cannot be tolerated"
+    assert found == Refusal("TaintToleration", told)
+
+
+@pytest.mark.parametrize(
+    ("fields", "plugin"),
+    [
+        ({}, None),
+        ({"collects_namespaces": True, "namespaces": frozenset({"shop"})}, None),
+        ({"collects_namespaces": True, "namespaces": frozenset({"other"})}, "NamespaceAffinity"),
+        ({"collects_namespaces": True}, "NamespaceAffinity"),
+        ({"namespaces": frozenset({"other"})}, None),
+    ],
+)
+def test_a_namespaced_placement_needs_its_namespace(fields: dict[str, object], plugin: str | None) -> None:
+    found = refused(Policy(), "shop", **fields)
+    assert (found.plugin if isinstance(found, Refusal) else found) == plugin
+    assert refused(Policy(), "", **fields) is None
+
+
+def test_filters_refuse_in_kubefleets_order() -> None:
+    policy = Policy(required=(ClusterTerm(LabelSelector((Requirement("env", Operator.IN, ("prod",)),))),))
+    fields = {"taints": (TAINT,), "collects_namespaces": True}
+    order = []
+    for labels, ages in (({}, Ages(900.0, 1.0)), ({"env": "prod"}, Ages(900.0, 1.0)), ({"env": "prod"}, HEARD)):
+        found = refused(policy, "shop", ages, labels=labels, **fields)
+        assert isinstance(found, Refusal)
+        order.append(found.plugin)
+    found = refused(policy, "", HEARD, labels={"env": "prod"}, **fields)
+    assert isinstance(found, Refusal)
+    assert [*order, found.plugin] == ["ClusterAffinity", "ClusterEligibility", "NamespaceAffinity", "TaintToleration"]
