@@ -18,9 +18,9 @@ from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementType
-from wharfinger.placement import upstream
 from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.upstream import Attempt, Binding, Status
+from wharfinger.placement.upstream import UpstreamAttempt
+from wharfinger.placement.upstream_records import BOUND, SCHEDULED, Binding, SnapshotStatus, by_name
 from wharfinger.simulation.placement_choice import choose
 from wharfinger.simulation.placement_shapes import (
     read_binding,
@@ -65,7 +65,7 @@ class _Placed:
     numbers: dict[str, int] = field(default_factory=dict)
     identities: dict[str, int] = field(default_factory=dict)
     """Identity of the member that each binding is for, by the binding's id."""
-    status: Status | None = None
+    status: SnapshotStatus | None = None
     changed: str = ""
     """When the condition changed last."""
     version: int = 0
@@ -145,9 +145,9 @@ class PlacementSimulator:
     def bind(self, reference: str, binding: str) -> None:
         """The roll-out delivered a choice: it is Bound. UsageError unless it is Scheduled."""
         placed, found = self._found(reference, binding)
-        if found.state != upstream.SCHEDULED:
-            raise UsageError(f"{binding} of {reference} is {found.state}, not {upstream.SCHEDULED}")
-        placed.bindings[binding] = replace(found, state=upstream.BOUND)
+        if found.state != SCHEDULED:
+            raise UsageError(f"{binding} of {reference} is {found.state}, not {SCHEDULED}")
+        placed.bindings[binding] = replace(found, state=BOUND)
         placed.version += 1
 
     def delete_binding(self, reference: str, binding: str, lingers: bool = False) -> None:
@@ -174,7 +174,7 @@ class PlacementSimulator:
         members = [self._members[name] for name in sorted(self._members)]
         now = datetime.fromisoformat(self.now).timestamp()
         ages = {member.name: _ages(member, now) for member in members}
-        attempt = Attempt(
+        attempt = UpstreamAttempt(
             placement=placement,
             snapshot=placed.snapshot,
             members=members,
@@ -207,7 +207,7 @@ class PlacementSimulator:
             reference=reference,
             cycles=[written_cycle(one) for one in attempt.cycles],
             snapshot=_snapshot(after, placement),
-            bindings=[written_binding(one) for one in sorted(attempt.bindings.values(), key=upstream.by_name)],
+            bindings=[written_binding(one) for one in sorted(attempt.bindings.values(), key=by_name)],
             status=written_status(after.status, after.changed) if attempt.wrote and after.status is not None else None,
             deviations=deviations,
             _after=after,
@@ -265,7 +265,7 @@ class PlacementSimulator:
             raise UsageError(f"{reference} has no binding {binding}")
         return placed, found
 
-    def _changed(self, placed: _Placed, attempt: Attempt) -> str:
+    def _changed(self, placed: _Placed, attempt: UpstreamAttempt) -> str:
         old, new = placed.status, attempt.status
         if old is not None and new is not None and old.condition.status == new.condition.status:
             return placed.changed

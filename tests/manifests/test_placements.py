@@ -9,15 +9,15 @@ import pytest
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.placements import placement_from_mapping
 from wharfinger.model.placement import (
+    ClusterPreference,
+    ClusterSpread,
     ClusterTerm,
     Placement,
+    PlacementPolicy,
     PlacementRef,
     PlacementType,
-    Policy,
-    Preference,
     PropertyRequirement,
     PropertySorter,
-    SpreadConstraint,
 )
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Toleration
 
@@ -56,7 +56,7 @@ def placement(policy: Any, **metadata: Any) -> dict[str, Any]:
 
 
 def test_a_placement_is_read_whole() -> None:
-    wanted = Policy(
+    wanted = PlacementPolicy(
         type=PlacementType.PICK_N,
         number=3,
         required=(
@@ -64,15 +64,15 @@ def test_a_placement_is_read_whole() -> None:
                 LabelSelector((Requirement("env", Operator.IN, ("prod",)),)), (PropertyRequirement("z", "Ge", ("2",)),)
             ),
         ),
-        preferred=(Preference(-5, None, PropertySorter("z", "Ascending")),),
+        preferred=(ClusterPreference(-5, None, PropertySorter("z", "Ascending")),),
         tolerations=(Toleration("t", "Exists"),),
-        spread=(SpreadConstraint("region"), SpreadConstraint("zone", 2, hard=False)),
+        spread=(ClusterSpread("region"), ClusterSpread("zone", 2, hard=False)),
     )
     assert placement_from_mapping(placement(POLICY), 9) == Placement(PlacementRef("", "web"), 4, wanted, 9)
 
 
 def test_without_a_policy_every_member_is_wanted() -> None:
-    assert placement_from_mapping(placement(None)).policy == Policy()
+    assert placement_from_mapping(placement(None)).policy == PlacementPolicy()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.model.amounts import Amount, parse_amount
+from wharfinger.model.amounts import WrittenAmount, parse_amount
 from wharfinger.model.quantities import LIMIT, NANO, parse_quantity
 
 
@@ -32,7 +32,7 @@ from wharfinger.model.quantities import LIMIT, NANO, parse_quantity
     ],
 )
 def test_an_amount_is_exact_and_has_the_float_of_its_spelling(text: str, nanos: int, approximate: float) -> None:
-    assert parse_amount(text) == Amount(nanos, approximate)
+    assert parse_amount(text) == WrittenAmount(nanos, approximate)
 
 
 @pytest.mark.parametrize("text", ["", "v1.2", "1.2.3", "many", "1 Gi", "1gi", "e3", ".", "+", "9" * 65])

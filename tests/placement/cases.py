@@ -7,17 +7,18 @@ from typing import Any
 
 from wharfinger.model.members import AgentCondition, Member, MemberAgent, ResourceUsage
 from wharfinger.model.placement import (
-    Chosen,
+    ChosenMember,
+    ClusterSpread,
+    MemberScores,
     Placement,
     PlacementDecision,
+    PlacementPolicy,
     PlacementRef,
     PlacementType,
-    Policy,
-    Scores,
-    SpreadConstraint,
 )
-from wharfinger.placement.deciding import Question, Standing, decide
+from wharfinger.placement.deciding import decide
 from wharfinger.placement.eligibility import Ages
+from wharfinger.placement.question import PlacementStanding, Question
 
 HEARD = Ages(5.0, 1000.0)
 """An agent that is heard."""
@@ -39,17 +40,17 @@ def in_regions(**counts: int) -> list[Member]:
     ]
 
 
-def chosen(name: str, policy: int = 0, identity: int = 1, scores: Scores | None = Scores()) -> Chosen:  # noqa: B008
+def chosen(name: str, policy: int = 0, identity: int = 1, scores: MemberScores | None = MemberScores()) -> ChosenMember:  # noqa: B008
     """A member that was chosen earlier."""
-    return Chosen(name, identity, policy, scores, "chosen earlier")
+    return ChosenMember(name, identity, policy, scores, "chosen earlier")
 
 
 def question(
-    policy: Policy,
+    policy: PlacementPolicy,
     members: Iterable[Member],
     *,
     number: int = 0,
-    before: Iterable[Chosen] = (),
+    before: Iterable[ChosenMember] = (),
     ages: dict[str, Ages] | None = None,
     ref: PlacementRef = PlacementRef("", "web"),  # noqa: B008
     standing: dict[str, Any] | None = None,
@@ -62,12 +63,12 @@ def question(
         number=number,
         members=known,
         ages={one.name: (ages or {}).get(one.name, HEARD) for one in known},
-        standing=Standing(tuple(before), **(standing or {})),
+        standing=PlacementStanding(tuple(before), **(standing or {})),
         **more,
     )
 
 
-def decided(policy: Policy, members: Iterable[Member], **more: Any) -> PlacementDecision:
+def decided(policy: PlacementPolicy, members: Iterable[Member], **more: Any) -> PlacementDecision:
     """The decision on such a question."""
     return decide(question(policy, members, **more))
 
@@ -82,16 +83,16 @@ def reasons(decision: PlacementDecision) -> dict[str, str]:
     return {one.name: one.reason for one in decision.verdicts}
 
 
-def pick(number: int, **more: Any) -> Policy:
+def pick(number: int, **more: Any) -> PlacementPolicy:
     """A PickN."""
-    return Policy(PlacementType.PICK_N, number, **more)
+    return PlacementPolicy(PlacementType.PICK_N, number, **more)
 
 
-def fixed(*wanted: str) -> Policy:
+def fixed(*wanted: str) -> PlacementPolicy:
     """A PickFixed."""
-    return Policy(PlacementType.PICK_FIXED, names=wanted)
+    return PlacementPolicy(PlacementType.PICK_FIXED, names=wanted)
 
 
-def evenly(max_skew: int = 1, *, hard: bool = True) -> tuple[SpreadConstraint, ...]:
+def evenly(max_skew: int = 1, *, hard: bool = True) -> tuple[ClusterSpread, ...]:
     """Over regions."""
-    return (SpreadConstraint("region", max_skew, hard),)
+    return (ClusterSpread("region", max_skew, hard),)

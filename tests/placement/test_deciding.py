@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.placement.cases import chosen, decided, evenly, fixed, in_regions, member, names, pick, reasons
-from wharfinger.model.placement import Policy, Preference, Scores
+from wharfinger.model.placement import ClusterPreference, MemberScores, PlacementPolicy
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint
 from wharfinger.placement import texts
 from wharfinger.placement.eligibility import Ages
@@ -15,8 +15,8 @@ from wharfinger.placement.eligibility import Ages
 TAINTED = (Taint("t", "", "NoSchedule"),)
 
 
-def liked(label: str, weight: int) -> Preference:
-    return Preference(weight, LabelSelector((Requirement(label, Operator.EXISTS),)))
+def liked(label: str, weight: int) -> ClusterPreference:
+    return ClusterPreference(weight, LabelSelector((Requirement(label, Operator.EXISTS),)))
 
 
 def test_of_equal_members_the_greatest_name_is_picked_first() -> None:
@@ -49,10 +49,10 @@ def test_without_a_new_policy_nothing_but_leaving_removes_a_chosen_member() -> N
 
 def test_the_delivered_are_given_up_last_and_the_lower_scores_first() -> None:
     before = [
-        chosen("a", scores=Scores(0, 90)),
-        chosen("b", scores=Scores(0, 10)),
+        chosen("a", scores=MemberScores(0, 90)),
+        chosen("b", scores=MemberScores(0, 10)),
         chosen("c", scores=None),
-        chosen("d", scores=Scores(1, 0)),
+        chosen("d", scores=MemberScores(1, 0)),
     ]
     members = [member(name) for name in "abcd"]
     order = []
@@ -76,13 +76,16 @@ def test_too_few_members_leave_the_policy_unfulfilled_and_say_why() -> None:
 def test_who_is_not_picked_is_told_with_scores_and_the_best_first() -> None:
     members = [member("a", labels={"fast": ""}), member("b"), member("c", labels={"fast": "", "new": ""})]
     answer = decided(pick(1, preferred=(liked("fast", 10), liked("new", 5))), members)
-    assert [(one.name, one.scores) for one in answer.verdicts] == [("a", Scores(0, 10)), ("b", Scores(0, 0))]
-    assert answer.verdicts[0].reason == texts.not_picked("a", Scores(0, 10))
+    assert [(one.name, one.scores) for one in answer.verdicts] == [
+        ("a", MemberScores(0, 10)),
+        ("b", MemberScores(0, 0)),
+    ]
+    assert answer.verdicts[0].reason == texts.not_picked("a", MemberScores(0, 10))
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_pick_all_is_fulfilled_by_any_number(count: int) -> None:
-    answer = decided(Policy(), [member(f"m{at}") for at in range(count)])
+    answer = decided(PlacementPolicy(), [member(f"m{at}") for at in range(count)])
     assert answer.condition == texts.condition(count, fulfilled=True)
 
 
@@ -122,8 +125,8 @@ def test_who_lacks_the_label_is_outside_the_spread() -> None:
 
 def test_a_cordoned_member_takes_nothing_new_and_keeps_what_it_has() -> None:
     members = [member("a"), member("b")]
-    assert names(decided(Policy(), members, cordoned=frozenset({"a"}))) == ["b"]
-    assert names(decided(Policy(), members, cordoned=frozenset({"a"}), before=[chosen("a")])) == ["a", "b"]
+    assert names(decided(PlacementPolicy(), members, cordoned=frozenset({"a"}))) == ["b"]
+    assert names(decided(PlacementPolicy(), members, cordoned=frozenset({"a"}), before=[chosen("a")])) == ["a", "b"]
 
 
 def test_a_drained_member_is_exchanged_for_a_successor_at_once() -> None:
@@ -149,7 +152,7 @@ def test_of_two_drained_members_one_is_exchanged_where_one_successor_is() -> Non
 def test_pick_all_drops_a_drained_member_and_pick_fixed_reports_it() -> None:
     drained = frozenset({"a"})
     members = [member("a"), member("b")]
-    assert names(decided(Policy(), members, before=[chosen("a")], drained=drained)) == ["b"]
+    assert names(decided(PlacementPolicy(), members, before=[chosen("a")], drained=drained)) == ["b"]
     answer = decided(fixed("a"), members, before=[chosen("a", scores=None)], drained=drained)
     assert names(answer) == ["a"]
     assert texts.DRAINED in answer.names["a"].reason

@@ -21,19 +21,20 @@ from tests.placement.cases import (
     reasons,
 )
 from wharfinger.model.placement import (
+    ClusterPreference,
     ClusterTerm,
     PlacementDecision,
-    Policy,
-    Preference,
+    PlacementPolicy,
     PropertyRequirement,
     PropertySorter,
 )
 from wharfinger.model.selectors import Taint
 from wharfinger.placement import texts
-from wharfinger.placement.deciding import Question, decide, decide_without
+from wharfinger.placement.deciding import decide, decide_without
 from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, Stuck
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.properties import RESOURCES
+from wharfinger.placement.question import Question
 
 SILENT = Ages(900.0, 1000.0)
 
@@ -84,7 +85,7 @@ def test_d3_a_member_that_cannot_be_read_is_refused_and_the_rest_goes_on() -> No
 
 
 def test_d3_an_unreadable_sorter_refuses_only_the_member_that_has_it() -> None:
-    preferred = (Preference(10, sorter=PropertySorter("cost", "Ascending")),)
+    preferred = (ClusterPreference(10, sorter=PropertySorter("cost", "Ascending")),)
     members = [member(name, properties={"cost": cost}) for name, cost in (("a", "1"), ("b", "dear"), ("c", "3"))]
     asked = question(pick(3, preferred=preferred), members)
     assert names(decide(asked)) == ["a", "c"]
@@ -124,14 +125,14 @@ def test_d6_verdicts_are_kept_when_nothing_is_to_do_and_after_a_down_scale() -> 
 
 def test_d6_all_verdicts_are_named_for_pick_all() -> None:
     taint = (Taint("t", "", "NoSchedule"),)
-    answer = decided(Policy(), [member(f"m{at:03}", taints=taint if at % 2 else ()) for at in range(100)])
+    answer = decided(PlacementPolicy(), [member(f"m{at:03}", taints=taint if at % 2 else ()) for at in range(100)])
     assert len(names(answer)) == 50
     assert len(reasons(answer)) == 50
     assert answer.condition == texts.condition(50, fulfilled=True)
 
 
 def test_d7_equal_amounts_spelled_apart_score_alike() -> None:
-    preferred = (Preference(10, sorter=PropertySorter("cost", "Descending")),)
+    preferred = (ClusterPreference(10, sorter=PropertySorter("cost", "Descending")),)
     costs = {"a": "0.06000", "b": "0.06", "c": "1"}
     members = [member(name, properties={"cost": cost}) for name, cost in costs.items()]
     asked = question(pick(3, preferred=preferred), members)
@@ -166,9 +167,9 @@ def test_d9_a_pick_fixed_that_names_nobody_chooses_nobody() -> None:
     stuck(asked, D9)
 
 
-@pytest.mark.parametrize("policy", [Policy(), pick(2), fixed("a", "b")], ids=["all", "some", "fixed"])
+@pytest.mark.parametrize("policy", [PlacementPolicy(), pick(2), fixed("a", "b")], ids=["all", "some", "fixed"])
 @pytest.mark.parametrize("agent", [HEALTHY, None], ids=["silent", "never online"])
-def test_d10_a_new_policy_keeps_a_chosen_member_that_is_not_heard(policy: Policy, agent: Any) -> None:
+def test_d10_a_new_policy_keeps_a_chosen_member_that_is_not_heard(policy: PlacementPolicy, agent: Any) -> None:
     members = [member("a", agent=agent), member("b")]
     asked = question(policy, members, number=1, before=[chosen("a"), chosen("b")], ages={"a": SILENT})
     assert names(decide(asked)) == ["a", "b"]
@@ -178,8 +179,8 @@ def test_d10_a_new_policy_keeps_a_chosen_member_that_is_not_heard(policy: Policy
 def test_d10_a_new_policy_judges_chosen_members_by_labels_and_taints() -> None:
     members = [member("a", taints=(Taint("t", "", "NoSchedule"),)), member("b")]
     before = [chosen("a"), chosen("b")]
-    assert names(decided(Policy(), members, number=1, before=before)) == ["b"]
-    assert names(decided(Policy(), members, number=0, before=before)) == ["a", "b"]
+    assert names(decided(PlacementPolicy(), members, number=1, before=before)) == ["b"]
+    assert names(decided(PlacementPolicy(), members, number=0, before=before)) == ["a", "b"]
 
 
 def test_d11_a_member_that_came_back_is_newly_chosen() -> None:
@@ -190,8 +191,8 @@ def test_d11_a_member_that_came_back_is_newly_chosen() -> None:
     assert (other.identity, other.reason) == (3, "chosen earlier")
 
 
-@pytest.mark.parametrize("policy", [Policy(), pick(2), fixed("a", "b")], ids=["all", "some", "fixed"])
-def test_d12_who_was_evicted_returns_only_once_its_work_is_gone(policy: Policy) -> None:
+@pytest.mark.parametrize("policy", [PlacementPolicy(), pick(2), fixed("a", "b")], ids=["all", "some", "fixed"])
+def test_d12_who_was_evicted_returns_only_once_its_work_is_gone(policy: PlacementPolicy) -> None:
     members = [member("a"), member("b")]
     asked = question(policy, members, before=[chosen("b")], standing={"lingering": frozenset({"a"})})
     answer = decide(asked)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import decided, fixed, member, pick
-from wharfinger.model.evictions import DisruptionBudget, Eviction, EvictionOutcome, Share
-from wharfinger.model.placement import Placement, PlacementRef, Policy
+from wharfinger.model.evictions import Eviction, EvictionOutcome, PlacementBudget
+from wharfinger.model.fleet import Share
+from wharfinger.model.placement import Placement, PlacementPolicy, PlacementRef
 from wharfinger.placement.evicting import Delivered, judge_eviction
 
 REF = PlacementRef("", "web")
@@ -15,9 +16,9 @@ EVERYWHERE = Delivered(present={"a", "b", "c"}, available={"a", "b", "c"})
 
 def ended(
     cluster: str = "a",
-    policy: Policy | None = None,
+    policy: PlacementPolicy | None = None,
     delivered: Delivered = EVERYWHERE,
-    budget: DisruptionBudget | None = None,
+    budget: PlacementBudget | None = None,
     *,
     deleting: bool = False,
 ) -> EvictionOutcome:
@@ -64,19 +65,19 @@ def test_a_valid_eviction_is_carried_out_or_says_why_not(found: EvictionOutcome,
 @pytest.mark.parametrize(
     ("budget", "available", "executed"),
     [
-        (DisruptionBudget(max_unavailable=Share(1)), "abc", True),
-        (DisruptionBudget(max_unavailable=Share(1)), "bc", False),
-        (DisruptionBudget(max_unavailable=Share(0)), "abc", False),
-        (DisruptionBudget(max_unavailable=Share(34, percent=True)), "bc", True),
-        (DisruptionBudget(max_unavailable=Share(1, percent=True)), "abc", True),
-        (DisruptionBudget(min_available=Share(2)), "abc", True),
-        (DisruptionBudget(min_available=Share(3)), "abc", False),
-        (DisruptionBudget(min_available=Share(2)), "bc", False),
-        (DisruptionBudget(min_available=Share(67, percent=True)), "abc", False),
-        (DisruptionBudget(min_available=Share(66, percent=True)), "abc", True),
+        (PlacementBudget(max_unavailable=Share(1)), "abc", True),
+        (PlacementBudget(max_unavailable=Share(1)), "bc", False),
+        (PlacementBudget(max_unavailable=Share(0)), "abc", False),
+        (PlacementBudget(max_unavailable=Share(34, percent=True)), "bc", True),
+        (PlacementBudget(max_unavailable=Share(1, percent=True)), "abc", True),
+        (PlacementBudget(min_available=Share(2)), "abc", True),
+        (PlacementBudget(min_available=Share(3)), "abc", False),
+        (PlacementBudget(min_available=Share(2)), "bc", False),
+        (PlacementBudget(min_available=Share(67, percent=True)), "abc", False),
+        (PlacementBudget(min_available=Share(66, percent=True)), "abc", True),
     ],
 )
-def test_a_budget_allows_as_many_disruptions(budget: DisruptionBudget, available: str, *, executed: bool) -> None:
+def test_a_budget_allows_as_many_disruptions(budget: PlacementBudget, available: str, *, executed: bool) -> None:
     found = ended(delivered=Delivered(present=set("abc"), available=set(available)), budget=budget)
     assert found.executed is executed
     assert found.message.endswith(f"availablePlacements: {len(available)}, totalPlacements: 3")
@@ -85,11 +86,11 @@ def test_a_budget_allows_as_many_disruptions(budget: DisruptionBudget, available
 @pytest.mark.parametrize(
     ("budget", "executed"),
     [
-        (DisruptionBudget(max_unavailable=Share(1)), False),
-        (DisruptionBudget(min_available=Share(50, percent=True)), False),
-        (DisruptionBudget(min_available=Share(2)), True),
-        (DisruptionBudget(min_available=Share(3)), False),
+        (PlacementBudget(max_unavailable=Share(1)), False),
+        (PlacementBudget(min_available=Share(50, percent=True)), False),
+        (PlacementBudget(min_available=Share(2)), True),
+        (PlacementBudget(min_available=Share(3)), False),
     ],
 )
-def test_pick_all_takes_only_a_number_that_must_be_available(budget: DisruptionBudget, *, executed: bool) -> None:
-    assert ended(policy=Policy(), budget=budget).executed is executed
+def test_pick_all_takes_only_a_number_that_must_be_available(budget: PlacementBudget, *, executed: bool) -> None:
+    assert ended(policy=PlacementPolicy(), budget=budget).executed is executed

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.cases import HEARD, member
-from wharfinger.model.placement import ClusterTerm, Placement, PlacementRef, Policy
+from wharfinger.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
 from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.filters import Refusal, refusal
+from wharfinger.placement.filters import MemberRefusal, refusal
 from wharfinger.placement.properties import Unreadable
 
 TAINT = Taint("dedicated", "a", "NoSchedule")
 
 
-def refused(policy: Policy, namespace: str = "", ages: Ages = HEARD, **fields: object) -> Refusal | Unreadable | None:
+def refused(
+    policy: PlacementPolicy, namespace: str = "", ages: Ages = HEARD, **fields: object
+) -> MemberRefusal | Unreadable | None:
     placement = Placement(PlacementRef(namespace, "web"), 1, policy)
     return refusal(placement, member("m", **fields), ages, dashes=True, upstream=False)
 
@@ -36,14 +38,14 @@ def refused(policy: Policy, namespace: str = "", ages: Ages = HEARD, **fields: o
     ],
 )
 def test_a_taint_needs_one_toleration(toleration: Toleration, *, tolerated: bool) -> None:
-    found = refused(Policy(tolerations=(Toleration("x", "Exists"), toleration)), taints=(TAINT,))
+    found = refused(PlacementPolicy(tolerations=(Toleration("x", "Exists"), toleration)), taints=(TAINT,))
     assert (found is None) is tolerated
 
 
 def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
-    found = refused(Policy(), taints=(TAINT, Taint("b", "", "NoSchedule")))
+    found = refused(PlacementPolicy(), taints=(TAINT, Taint("b", "", "NoSchedule")))
     told = "taint &{Key:dedicated Value:a Effect:NoSchedule} cannot be tolerated"
-    assert found == Refusal("TaintToleration", told)
+    assert found == MemberRefusal("TaintToleration", told)
 
 
 @pytest.mark.parametrize(
@@ -57,19 +59,19 @@ def test_the_first_taint_that_is_not_tolerated_is_told() -> None:
     ],
 )
 def test_a_namespaced_placement_needs_its_namespace(fields: dict[str, object], plugin: str | None) -> None:
-    found = refused(Policy(), "shop", **fields)
-    assert (found.plugin if isinstance(found, Refusal) else found) == plugin
-    assert refused(Policy(), "", **fields) is None
+    found = refused(PlacementPolicy(), "shop", **fields)
+    assert (found.plugin if isinstance(found, MemberRefusal) else found) == plugin
+    assert refused(PlacementPolicy(), "", **fields) is None
 
 
 def test_filters_refuse_in_kubefleets_order() -> None:
-    policy = Policy(required=(ClusterTerm(LabelSelector((Requirement("env", Operator.IN, ("prod",)),))),))
+    policy = PlacementPolicy(required=(ClusterTerm(LabelSelector((Requirement("env", Operator.IN, ("prod",)),))),))
     fields = {"taints": (TAINT,), "collects_namespaces": True}
     order = []
     for labels, ages in (({}, Ages(900.0, 1.0)), ({"env": "prod"}, Ages(900.0, 1.0)), ({"env": "prod"}, HEARD)):
         found = refused(policy, "shop", ages, labels=labels, **fields)
-        assert isinstance(found, Refusal)
+        assert isinstance(found, MemberRefusal)
         order.append(found.plugin)
     found = refused(policy, "", HEARD, labels={"env": "prod"}, **fields)
-    assert isinstance(found, Refusal)
+    assert isinstance(found, MemberRefusal)
     assert [*order, found.plugin] == ["ClusterAffinity", "ClusterEligibility", "NamespaceAffinity", "TaintToleration"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.cases import decided, member, pick
-from wharfinger.model.placement import PlacementDecision, Scores
+from wharfinger.model.placement import MemberScores, PlacementDecision
 from wharfinger.model.selectors import Taint
 from wharfinger.placement.settled import is_settled
 
@@ -24,7 +24,7 @@ def test_nothing_stored_is_not_settled() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(STORED, chosen=(replace(FIRST, scores=Scores(5, 5), reason="other"), *OTHERS)),
+        replace(STORED, chosen=(replace(FIRST, scores=MemberScores(5, 5), reason="other"), *OTHERS)),
         replace(STORED, verdicts=(replace(REFUSED, reason="last received 9.00 minutes ago"),)),
         replace(STORED, condition=replace(STORED.condition, message="other")),
         replace(STORED, deviations=frozenset({"D6"})),

@@ -12,15 +12,15 @@ from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import integer, mapping, mappings, text, texts
 from wharfinger.manifests.selectors import label_selector, tolerations
 from wharfinger.model.placement import (
+    ClusterPreference,
+    ClusterSpread,
     ClusterTerm,
     Placement,
+    PlacementPolicy,
     PlacementRef,
     PlacementType,
-    Policy,
-    Preference,
     PropertyRequirement,
     PropertySorter,
-    SpreadConstraint,
 )
 
 KINDS = ("ClusterResourcePlacement", "ResourcePlacement")
@@ -56,10 +56,10 @@ def placement_ref(obj: Mapping[str, Any]) -> PlacementRef:
     return PlacementRef(namespace, name)
 
 
-def policy_from_mapping(spec: Mapping[str, Any]) -> Policy:
+def policy_from_mapping(spec: Mapping[str, Any]) -> PlacementPolicy:
     """`spec.policy`; absent, it wants every member."""
     if spec.get("policy") is None:
-        return Policy()
+        return PlacementPolicy()
     policy = mapping(spec, "policy", "spec.")
     where = "spec.policy."
     kind = text(policy, "placementType", where) or PlacementType.PICK_ALL
@@ -67,7 +67,7 @@ def policy_from_mapping(spec: Mapping[str, Any]) -> Policy:
         raise InvalidObject(f"{where}placementType {kind[:40]!r} is none of {', '.join(_TYPES)}")
     affinity = mapping(mapping(policy, "affinity", where), "clusterAffinity", f"{where}affinity.")
     path = f"{where}affinity.clusterAffinity."
-    return Policy(
+    return PlacementPolicy(
         type=_TYPES[kind],
         number=integer(policy, "numberOfClusters", where, low=0, high=_INT32),
         names=texts(policy, "clusterNames", where),
@@ -105,11 +105,11 @@ def _term(term: Mapping[str, Any], where: str) -> ClusterTerm:
     )
 
 
-def _preference(entry: Mapping[str, Any], where: str) -> Preference:
+def _preference(entry: Mapping[str, Any], where: str) -> ClusterPreference:
     preference = mapping(entry, "preference", where)
     path = f"{where}preference."
     sorter = mapping(preference, "propertySorter", path)
-    return Preference(
+    return ClusterPreference(
         weight=integer(entry, "weight", where, low=-100, high=100) or 0,
         labels=label_selector(preference, "labelSelector", path),
         sorter=PropertySorter(
@@ -120,9 +120,9 @@ def _preference(entry: Mapping[str, Any], where: str) -> Preference:
     )
 
 
-def _constraint(entry: Mapping[str, Any], where: str) -> SpreadConstraint:
+def _constraint(entry: Mapping[str, Any], where: str) -> ClusterSpread:
     skew = integer(entry, "maxSkew", where, low=1, high=_INT32)
-    return SpreadConstraint(
+    return ClusterSpread(
         key=text(entry, "topologyKey", where),
         max_skew=1 if skew is None else skew,
         hard=text(entry, "whenUnsatisfiable", where) != "ScheduleAnyway",

@@ -17,7 +17,7 @@ _NANO_SCALE = -9
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class WrittenAmount:
     """A quantity: exact in billionths, and the float that it is read as."""
 
     nanos: int
@@ -25,7 +25,7 @@ class Amount:
 
 
 @lru_cache(maxsize=16_384)
-def parse_amount(text: str) -> Amount:
+def parse_amount(text: str) -> WrittenAmount:
     """Read a quantity. Raises `ValueError` when it is none.
 
     As Kubernetes reads it: what is finer than a nano-unit is rounded away from zero, and what is beyond int64 units is
@@ -42,24 +42,24 @@ def parse_amount(text: str) -> Amount:
     scale = exponent - len(fraction)
     if len(whole) + len(fraction) <= _DIGITS and scale >= _NANO_SCALE:
         value = int(whole + fraction) * sign
-        return Amount(value * 10 ** (scale - _NANO_SCALE), _float(value, scale))
+        return WrittenAmount(value * 10 ** (scale - _NANO_SCALE), _float(value, scale))
     return _long(sign, int(whole + fraction), scale)
 
 
-def _binary(sign: int, whole: str, fraction: str, power: int) -> Amount:
+def _binary(sign: int, whole: str, fraction: str, power: int) -> WrittenAmount:
     if not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0:
         value = (int(whole) << power) * sign
-        return Amount(value * NANO, float(value))
+        return WrittenAmount(value * NANO, float(value))
     return _long(sign, int(whole + fraction) << power, -len(fraction))
 
 
-def _long(sign: int, digits: int, scale: int) -> Amount:
+def _long(sign: int, digits: int, scale: int) -> WrittenAmount:
     """What does not fit the short form is kept in billionths, rounded up and capped."""
     factor = 10 ** abs(scale - _NANO_SCALE)
     nanos = digits * factor if scale >= _NANO_SCALE else -(-digits // factor)
     if nanos > LIMIT * NANO:
-        return Amount(LIMIT * NANO * sign, float(LIMIT * sign))
-    return Amount(nanos * sign, _float(nanos * sign, _NANO_SCALE))
+        return WrittenAmount(LIMIT * NANO * sign, float(LIMIT * sign))
+    return WrittenAmount(nanos * sign, _float(nanos * sign, _NANO_SCALE))
 
 
 def _float(value: int, scale: int) -> float:

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wharfinger.model.fleet import Share
 from wharfinger.model.placement import PlacementRef
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A number of members, or a percentage of those that are wanted."""
-
-    amount: int
-    percent: bool = False
-
-    def of(self, wanted: int) -> int:
-        """How many members it is; percentages are rounded up."""
-        return -(-self.amount * wanted // 100) if self.percent else self.amount
-
-
-@dataclass(frozen=True, slots=True)
-class DisruptionBudget:
+class PlacementBudget:
     """How many members may be unavailable, or must be available; exactly one of the two is said."""
 
     max_unavailable: Share | None = None

@@ -60,7 +60,7 @@ class PropertySorter:
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class ClusterPreference:
     """A weighted preference: for members with these labels, all of the weight, or as much as the sorter gives."""
 
     weight: int
@@ -69,7 +69,7 @@ class Preference:
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadConstraint:
+class ClusterSpread:
     """How evenly the chosen members are spread over the values of a label."""
 
     key: str
@@ -79,7 +79,7 @@ class SpreadConstraint:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PlacementPolicy:
     """Which members are wanted. The default wants all."""
 
     type: PlacementType = PlacementType.PICK_ALL
@@ -89,12 +89,12 @@ class Policy:
     """For PickFixed."""
     required: tuple[ClusterTerm, ...] = ()
     """One of them must match; without any, every member does."""
-    preferred: tuple[Preference, ...] = ()
+    preferred: tuple[ClusterPreference, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
-    spread: tuple[SpreadConstraint, ...] = ()
+    spread: tuple[ClusterSpread, ...] = ()
 
 
-class Scores(NamedTuple):
+class MemberScores(NamedTuple):
     """What a member scored, the most important first. They are compared in this order."""
 
     spread: int = 0
@@ -118,27 +118,27 @@ class Placement:
 
     ref: PlacementRef
     generation: int
-    policy: Policy = field(default_factory=Policy)
+    policy: PlacementPolicy = field(default_factory=PlacementPolicy)
     identity: int = 0
     """The create revision of its object."""
     deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenMember:
     """A member that a decision names."""
 
     name: str
     identity: int
     policy: int
     """Number of the policy under which it was chosen, or chosen again."""
-    scores: Scores | None
+    scores: MemberScores | None
     """None for PickFixed, which scores nobody."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MemberVerdict:
     """Why a member is not chosen."""
 
     name: str
@@ -146,12 +146,12 @@ class Verdict:
     """Who refused it; empty for one that was scored and not picked, and for a name that is no member's."""
     code: str
     reason: str
-    scores: Scores | None = None
+    scores: MemberScores | None = None
     """Of one that was scored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PolicyCondition:
     """Whether the policy is fulfilled."""
 
     status: bool
@@ -169,15 +169,15 @@ class PlacementDecision:
     """Of the placement."""
     number: int | None
     """How many members PickN wants; None for the other types."""
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[ChosenMember, ...]
     """By name."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[MemberVerdict, ...]
     """Those that were scored first, the best first; then the refused by name."""
-    condition: Condition
+    condition: PolicyCondition
     deviations: frozenset[str] = frozenset()
     """Which of the deviations from KubeFleet's scheduler mattered: names such as D1 (`placement.deviations`)."""
 
     @property
-    def names(self) -> Mapping[str, Chosen]:
+    def names(self) -> Mapping[str, ChosenMember]:
         """The chosen by name."""
         return {one.name: one for one in self.chosen}

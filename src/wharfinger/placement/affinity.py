@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
-from wharfinger.model.amounts import Amount
+from wharfinger.model.amounts import WrittenAmount
 from wharfinger.model.members import Member
-from wharfinger.model.placement import ClusterTerm, Policy, Preference
+from wharfinger.model.placement import ClusterPreference, ClusterTerm, PlacementPolicy
 from wharfinger.placement.properties import Range, Unreadable, amount_of, interpolated, satisfies
 
 NAME = "ClusterAffinity"
@@ -35,7 +35,7 @@ def _matches(term: ClusterTerm, member: Member, *, dashes: bool) -> bool | Unrea
 
 
 def ranges(
-    policy: Policy, members: Sequence[Member], *, dashes: bool, strict: bool
+    policy: PlacementPolicy, members: Sequence[Member], *, dashes: bool, strict: bool
 ) -> Mapping[str, Range | None] | Unreadable:
     """The range of every property that a preference sorts by, over all members, also those that are refused.
 
@@ -49,7 +49,7 @@ def ranges(
         amounts = []
         for member in members:
             amount = amount_of(member, name, dashes=dashes)
-            if isinstance(amount, Amount):
+            if isinstance(amount, WrittenAmount):
                 amounts.append(amount)
             elif strict and isinstance(amount, Unreadable):
                 return amount
@@ -63,7 +63,7 @@ def ranges(
 
 
 def score(
-    preferred: Iterable[Preference],
+    preferred: Iterable[ClusterPreference],
     member: Member,
     among: Mapping[str, Range | None],
     *,

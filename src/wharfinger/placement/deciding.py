@@ -5,58 +5,24 @@ KubeFleet's rules, with the deviations that `deviations` lists. One pass picks a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from wharfinger.model.members import Member
 from wharfinger.model.placement import (
-    Chosen,
-    Placement,
+    ChosenMember,
+    MemberScores,
+    MemberVerdict,
     PlacementDecision,
     PlacementType,
-    Scores,
-    Verdict,
 )
-from wharfinger.placement import affinity, filters, spread, texts
-from wharfinger.placement.deviations import D2, D3, D5, D6, D7, D8, D9, D10, D11, D12, Stuck
-from wharfinger.placement.eligibility import Ages, why_not_eligible
+from wharfinger.placement import filters, spread, texts
+from wharfinger.placement.deviations import D2, D5, D6, D8, D9, D10, D11, Stuck
+from wharfinger.placement.eligibility import why_not_eligible
+from wharfinger.placement.judging import Judge
 from wharfinger.placement.naming import nameable
-from wharfinger.placement.properties import RESOURCES, Unreadable
-from wharfinger.placement.ranking import Candidate, Ranking
-
-NOTHING: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What a placement has: chosen earlier, delivered, on its way out."""
-
-    chosen: tuple[Chosen, ...] = ()
-    delivered: frozenset[str] = NOTHING
-    """Names of the chosen that have the placement already: they are given up last."""
-    lingering: frozenset[str] = NOTHING
-    """Names of the evicted whose works are not gone."""
-    remembered: frozenset[str] = NOTHING
-    """Names of those given up whose works are still there. Only KubeFleet minds them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """All that a decision depends on."""
-
-    placement: Placement
-    number: int
-    """Of the policy."""
-    members: Sequence[Member]
-    """By name."""
-    ages: Mapping[str, Ages]
-    standing: Standing = field(default_factory=Standing)
-    cordoned: frozenset[str] = NOTHING
-    """Names of members that take nothing new; PickFixed ignores it."""
-    drained: frozenset[str] = NOTHING
-    """Names of members that give up what they have, too, as soon as there is a successor."""
-    unselected_limit: int | None = None
-    """How many of the others a status names; None: all. It only tells whether D6 mattered."""
+from wharfinger.placement.question import NOTHING, Question
+from wharfinger.placement.ranking import MemberCandidate, Ranking
 
 
 def decide(question: Question) -> PlacementDecision:
@@ -96,10 +62,11 @@ class _Choice:
         self.policy = question.placement.policy
         self.without = without
         self.triggered: set[str] = set()
+        self.judge = Judge(question, without, self.triggered)
         self.known = {member.name: member for member in question.members}
-        self.current: dict[str, Chosen] = {}
+        self.current: dict[str, ChosenMember] = {}
         """Chosen under this policy."""
-        self.obsolete: dict[str, Chosen] = {}
+        self.obsolete: dict[str, ChosenMember] = {}
         """Chosen under an older one."""
         for one in question.standing.chosen:
             member = self.known.get(one.name)
@@ -117,7 +84,7 @@ class _Choice:
             case _:
                 return self._all()
 
-    def _is_same(self, chosen: Chosen, member: Member) -> bool:
+    def _is_same(self, chosen: ChosenMember, member: Member) -> bool:
         if chosen.identity == member.identity:
             return True
         self.triggered.add(D11)
@@ -125,11 +92,11 @@ class _Choice:
 
     def _all(self) -> PlacementDecision | Stuck:
         self.current = {name: one for name, one in self.current.items() if name not in self.question.drained}
-        judged = self._judge()
+        judged = self.judge.judge(self.current, self.obsolete)
         if isinstance(judged, Stuck):
             return judged
         passed, verdicts = judged
-        chosen = [self._choose(member, Scores()) for member in passed]
+        chosen = [self._choose(member, MemberScores()) for member in passed]
         stuck = self._unnameable(chosen)
         if stuck is not None:
             return stuck
@@ -144,8 +111,8 @@ class _Choice:
             self.current = {one.name: one for one in kept}
             if D6 in self.without:
                 return self._decision(kept, wanted, [], fulfilled=True)
-        judged = self._judge()
-        scored = judged if isinstance(judged, Stuck) else self._score(*judged)
+        judged = self.judge.judge(self.current, self.obsolete)
+        scored = judged if isinstance(judged, Stuck) else self.judge.score(*judged, self.obsolete)
         if isinstance(scored, Stuck):
             # KubeFleet judges nobody when nothing is to do, and does not get stuck then
             return self._decision(kept, wanted, [], fulfilled=True) if settled else scored
@@ -160,11 +127,12 @@ class _Choice:
         stay = {one.name: replace(one, reason=f"{one.reason}; {texts.NO_SUCCESSOR}") for one in drained[successors:]}
         kept = [stay.get(one.name, one) for one in kept if one.name not in left]
         verdicts += [
-            Verdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.EXCHANGED)) for name in sorted(left)
+            MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.EXCHANGED))
+            for name in sorted(left)
         ]
         rest, uneven = ranking.rest()
         verdicts += [
-            Verdict(
+            MemberVerdict(
                 member.name,
                 spread.NAME,
                 texts.UNSCHEDULABLE,
@@ -177,18 +145,18 @@ class _Choice:
         if stuck is not None:
             return stuck
         verdicts = [
-            *(Verdict(one.name, "", "", texts.not_picked(one.name, scores), scores) for one, scores in rest),
+            *(MemberVerdict(one.name, "", "", texts.not_picked(one.name, scores), scores) for one, scores in rest),
             *sorted(verdicts, key=lambda verdict: verdict.name),
         ]
         if settled and verdicts and self.question.unselected_limit != 0:
             self.triggered.add(D6)
         return self._decision([*kept, *chosen], wanted, verdicts, fulfilled=len(kept) + len(chosen) >= wanted)
 
-    def _keeping(self, chosen: Chosen) -> tuple[bool, bool, bool, Scores, str]:
+    def _keeping(self, chosen: ChosenMember) -> tuple[bool, bool, bool, MemberScores, str]:
         """Who is given up last comes last: who is not drained, then the delivered, of these who scored higher."""
         name, scores = chosen.name, chosen.scores
         delivered = name in self.question.standing.delivered
-        return name not in self.question.drained, delivered, scores is not None, scores or Scores(), name
+        return name not in self.question.drained, delivered, scores is not None, scores or MemberScores(), name
 
     def _fixed(self) -> PlacementDecision | Stuck:
         names = self.policy.names
@@ -198,14 +166,14 @@ class _Choice:
             self.triggered.add(D9)
             if D9 in self.without:
                 return Stuck("no cluster is named")
-        chosen: list[Chosen] = []
-        fresh: list[Chosen] = []
-        verdicts: list[Verdict] = []
+        chosen: list[ChosenMember] = []
+        fresh: list[ChosenMember] = []
+        verdicts: list[MemberVerdict] = []
         found = 0
         for name in dict.fromkeys(names) if D5 not in self.without else names:
             member = self.known.get(name)
             if member is None:
-                verdicts.append(Verdict(name, "", "NotFound", texts.not_found(name)))
+                verdicts.append(MemberVerdict(name, "", "NotFound", texts.not_found(name)))
                 continue
             why = self._why_not_eligible(member, name in self.obsolete)
             if name in self.current:
@@ -217,7 +185,7 @@ class _Choice:
                 else:  # it is chosen, and told as not selected
                     verdicts.append(self._not_eligible(name, why))
                 continue
-            if not why and self._lingers(name):
+            if not why and self.judge.lingers(name):
                 why = texts.LINGERS
             if why:
                 verdicts.append(self._not_eligible(name, why))
@@ -231,13 +199,13 @@ class _Choice:
             return stuck
         return self._decision(chosen, None, verdicts, fulfilled=not verdicts, found=found)
 
-    def _fixed_choice(self, chosen: Chosen) -> Chosen:
+    def _fixed_choice(self, chosen: ChosenMember) -> ChosenMember:
         """PickFixed tells that a member is drained, and leaves it to the user."""
         drained = chosen.name in self.question.drained and texts.DRAINED not in chosen.reason
         return replace(chosen, reason=f"{chosen.reason}; {texts.DRAINED}") if drained else chosen
 
-    def _not_eligible(self, name: str, why: str) -> Verdict:
-        return Verdict(name, filters.ELIGIBILITY, texts.UNSCHEDULABLE, texts.not_eligible(name, why))
+    def _not_eligible(self, name: str, why: str) -> MemberVerdict:
+        return MemberVerdict(name, filters.ELIGIBILITY, texts.UNSCHEDULABLE, texts.not_eligible(name, why))
 
     def _why_not_eligible(self, member: Member, chosen_before: bool) -> str:
         ages = self.question.ages[member.name]
@@ -249,89 +217,7 @@ class _Choice:
             return why if D10 in self.without else ""
         return why
 
-    def _lingers(self, name: str) -> bool:
-        if name not in self.question.standing.lingering:
-            return False
-        self.triggered.add(D12)
-        return D12 not in self.without
-
-    def _judge(self) -> tuple[list[Member], list[Verdict]] | Stuck:
-        """Who passes the filters before spread, and the verdicts on those that do not. The current are not judged."""
-        passed, verdicts = [], []
-        placement, ages, old = self.placement, self.question.ages, D10 in self.without
-        dashed = self._has_dashes()
-        for member in self.question.members:
-            name = member.name
-            if name in self.current:
-                continue
-            lenient = name in self.obsolete
-            found = filters.refusal(
-                placement,
-                member,
-                ages[name],
-                dashes=D7 not in self.without,
-                upstream=old,
-                lenient=lenient and not old,
-            )
-            if lenient and why_not_eligible(member, ages[name]):
-                self.triggered.add(D10)
-            if isinstance(found, Unreadable):
-                self.triggered.add(D3)
-                if D3 in self.without or (D7 in self.without and dashed):
-                    return Stuck(found.why)
-                verdicts.append(self._unreadable(name, found))
-            elif found is not None:
-                if found.reason == texts.NO_HEARTBEAT:
-                    self.triggered.add(D10)
-                verdicts.append(Verdict(name, found.plugin, texts.UNSCHEDULABLE, texts.refused(found.reason)))
-            elif name in self.question.cordoned or name in self.question.drained:
-                verdicts.append(Verdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED)))
-            elif self._lingers(name):
-                verdicts.append(Verdict(name, filters.EVICTION, texts.UNSCHEDULABLE, texts.refused(texts.LINGERS)))
-            else:
-                passed.append(member)
-        return passed, verdicts
-
-    def _has_dashes(self) -> bool:
-        """Whether the policy names a resource with a dash."""
-        names = [one.name for term in self.policy.required for one in term.properties]
-        names += [one.sorter.name for one in self.policy.preferred if one.sorter is not None]
-        dashed = any(name.startswith(RESOURCES) and name.count("-", len(RESOURCES)) > 1 for name in names)
-        if dashed:
-            self.triggered.add(D7)
-        return dashed
-
-    def _unreadable(self, name: str, found: Unreadable) -> Verdict:
-        return Verdict(name, affinity.NAME, texts.UNSCHEDULABLE, texts.refused(texts.unreadable(found.why)))
-
-    def _score(self, passed: Sequence[Member], verdicts: list[Verdict]) -> list[Candidate] | Stuck:
-        preferred = self.policy.preferred
-        if not preferred:
-            return [Candidate(member, 0, member.name in self.obsolete) for member in passed]
-        exactly = dashes = D7 not in self.without
-        strict = D3 in self.without
-        among = affinity.ranges(self.policy, self.question.members, dashes=dashes, strict=True)
-        if isinstance(among, Unreadable):
-            self.triggered.add(D3)
-            if strict or not dashes:
-                return Stuck(among.why)
-            among = affinity.ranges(self.policy, self.question.members, dashes=dashes, strict=False)
-            assert not isinstance(among, Unreadable), "it is not strict"
-        if any(span is not None and span.spelled_apart for span in among.values()):
-            self.triggered.add(D7)
-        found = []
-        for member in passed:
-            liked = affinity.score(preferred, member, among, dashes=dashes, exactly=exactly)
-            if isinstance(liked, Unreadable):
-                self.triggered.add(D3)
-                if strict or not dashes:
-                    return Stuck(liked.why)
-                verdicts.append(self._unreadable(member.name, liked))
-                continue
-            found.append(Candidate(member, liked, member.name in self.obsolete))
-        return found
-
-    def _domains(self, candidates: Sequence[Candidate]) -> list[spread.Domains]:
+    def _domains(self, candidates: Sequence[MemberCandidate]) -> list[spread.Domains]:
         if not self.policy.spread:
             return []
         chosen = [self.known[name] for name in self.current if name not in self.question.drained]
@@ -347,11 +233,11 @@ class _Choice:
                 self.triggered.add(D2)
         return found
 
-    def _choose(self, member: Member, scores: Scores | None) -> Chosen:
+    def _choose(self, member: Member, scores: MemberScores | None) -> ChosenMember:
         told = texts.chosen(member.name, scores)
-        return Chosen(member.name, member.identity, self.question.number, scores, told)
+        return ChosenMember(member.name, member.identity, self.question.number, scores, told)
 
-    def _unnameable(self, chosen: Sequence[Chosen]) -> Stuck | None:
+    def _unnameable(self, chosen: Sequence[ChosenMember]) -> Stuck | None:
         known = self.obsolete.keys() | self.question.standing.remembered
         for one in chosen:
             if one.name not in known and not nameable(self.placement.ref.name, one.name):
@@ -362,9 +248,9 @@ class _Choice:
 
     def _decision(
         self,
-        chosen: Sequence[Chosen],
+        chosen: Sequence[ChosenMember],
         number: int | None,
-        verdicts: Sequence[Verdict],
+        verdicts: Sequence[MemberVerdict],
         *,
         fulfilled: bool,
         found: int | None = None,

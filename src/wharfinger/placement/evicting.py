@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from wharfinger.model.evictions import DisruptionBudget, Eviction, EvictionOutcome
+from wharfinger.model.evictions import Eviction, EvictionOutcome, PlacementBudget
 from wharfinger.model.placement import Placement, PlacementDecision, PlacementType
 
 _NO_PLACEMENT = "Failed to find ClusterResourcePlacement targeted by eviction"
@@ -45,7 +45,7 @@ def judge_eviction(
     placement: Placement | None,
     decision: PlacementDecision | None,
     delivered: Delivered,
-    budget: DisruptionBudget | None,
+    budget: PlacementBudget | None,
 ) -> EvictionOutcome:
     """How an eviction ends. The decision that follows from an executed one is stored with it."""
     if placement is None:
@@ -69,7 +69,7 @@ def judge_eviction(
 
 
 def _by_budget(
-    placement: Placement, decision: PlacementDecision, delivered: Delivered, budget: DisruptionBudget
+    placement: Placement, decision: PlacementDecision, delivered: Delivered, budget: PlacementBudget
 ) -> EvictionOutcome:
     least, most = budget.min_available, budget.max_unavailable
     if placement.policy.type is PlacementType.PICK_ALL and (most is not None or (least is not None and least.percent)):
@@ -79,9 +79,9 @@ def _by_budget(
     wanted = placement.policy.number or 0
     room = 0
     if most is not None:
-        room = most.of(wanted) - (total - available)
+        room = most.of(wanted, up=True) - (total - available)
     elif least is not None:
-        room = available - least.of(wanted)
+        room = available - least.of(wanted, up=True)
     told = _BUDGET.format(available, total)
     if room > 0:
         return EvictionOutcome(True, True, f"Eviction is allowed {told}")

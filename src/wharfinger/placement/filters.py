@@ -22,7 +22,7 @@ EVICTION = "Eviction"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class MemberRefusal:
     """Which filter refused a member, and why."""
 
     plugin: str
@@ -31,7 +31,7 @@ class Refusal:
 
 def refusal(
     placement: Placement, member: Member, ages: Ages, *, dashes: bool, upstream: bool, lenient: bool = False
-) -> Refusal | Unreadable | None:
+) -> MemberRefusal | Unreadable | None:
     """Why a member is refused; None when it passes.
 
     `dashes`: names of resources may have some. `upstream`: a missing heart-beat has KubeFleet's age. `lenient`: that
@@ -43,23 +43,23 @@ def refusal(
         if isinstance(accepted, Unreadable):
             return accepted
         if not accepted:
-            return Refusal(affinity.NAME, texts.NO_TERM)
+            return MemberRefusal(affinity.NAME, texts.NO_TERM)
     why = why_not_eligible(member, ages, upstream=upstream) if not lenient or member.leaving else ""
     if why:
-        return Refusal(ELIGIBILITY, why)
+        return MemberRefusal(ELIGIBILITY, why)
     return _by_namespace(placement.ref.namespace, member) or _by_taints(placement, member)
 
 
-def _by_namespace(namespace: str, member: Member) -> Refusal | None:
+def _by_namespace(namespace: str, member: Member) -> MemberRefusal | None:
     if not namespace or not member.collects_namespaces:
         return None
     if member.namespaces is None:
-        return Refusal(NAMESPACE, texts.NO_NAMESPACES)
-    return None if namespace in member.namespaces else Refusal(NAMESPACE, texts.NO_NAMESPACE)
+        return MemberRefusal(NAMESPACE, texts.NO_NAMESPACES)
+    return None if namespace in member.namespaces else MemberRefusal(NAMESPACE, texts.NO_NAMESPACE)
 
 
-def _by_taints(placement: Placement, member: Member) -> Refusal | None:
+def _by_taints(placement: Placement, member: Member) -> MemberRefusal | None:
     for taint in member.taints:
         if not any(toleration.tolerates(taint) for toleration in placement.policy.tolerations):
-            return Refusal(TAINTS, texts.untolerated(taint))
+            return MemberRefusal(TAINTS, texts.untolerated(taint))
     return None

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
-from wharfinger.model.amounts import Amount, parse_amount
+from wharfinger.model.amounts import WrittenAmount, parse_amount
 from wharfinger.model.members import Member
 from wharfinger.model.placement import PropertyOperator, PropertyRequirement
 
@@ -21,7 +21,7 @@ class Unreadable:
     why: str
 
 
-Reading = Amount | Unreadable | None
+Reading = WrittenAmount | Unreadable | None
 """None: a member has no property of that name."""
 
 _UNREAD = object()
@@ -92,13 +92,13 @@ def satisfies(member: Member, requirement: PropertyRequirement, *, dashes: bool)
 class Range:
     """The smallest and the largest amount of a property among all members; the first of equal ones."""
 
-    low: Amount
-    high: Amount
+    low: WrittenAmount
+    high: WrittenAmount
     spelled_apart: bool = False
     """Whether an end of it is written in two ways that are different floats."""
 
 
-def interpolated(weight: int, order: str, amount: Amount, among: Range, *, exactly: bool) -> int | Unreadable:
+def interpolated(weight: int, order: str, amount: WrittenAmount, among: Range, *, exactly: bool) -> int | Unreadable:
     """How much of a weight an amount gets: all of it at one end of the range, none at the other.
 
     `(v - low) / (high - low) * weight` for Descending, one minus that for Ascending, rounded half away from zero.

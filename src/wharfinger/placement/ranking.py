@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from wharfinger.model.members import Member
-from wharfinger.model.placement import Scores, SpreadConstraint
+from wharfinger.model.placement import ClusterSpread, MemberScores
 from wharfinger.placement import spread
 from wharfinger.placement.deviations import D1, D4
 from wharfinger.placement.spread import Domains, Judgement
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class MemberCandidate:
     """A member that every filter before spread passes."""
 
     member: Member
@@ -30,19 +30,19 @@ class Candidate:
 class Ranking:
     """Candidates, best first, and the spread they are judged by."""
 
-    constraints: Sequence[SpreadConstraint]
+    constraints: Sequence[ClusterSpread]
     counts: Sequence[Domains]
     without: frozenset[str] = frozenset()
     """The deviations that are undone."""
     triggered: set[str] = field(default_factory=set)
     """The deviations that came into play."""
-    _groups: dict[tuple[str | None, ...], list[Candidate]] = field(default_factory=dict)
+    _groups: dict[tuple[str | None, ...], list[MemberCandidate]] = field(default_factory=dict)
     """By the values of the spread's labels; the best candidate last."""
     _sticky: int = 0
     """Candidates that were chosen before."""
     _forget: bool = False
 
-    def put(self, candidates: Iterable[Candidate]) -> None:
+    def put(self, candidates: Iterable[MemberCandidate]) -> None:
         """Add candidates."""
         for one in candidates:
             self._sticky += one.sticky
@@ -50,17 +50,17 @@ class Ranking:
         for group in self._groups.values():
             group.sort(key=_rank)
 
-    def pick(self, count: int) -> list[tuple[Member, Scores]]:
+    def pick(self, count: int) -> list[tuple[Member, MemberScores]]:
         """Take the best ones, one after the other; fewer where too few are left, or allowed. The best is first.
 
         What `rest` says afterwards is by the state before the last pick, or after it where one more was wanted.
         """
-        picked: list[tuple[Member, Scores]] = []
+        picked: list[tuple[Member, MemberScores]] = []
         if not self.constraints:
             group = self._groups.get((), [])
             for _ in range(min(count, len(group))):
                 best = group.pop()
-                picked.append((best.member, Scores(0, best.affinity)))
+                picked.append((best.member, MemberScores(0, best.affinity)))
             return picked
         while True:
             self._judge()
@@ -72,17 +72,17 @@ class Ranking:
             values, candidate = found
             group = self._groups[values]
             group.remove(candidate)
-            picked.append((candidate.member, Scores(self._judged[values].score, candidate.affinity)))
+            picked.append((candidate.member, MemberScores(self._judged[values].score, candidate.affinity)))
             if len(picked) == count:
                 return picked
             self._count(candidate)
 
-    def rest(self) -> tuple[list[tuple[Member, Scores]], list[tuple[Member, SpreadConstraint]]]:
+    def rest(self) -> tuple[list[tuple[Member, MemberScores]], list[tuple[Member, ClusterSpread]]]:
         """Who was not picked, best first, with scores; and who would violate a constraint."""
         if not self.constraints:
-            return [(one.member, Scores(0, one.affinity)) for one in reversed(self._groups.get((), []))], []
-        scored: list[tuple[tuple[Scores, bool, str], Member]] = []
-        refused: list[tuple[Member, SpreadConstraint]] = []
+            return [(one.member, MemberScores(0, one.affinity)) for one in reversed(self._groups.get((), []))], []
+        scored: list[tuple[tuple[MemberScores, bool, str], Member]] = []
+        refused: list[tuple[Member, ClusterSpread]] = []
         for values, group in self._groups.items():
             if not group:
                 continue
@@ -91,7 +91,7 @@ class Ranking:
                 refused += [(one.member, judgement.violated) for one in group]
             else:
                 scored += [
-                    ((Scores(judgement.score, one.affinity), self._is_sticky(one), one.member.name), one.member)
+                    ((MemberScores(judgement.score, one.affinity), self._is_sticky(one), one.member.name), one.member)
                     for one in group
                 ]
         scored.sort(key=lambda one: one[0], reverse=True)
@@ -115,7 +115,7 @@ class Ranking:
                 if other != self._judged[values]:
                     self.triggered.add(D1)
 
-    def _best(self) -> tuple[tuple[str | None, ...], Candidate] | None:
+    def _best(self) -> tuple[tuple[str | None, ...], MemberCandidate] | None:
         best = None
         for values, judgement in self._judged.items():
             group = self._groups[values]
@@ -127,10 +127,10 @@ class Ranking:
                 best = rank, values, candidate
         return None if best is None else best[1:]
 
-    def _is_sticky(self, candidate: Candidate) -> bool:
+    def _is_sticky(self, candidate: MemberCandidate) -> bool:
         return candidate.sticky and not self._forget
 
-    def _count(self, picked: Candidate) -> None:
+    def _count(self, picked: MemberCandidate) -> None:
         for domain in self.counts:
             domain.add(picked.member)
         self._sticky -= picked.sticky
@@ -139,5 +139,5 @@ class Ranking:
             self._forget = D4 in self.without
 
 
-def _rank(candidate: Candidate) -> tuple[int, bool, str]:
+def _rank(candidate: MemberCandidate) -> tuple[int, bool, str]:
     return candidate.affinity, candidate.sticky, candidate.member.name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wharfinger.model.members import Member
-from wharfinger.model.placement import SpreadConstraint
+from wharfinger.model.placement import ClusterSpread
 
 NAME = "TopologySpreadConstraints"
 PENALTY = 1000
@@ -58,11 +58,11 @@ class Judgement:
     """What the constraints say about a member: its score, or the first hard one that it would violate."""
 
     score: int
-    violated: SpreadConstraint | None = None
+    violated: ClusterSpread | None = None
 
 
 def judge(
-    constraints: Sequence[SpreadConstraint], counts: Sequence[Domains], member: Member, *, upstream: bool
+    constraints: Sequence[ClusterSpread], counts: Sequence[Domains], member: Member, *, upstream: bool
 ) -> Judgement:
     """Judge a member by all constraints, hard ones first. Whoever lacks a label is outside that spread."""
     score = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wharfinger.model.placement import Condition, Scores
+from wharfinger.model.placement import MemberScores, PolicyCondition
 from wharfinger.model.selectors import Taint
 
 FULFILLED = "SchedulingPolicyFulfilled"
@@ -25,13 +25,13 @@ LINGERS = "it was evicted, and its work is not gone yet"
 NO_NAMESPACE = "target namespace does not exist on cluster"
 
 
-def chosen(name: str, scores: Scores | None) -> str:
+def chosen(name: str, scores: MemberScores | None) -> str:
     """That a member was chosen."""
     told = "" if scores is None else f" (affinity score: {scores.affinity}, topology spread score: {scores.spread})"
     return f'Successfully scheduled resources for placement in "{name}"{told}: picked by scheduling policy'
 
 
-def not_picked(name: str, scores: Scores) -> str:
+def not_picked(name: str, scores: MemberScores) -> str:
     """That others scored higher."""
     told = f"(affinity score: {scores.affinity}, topology spread score: {scores.spread})"
     return f'Cluster "{name}" does not score high enough {told}'
@@ -79,13 +79,13 @@ def skewed(key: str, max_skew: int) -> str:
     return f'violated doNotSchedule topology spread constraint "{key}" (max skew {max_skew})'
 
 
-def condition(found: int, *, fulfilled: bool) -> Condition:
+def condition(found: int, *, fulfilled: bool) -> PolicyCondition:
     """Whether the policy is fulfilled by so many members."""
     if fulfilled:
         told = f"found all cluster needed as specified by the scheduling policy, found {found} cluster(s)"
-        return Condition(True, FULFILLED, told)
+        return PolicyCondition(True, FULFILLED, told)
     told = f"could not find all clusters needed as specified by the scheduling policy, found {found} cluster(s) instead"
-    return Condition(False, UNFULFILLED, told)
+    return PolicyCondition(False, UNFULFILLED, told)
 
 
 def _minutes(age: float) -> str:

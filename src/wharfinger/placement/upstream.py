@@ -10,94 +10,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wharfinger.model.members import Member
-from wharfinger.model.placement import Condition, Placement, PlacementType, Scores
+from wharfinger.model.placement import MemberScores, Placement, PlacementType, PolicyCondition
 from wharfinger.placement import affinity, filters, spread, texts
 from wharfinger.placement.eligibility import Ages, why_not_eligible
-from wharfinger.placement.naming import PART, nameable
+from wharfinger.placement.naming import nameable
 from wharfinger.placement.properties import Unreadable
+from wharfinger.placement.upstream_records import (
+    DECISIONS,
+    SCHEDULED,
+    UNSCHEDULED,
+    Binding,
+    Cycle,
+    Failure,
+    SnapshotStatus,
+    StatusLine,
+    by_name,
+    unselected,
+)
 
-SCHEDULED, BOUND, UNSCHEDULED = "Scheduled", "Bound", "Unscheduled"
-DECISIONS = 1000
-"""So many decisions fit into a status."""
 CYCLES = 1000
 """A bound on the cycles of one attempt; each picks one member at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One decision in a status."""
-
-    cluster: str
-    selected: bool
-    reason: str
-    scores: Scores | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """A choice, as KubeFleet stores it."""
-
-    cluster: str
-    number: int
-    """Among the bindings of its member."""
-    state: str
-    policy: str
-    """Name of the policy snapshot."""
-    scores: Scores | None
-    reason: str
-    previous: str = ""
-    """The state before it was given up."""
-    deleting: bool = False
-    works: bool = True
-    """Whether works keep it while it is deleted."""
-    held: bool = True
-    """Whether the scheduler keeps it: until a cycle has seen it deleting."""
-
-    @property
-    def id(self) -> str:
-        """`<member>#<number>`."""
-        return f"{self.cluster}#{self.number}"
-
-    @property
-    def line(self) -> Line:
-        """What the status says of it."""
-        return Line(self.cluster, True, self.reason, self.scores)
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """The status of a policy snapshot."""
-
-    generation: int
-    condition: Condition
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a cycle failed."""
-
-    text: str
-    again: bool = False
-    """Whether KubeFleet tries again by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """What one cycle did."""
-
-    changed: tuple[Binding, ...] = ()
-    """New, or other than before."""
-    gone: tuple[str, ...] = ()
-    """Ids of those that ended."""
-    again: bool = False
-    """Whether another cycle follows at once."""
-    wrote: bool = False
-    failure: Failure | None = None
-
-
 @dataclass(slots=True)
-class Attempt:
+class UpstreamAttempt:
     """All cycles of an attempt, on a copy of the bindings."""
 
     placement: Placement
@@ -111,7 +47,7 @@ class Attempt:
     """By id."""
     numbers: dict[str, int]
     """Of the next binding of a member."""
-    status: Status | None
+    status: SnapshotStatus | None
     cycles: list[Cycle] = field(default_factory=list)
     wrote: bool = False
 
@@ -136,15 +72,10 @@ class Attempt:
         )
 
 
-def by_name(binding: Binding) -> tuple[str, int]:
-    """The order of bindings' names, of which the random end is taken for the number."""
-    return binding.cluster[: PART + 1] + "-", binding.number
-
-
 class _Cycle:
     """One cycle."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: UpstreamAttempt) -> None:
         self.attempt = attempt
         self.placement = attempt.placement
         self.policy = attempt.placement.policy
@@ -187,7 +118,7 @@ class _Cycle:
         if isinstance(judged, Failure):
             return judged
         passed, refused = judged
-        picked = [(member, Scores()) for member in passed]
+        picked = [(member, MemberScores()) for member in passed]
         taken = self._take(picked)
         if isinstance(taken, Failure):
             return taken
@@ -230,21 +161,21 @@ class _Cycle:
         if not self.policy.names:
             return False
         valid: list[Member] = []
-        invalid: list[Line] = []
-        missing: list[Line] = []
+        invalid: list[StatusLine] = []
+        missing: list[StatusLine] = []
         for name in self.policy.names:
             member = self.known.get(name)
             why = why_not_eligible(member, self.attempt.ages[name], upstream=True) if member is not None else ""
             if member is None:
-                missing.append(Line(name, False, texts.not_found(name)))
+                missing.append(StatusLine(name, False, texts.not_found(name)))
             elif why:
-                invalid.append(Line(name, False, texts.not_eligible(name, why)))
+                invalid.append(StatusLine(name, False, texts.not_eligible(name, why)))
             else:
                 valid.append(member)
         failure = self._take_fixed(valid)
         if failure is not None:
             return failure
-        lines = [Line(member.name, True, texts.chosen(member.name, None)) for member in valid]
+        lines = [StatusLine(member.name, True, texts.chosen(member.name, None)) for member in valid]
         told = texts.condition(len(valid), fulfilled=not invalid and not missing)
         self._tell(told, [*lines, *invalid, *missing])
         return False
@@ -273,7 +204,7 @@ class _Cycle:
         self._give_up([binding for binding in self.obsolete if binding.cluster not in names])
         return None
 
-    def _judge(self) -> tuple[list[Member], list[Line]] | Failure:
+    def _judge(self) -> tuple[list[Member], list[StatusLine]] | Failure:
         """Who passes every filter, and the refused by name."""
         current = {binding.cluster for binding in (*self.scheduled, *self.bound)}
         self._counts = self._domains(current)
@@ -284,21 +215,21 @@ class _Cycle:
             if isinstance(found, Unreadable):
                 return Failure(f"plugin {affinity.NAME} returned an error InternalError, {found.why}")
             if found is not None:
-                refused.append(Line(member.name, False, texts.refused(found.reason)))
+                refused.append(StatusLine(member.name, False, texts.refused(found.reason)))
             elif member.name not in current:
                 judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
                 if judgement.violated is None:
                     passed.append(member)
                 else:
                     told = texts.skewed(judgement.violated.key, judgement.violated.max_skew)
-                    refused.append(Line(member.name, False, texts.refused(told)))
+                    refused.append(StatusLine(member.name, False, texts.refused(told)))
         return passed, refused
 
     def _domains(self, current: set[str]) -> list[spread.Domains]:
         chosen = [member for member in self.attempt.members if member.name in current]
         return [spread.domains(constraint.key, self.attempt.members, chosen) for constraint in self.policy.spread]
 
-    def _score(self, passed: Sequence[Member]) -> list[tuple[Member, Scores]] | Failure:
+    def _score(self, passed: Sequence[Member]) -> list[tuple[Member, MemberScores]] | Failure:
         preferred = self.policy.preferred
         among = affinity.ranges(self.policy, self.attempt.members, dashes=False, strict=True)
         if isinstance(among, Unreadable):
@@ -309,10 +240,10 @@ class _Cycle:
             if isinstance(liked, Unreadable):
                 return Failure(f"plugin {affinity.NAME} returned an error InternalError, {liked.why}")
             judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
-            scored.append((member, Scores(judgement.score, liked)))
+            scored.append((member, MemberScores(judgement.score, liked)))
         return scored
 
-    def _take(self, picked: Sequence[tuple[Member, Scores]]) -> tuple[list[Binding], list[Binding]] | Failure:
+    def _take(self, picked: Sequence[tuple[Member, MemberScores]]) -> tuple[list[Binding], list[Binding]] | Failure:
         """New bindings, and the obsolete and given-up ones that are picked again; other obsolete ones are given up."""
         names = {member.name: scores for member, scores in picked}
         patched = []
@@ -333,12 +264,12 @@ class _Cycle:
         self._give_up([binding for binding in self.obsolete if binding.cluster not in names])
         return created, patched
 
-    def _new(self, name: str, scores: Scores | None) -> Binding:
+    def _new(self, name: str, scores: MemberScores | None) -> Binding:
         number = self.attempt.numbers.get(name, 0)
         self.attempt.numbers[name] = number + 1
         return Binding(name, number, SCHEDULED, self.attempt.snapshot, scores, texts.chosen(name, scores))
 
-    def _patched(self, binding: Binding, scores: Scores | None) -> Binding | Failure:
+    def _patched(self, binding: Binding, scores: MemberScores | None) -> Binding | Failure:
         state = binding.state
         if state == UNSCHEDULED:
             if not binding.previous:
@@ -375,17 +306,17 @@ class _Cycle:
         self,
         existing: Sequence[Binding],
         wanted: int,
-        not_picked: Sequence[tuple[Member, Scores]],
-        refused: Sequence[Line],
+        not_picked: Sequence[tuple[Member, MemberScores]],
+        refused: Sequence[StatusLine],
     ) -> None:
         lines = [binding.line for binding in existing[:DECISIONS]]
-        others = [Line(one.name, False, texts.not_picked(one.name, scores), scores) for one, scores in not_picked]
+        others = [StatusLine(one.name, False, texts.not_picked(one.name, scores), scores) for one, scores in not_picked]
         lines += unselected(lines, others, refused, self.attempt.unselected_limit)
         told = texts.condition(len(existing), fulfilled=len(existing) >= wanted)
         self._tell(told, lines)
 
-    def _tell(self, condition: Condition, lines: Sequence[Line]) -> None:
-        found = Status(self.placement.generation, condition, tuple(lines))
+    def _tell(self, condition: PolicyCondition, lines: Sequence[StatusLine]) -> None:
+        found = SnapshotStatus(self.placement.generation, condition, tuple(lines))
         old = self.attempt.status
         same = old is not None and (old.generation, old.condition) == (found.generation, found.condition)
         if same and old is not None and len(old.lines) == len(lines) and set(old.lines) == set(lines):
@@ -394,20 +325,8 @@ class _Cycle:
         self.wrote = self.attempt.wrote = True
 
 
-def unselected(selected: Sequence[Line], not_picked: Iterable[Line], refused: Sequence[Line], limit: int) -> list[Line]:
-    """Those that a status names besides the selected, at most `limit`: who was not picked first, then the refused.
-
-    A refused member that is selected all the same (its labels changed since) is not named, and takes a place.
-    """
-    seen = {line.cluster for line in selected}
-    room = DECISIONS - len(selected)
-    found = [line for line in not_picked if line.cluster not in seen][: max(0, min(limit, room))]
-    left = max(0, min(limit - len(found), room - len(found)))
-    return found + [line for line in refused[:left] if line.cluster not in seen]
-
-
-def _rank(binding: Binding) -> tuple[bool, Scores, str]:
-    return binding.scores is not None, binding.scores or Scores(), binding.cluster
+def _rank(binding: Binding) -> tuple[bool, MemberScores, str]:
+    return binding.scores is not None, binding.scores or MemberScores(), binding.cluster
 
 
 def _nameless(placement: str, member: str) -> Failure:

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wharfinger.model.members import Member
-from wharfinger.model.placement import Chosen, PlacementDecision, PlacementType
+from wharfinger.model.placement import ChosenMember, PlacementDecision, PlacementType
 from wharfinger.placement import filters
-from wharfinger.placement.deciding import Question, Standing, decide
+from wharfinger.placement.deciding import decide
 from wharfinger.placement.deviations import D5, D6, D11
-from wharfinger.placement.upstream import (
+from wharfinger.placement.question import PlacementStanding, Question
+from wharfinger.placement.upstream import UpstreamAttempt
+from wharfinger.placement.upstream_records import (
     BOUND,
     SCHEDULED,
     UNSCHEDULED,
-    Attempt,
     Binding,
     Cycle,
-    Line,
-    Status,
+    SnapshotStatus,
+    StatusLine,
     by_name,
     unselected,
 )
@@ -27,7 +28,7 @@ UNKNOWN = -1
 """Number of a policy that is not the active one."""
 
 
-def choose(attempt: Attempt, number: int, identities: Mapping[str, int]) -> frozenset[str]:
+def choose(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int]) -> frozenset[str]:
     """Decide, and put the outcome into the attempt, as one cycle; the deviations that mattered.
 
     `number` is the active policy's; `identities`: which member each binding was made for, by the binding's id.
@@ -66,7 +67,7 @@ def choose(attempt: Attempt, number: int, identities: Mapping[str, int]) -> froz
     return frozenset(deviations)
 
 
-def _give_up_doubles(attempt: Attempt) -> bool:
+def _give_up_doubles(attempt: UpstreamAttempt) -> bool:
     """KubeFleet has two bindings for a member that a PickFixed names twice. Ours are one choice: the last counts."""
     last: dict[str, Binding] = {}
     doubled = False
@@ -81,10 +82,10 @@ def _give_up_doubles(attempt: Attempt) -> bool:
     return doubled
 
 
-def _question(attempt: Attempt, number: int, identities: Mapping[str, int]) -> Question:
+def _question(attempt: UpstreamAttempt, number: int, identities: Mapping[str, int]) -> Question:
     live = [one for one in attempt.bindings.values() if not one.deleting]
     chosen = {
-        one.cluster: Chosen(
+        one.cluster: ChosenMember(
             one.cluster,
             identities.get(one.id, 0),
             number if one.policy == attempt.snapshot else UNKNOWN,
@@ -94,7 +95,7 @@ def _question(attempt: Attempt, number: int, identities: Mapping[str, int]) -> Q
         for one in sorted(live, key=lambda one: one.number)
         if one.state != UNSCHEDULED
     }
-    standing = Standing(
+    standing = PlacementStanding(
         chosen=tuple(chosen.values()),
         delivered=frozenset({one.cluster for one in live if one.state == BOUND}),
         lingering=frozenset({one.cluster for one in attempt.bindings.values() if one.deleting and one.works}),
@@ -105,7 +106,7 @@ def _question(attempt: Attempt, number: int, identities: Mapping[str, int]) -> Q
     )
 
 
-def _bind(attempt: Attempt, decision: PlacementDecision, identities: Mapping[str, int]) -> bool:
+def _bind(attempt: UpstreamAttempt, decision: PlacementDecision, identities: Mapping[str, int]) -> bool:
     """Make the bindings those of the decision; whether a member that came back would have had its old one."""
     came_back = False
     chosen = decision.names
@@ -138,32 +139,36 @@ def _bind(attempt: Attempt, decision: PlacementDecision, identities: Mapping[str
     return came_back
 
 
-def _status(attempt: Attempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]) -> Status:
+def _status(
+    attempt: UpstreamAttempt, question: Question, decision: PlacementDecision, before: Mapping[str, Binding]
+) -> SnapshotStatus:
     lines = _lines(attempt, question, decision, before, upstream=False)
-    return Status(decision.generation, decision.condition, lines)
+    return SnapshotStatus(decision.generation, decision.condition, lines)
 
 
 def _lines(
-    attempt: Attempt,
+    attempt: UpstreamAttempt,
     question: Question,
     decision: PlacementDecision,
     before: Mapping[str, Binding],
     *,
     upstream: bool,
-) -> tuple[Line, ...]:
+) -> tuple[StatusLine, ...]:
     """What the status says. `upstream`: refused members that are chosen all the same take places of the unselected."""
-    selected = [Line(one.name, True, one.reason, one.scores) for one in decision.chosen]
+    selected = [StatusLine(one.name, True, one.reason, one.scores) for one in decision.chosen]
     if decision.number is None and question.placement.policy.type is PlacementType.PICK_FIXED:
-        return (*selected, *(Line(one.name, False, one.reason) for one in decision.verdicts))
-    others = [Line(one.name, False, one.reason, one.scores) for one in decision.verdicts if one.scores is not None]
-    refused = [Line(one.name, False, one.reason) for one in decision.verdicts if one.scores is None]
+        return (*selected, *(StatusLine(one.name, False, one.reason) for one in decision.verdicts))
+    others = [
+        StatusLine(one.name, False, one.reason, one.scores) for one in decision.verdicts if one.scores is not None
+    ]
+    refused = [StatusLine(one.name, False, one.reason) for one in decision.verdicts if one.scores is None]
     if upstream and before:
         refused += _refused_but_chosen(question, decision)
         refused.sort(key=lambda one: one.cluster)
     return (*selected, *unselected(selected, others, refused, attempt.unselected_limit))
 
 
-def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequence[Line]:
+def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequence[StatusLine]:
     found = []
     members: dict[str, Member] = {member.name: member for member in question.members}
     old = {one.name for one in question.standing.chosen if one.policy == question.number}
@@ -172,5 +177,5 @@ def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequ
             member = members[one.name]
             ages = question.ages[one.name]
             if filters.refusal(question.placement, member, ages, dashes=True, upstream=False) is not None:
-                found.append(Line(one.name, False, ""))
+                found.append(StatusLine(one.name, False, ""))
     return found

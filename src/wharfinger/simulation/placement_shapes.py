@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wharfinger.model.placement import Condition, Scores
+from wharfinger.model.placement import MemberScores, PolicyCondition
 from wharfinger.placement import texts
-from wharfinger.placement.upstream import Binding, Cycle, Line, Status
+from wharfinger.placement.upstream_records import Binding, Cycle, SnapshotStatus, StatusLine
 
 
 def read_binding(written: Mapping[str, Any]) -> Binding:
@@ -61,15 +61,17 @@ def written_cycle(cycle: Cycle) -> dict[str, Any]:
     return found
 
 
-def read_status(written: Mapping[str, Any]) -> tuple[Status, str]:
+def read_status(written: Mapping[str, Any]) -> tuple[SnapshotStatus, str]:
     """A status, and when its condition changed last."""
     told = written["scheduled"]
-    lines = [Line(one["cluster"], one["selected"], one["reason"], _read_scores(one)) for one in written["decisions"]]
-    condition = Condition(told["status"] == "True", told["reason"], told["message"])
-    return Status(written["observedGeneration"], condition, tuple(lines)), str(told["lastTransitionTime"])
+    lines = [
+        StatusLine(one["cluster"], one["selected"], one["reason"], _read_scores(one)) for one in written["decisions"]
+    ]
+    condition = PolicyCondition(told["status"] == "True", told["reason"], told["message"])
+    return SnapshotStatus(written["observedGeneration"], condition, tuple(lines)), str(told["lastTransitionTime"])
 
 
-def written_status(status: Status, changed: str) -> dict[str, Any]:
+def written_status(status: SnapshotStatus, changed: str) -> dict[str, Any]:
     """A status as a value. `changed`: when its condition changed last."""
     return {
         "observedGeneration": status.generation,
@@ -86,9 +88,9 @@ def written_status(status: Status, changed: str) -> dict[str, Any]:
     }
 
 
-def _read_scores(written: Mapping[str, Any]) -> Scores | None:
-    return Scores(written["spread"], written["affinity"]) if "affinity" in written else None
+def _read_scores(written: Mapping[str, Any]) -> MemberScores | None:
+    return MemberScores(written["spread"], written["affinity"]) if "affinity" in written else None
 
 
-def _written_scores(scores: Scores | None) -> dict[str, int]:
+def _written_scores(scores: MemberScores | None) -> dict[str, int]:
     return {} if scores is None else {"affinity": scores.affinity, "spread": scores.spread}

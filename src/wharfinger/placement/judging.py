@@ -1,0 +1,119 @@
+"""Judging the members that are not chosen yet: by every filter before spread, and by affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from wharfinger.model.members import Member
+from wharfinger.model.placement import MemberVerdict
+from wharfinger.placement import affinity, filters, texts
+from wharfinger.placement.deviations import D3, D7, D10, D12, Stuck
+from wharfinger.placement.eligibility import why_not_eligible
+from wharfinger.placement.properties import RESOURCES, Unreadable
+from wharfinger.placement.question import Question
+from wharfinger.placement.ranking import MemberCandidate
+
+
+@dataclass(slots=True)
+class Judge:
+    """Judges members for one decision."""
+
+    question: Question
+    without: frozenset[str]
+    """The deviations that are undone."""
+    triggered: set[str]
+    """Those that came into play; it adds to them."""
+
+    def lingers(self, name: str) -> bool:
+        """Whether a member was evicted, and has not lost its work yet."""
+        if name not in self.question.standing.lingering:
+            return False
+        self.triggered.add(D12)
+        return D12 not in self.without
+
+    def judge(
+        self, current: Collection[str], obsolete: Collection[str]
+    ) -> tuple[list[Member], list[MemberVerdict]] | Stuck:
+        """Who passes the filters before spread, and the verdicts on those that do not. The current are not judged.
+
+        `obsolete`: names of those chosen under an older policy.
+        """
+        passed, verdicts = [], []
+        placement, ages, old = self.question.placement, self.question.ages, D10 in self.without
+        dashed = self._has_dashes()
+        for member in self.question.members:
+            name = member.name
+            if name in current:
+                continue
+            lenient = name in obsolete
+            found = filters.refusal(
+                placement,
+                member,
+                ages[name],
+                dashes=D7 not in self.without,
+                upstream=old,
+                lenient=lenient and not old,
+            )
+            if lenient and why_not_eligible(member, ages[name]):
+                self.triggered.add(D10)
+            if isinstance(found, Unreadable):
+                self.triggered.add(D3)
+                if D3 in self.without or (D7 in self.without and dashed):
+                    return Stuck(found.why)
+                verdicts.append(self._unreadable(name, found))
+            elif found is not None:
+                if found.reason == texts.NO_HEARTBEAT:
+                    self.triggered.add(D10)
+                verdicts.append(MemberVerdict(name, found.plugin, texts.UNSCHEDULABLE, texts.refused(found.reason)))
+            elif name in self.question.cordoned or name in self.question.drained:
+                verdicts.append(MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED)))
+            elif self.lingers(name):
+                verdicts.append(
+                    MemberVerdict(name, filters.EVICTION, texts.UNSCHEDULABLE, texts.refused(texts.LINGERS))
+                )
+            else:
+                passed.append(member)
+        return passed, verdicts
+
+    def _has_dashes(self) -> bool:
+        """Whether the policy names a resource with a dash."""
+        names = [one.name for term in self.question.placement.policy.required for one in term.properties]
+        names += [one.sorter.name for one in self.question.placement.policy.preferred if one.sorter is not None]
+        dashed = any(name.startswith(RESOURCES) and name.count("-", len(RESOURCES)) > 1 for name in names)
+        if dashed:
+            self.triggered.add(D7)
+        return dashed
+
+    def _unreadable(self, name: str, found: Unreadable) -> MemberVerdict:
+        return MemberVerdict(name, affinity.NAME, texts.UNSCHEDULABLE, texts.refused(texts.unreadable(found.why)))
+
+    def score(
+        self, passed: Sequence[Member], verdicts: list[MemberVerdict], obsolete: Collection[str]
+    ) -> list[MemberCandidate] | Stuck:
+        """The affinity of each; who cannot be evaluated gets a verdict instead."""
+        preferred = self.question.placement.policy.preferred
+        if not preferred:
+            return [MemberCandidate(member, 0, member.name in obsolete) for member in passed]
+        exactly = dashes = D7 not in self.without
+        strict = D3 in self.without
+        among = affinity.ranges(self.question.placement.policy, self.question.members, dashes=dashes, strict=True)
+        if isinstance(among, Unreadable):
+            self.triggered.add(D3)
+            if strict or not dashes:
+                return Stuck(among.why)
+            among = affinity.ranges(self.question.placement.policy, self.question.members, dashes=dashes, strict=False)
+            assert not isinstance(among, Unreadable), "it is not strict"
+        if any(span is not None and span.spelled_apart for span in among.values()):
+            self.triggered.add(D7)
+        found = []
+        for member in passed:
+            liked = affinity.score(preferred, member, among, dashes=dashes, exactly=exactly)
+            if isinstance(liked, Unreadable):
+                self.triggered.add(D3)
+                if strict or not dashes:
+                    return Stuck(liked.why)
+                verdicts.append(self._unreadable(member.name, liked))
+                continue
+            found.append(MemberCandidate(member, liked, member.name in obsolete))
+        return found

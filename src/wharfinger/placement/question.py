@@ -1,0 +1,44 @@
+"""What a decision depends on: the placement, its members, and what it has already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wharfinger.model.members import Member
+from wharfinger.model.placement import ChosenMember, Placement
+from wharfinger.placement.eligibility import Ages
+
+NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStanding:
+    """What a placement has: chosen earlier, delivered, on its way out."""
+
+    chosen: tuple[ChosenMember, ...] = ()
+    delivered: frozenset[str] = NOTHING
+    """Names of the chosen that have the placement already: they are given up last."""
+    lingering: frozenset[str] = NOTHING
+    """Names of the evicted whose works are not gone."""
+    remembered: frozenset[str] = NOTHING
+    """Names of those given up whose works are still there. Only KubeFleet minds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """All that a decision depends on."""
+
+    placement: Placement
+    number: int
+    """Of the policy."""
+    members: Sequence[Member]
+    """By name."""
+    ages: Mapping[str, Ages]
+    standing: PlacementStanding = field(default_factory=PlacementStanding)
+    cordoned: frozenset[str] = NOTHING
+    """Names of members that take nothing new; PickFixed ignores it."""
+    drained: frozenset[str] = NOTHING
+    """Names of members that give up what they have, too, as soon as there is a successor."""
+    unselected_limit: int | None = None
+    """How many of the others a status names; None: all. It only tells whether D6 mattered."""
