@@ -171,7 +171,7 @@ class PlacementSimulator:
         """Decide for a placement; changes nothing. UsageError when there is no such placement."""
         placed = self._of(reference)
         placement = placed.placement
-        members = [self._members[name] for name in sorted(self._members)]
+        members = tuple(self._members[name] for name in sorted(self._members))
         now = datetime.fromisoformat(self.now).timestamp()
         ages = {member.name: _ages(member, now) for member in members}
         attempt = UpstreamAttempt(

@@ -57,7 +57,7 @@ def question(
     **more: Any,
 ) -> Question:
     """A question; every member that `ages` does not name is heard."""
-    known = sorted(members, key=lambda one: one.name)
+    known = tuple(sorted(members, key=lambda one: one.name))
     return Question(
         placement=Placement(ref, 1, policy),
         number=number,

@@ -7,6 +7,7 @@ import pytest
 from tests.placement.cases import HEARD, member
 from wharfinger.model.placement import ClusterTerm, Placement, PlacementPolicy, PlacementRef
 from wharfinger.model.selectors import LabelSelector, Operator, Requirement, Taint, Toleration
+from wharfinger.placement.affinity import affinity_of
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.filters import MemberRefusal, refusal
 from wharfinger.placement.properties import Unreadable
@@ -18,7 +19,8 @@ def refused(
     policy: PlacementPolicy, namespace: str = "", ages: Ages = HEARD, **fields: object
 ) -> MemberRefusal | Unreadable | None:
     placement = Placement(PlacementRef(namespace, "web"), 1, policy)
-    return refusal(placement, member("m", **fields), ages, dashes=True, upstream=False)
+    affinity = affinity_of(policy, dashes=True, exactly=True)
+    return refusal(placement, affinity, member("m", **fields), ages, upstream=False)
 
 
 @pytest.mark.parametrize(

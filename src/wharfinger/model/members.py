@@ -66,5 +66,5 @@ class Member:
     """Whether it tells which namespaces it has."""
     namespaces: frozenset[str] | None = None
     """None: it tells none."""
-    read: dict[str, object] = field(default_factory=dict, repr=False)
-    """What was read of its properties already, by name: a member never changes (`placement.properties`)."""
+    known: dict[object, object] = field(default_factory=dict, repr=False)
+    """What deciding has found out about it already: a member never changes (`placement.properties`, `.affinity`)."""

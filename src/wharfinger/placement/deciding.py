@@ -221,7 +221,7 @@ class _Choice:
         if not self.policy.spread:
             return []
         chosen = [self.known[name] for name in self.current if name not in self.question.drained]
-        counted = self.question.members
+        counted: Iterable[Member] = self.question.members
         if D2 not in self.without:
             counted = [*chosen, *(one.member for one in candidates)]
         found = [spread.domains(constraint.key, counted, chosen) for constraint in self.policy.spread]

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement
-from wharfinger.placement import affinity, texts
+from wharfinger.placement import texts
+from wharfinger.placement.affinity import Affinity
 from wharfinger.placement.eligibility import Ages, why_not_eligible
 from wharfinger.placement.properties import Unreadable
 
+AFFINITY = "ClusterAffinity"
 ELIGIBILITY = "ClusterEligibility"
 NAMESPACE = "NamespaceAffinity"
 TAINTS = "TaintToleration"
@@ -30,20 +32,25 @@ class MemberRefusal:
 
 
 def refusal(
-    placement: Placement, member: Member, ages: Ages, *, dashes: bool, upstream: bool, lenient: bool = False
+    placement: Placement,
+    affinity: Affinity,
+    member: Member,
+    ages: Ages,
+    *,
+    upstream: bool,
+    lenient: bool = False,
 ) -> MemberRefusal | Unreadable | None:
     """Why a member is refused; None when it passes.
 
-    `dashes`: names of resources may have some. `upstream`: a missing heart-beat has KubeFleet's age. `lenient`: that
-    its agent is not heard, or unhealthy, does not count.
+    `affinity` is the policy's. `upstream`: a missing heart-beat has KubeFleet's age. `lenient`: that its agent is not
+    heard, or unhealthy, does not count.
     """
-    policy = placement.policy
-    if policy.required:
-        accepted = affinity.accepts(policy.required, member, dashes=dashes)
+    if affinity.required:
+        accepted = affinity.accepts(member)
         if isinstance(accepted, Unreadable):
             return accepted
         if not accepted:
-            return MemberRefusal(affinity.NAME, texts.NO_TERM)
+            return MemberRefusal(AFFINITY, texts.NO_TERM)
     why = why_not_eligible(member, ages, upstream=upstream) if not lenient or member.leaving else ""
     if why:
         return MemberRefusal(ELIGIBILITY, why)

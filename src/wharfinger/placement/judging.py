@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from wharfinger.model.members import Member
 from wharfinger.model.placement import MemberVerdict
-from wharfinger.placement import affinity, filters, texts
+from wharfinger.placement import filters, texts
+from wharfinger.placement.affinity import Affinity, affinity_of, liking
 from wharfinger.placement.deviations import D3, D7, D10, D12, Stuck
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.properties import RESOURCES, Unreadable
@@ -42,19 +43,13 @@ class Judge:
         passed, verdicts = [], []
         placement, ages, old = self.question.placement, self.question.ages, D10 in self.without
         dashed = self._has_dashes()
+        affinity = self._affinity()
         for member in self.question.members:
             name = member.name
             if name in current:
                 continue
             lenient = name in obsolete
-            found = filters.refusal(
-                placement,
-                member,
-                ages[name],
-                dashes=D7 not in self.without,
-                upstream=old,
-                lenient=lenient and not old,
-            )
+            found = filters.refusal(placement, affinity, member, ages[name], upstream=old, lenient=lenient and not old)
             if lenient and why_not_eligible(member, ages[name]):
                 self.triggered.add(D10)
             if isinstance(found, Unreadable):
@@ -76,6 +71,10 @@ class Judge:
                 passed.append(member)
         return passed, verdicts
 
+    def _affinity(self) -> Affinity:
+        exactly = D7 not in self.without
+        return affinity_of(self.question.placement.policy, dashes=exactly, exactly=exactly)
+
     def _has_dashes(self) -> bool:
         """Whether the policy names a resource with a dash."""
         names = [one.name for term in self.question.placement.policy.required for one in term.properties]
@@ -86,32 +85,30 @@ class Judge:
         return dashed
 
     def _unreadable(self, name: str, found: Unreadable) -> MemberVerdict:
-        return MemberVerdict(name, affinity.NAME, texts.UNSCHEDULABLE, texts.refused(texts.unreadable(found.why)))
+        return MemberVerdict(name, filters.AFFINITY, texts.UNSCHEDULABLE, texts.refused(texts.unreadable(found.why)))
 
     def score(
         self, passed: Sequence[Member], verdicts: list[MemberVerdict], obsolete: Collection[str]
     ) -> list[MemberCandidate] | Stuck:
         """The affinity of each; who cannot be evaluated gets a verdict instead."""
-        preferred = self.question.placement.policy.preferred
-        if not preferred:
+        if not self.question.placement.policy.preferred:
             return [MemberCandidate(member, 0, member.name in obsolete) for member in passed]
-        exactly = dashes = D7 not in self.without
-        strict = D3 in self.without
-        among = affinity.ranges(self.question.placement.policy, self.question.members, dashes=dashes, strict=True)
-        if isinstance(among, Unreadable):
+        strict = not self.without.isdisjoint({D3, D7})
+        affinity = self._affinity()
+        among = affinity.ranges(self.question.members)
+        if among.unreadable is not None:
             self.triggered.add(D3)
-            if strict or not dashes:
-                return Stuck(among.why)
-            among = affinity.ranges(self.question.placement.policy, self.question.members, dashes=dashes, strict=False)
-            assert not isinstance(among, Unreadable), "it is not strict"
-        if any(span is not None and span.spelled_apart for span in among.values()):
+            if strict:
+                return Stuck(among.unreadable.why)
+        if among.spelled_apart:
             self.triggered.add(D7)
+        liked_by = liking(affinity, among)
         found = []
         for member in passed:
-            liked = affinity.score(preferred, member, among, dashes=dashes, exactly=exactly)
+            liked = liked_by.score(member)
             if isinstance(liked, Unreadable):
                 self.triggered.add(D3)
-                if strict or not dashes:
+                if strict:
                     return Stuck(liked.why)
                 verdicts.append(self._unreadable(member.name, liked))
                 continue

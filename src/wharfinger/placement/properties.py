@@ -29,9 +29,9 @@ _UNREAD = object()
 
 def amount_of(member: Member, name: str, *, dashes: bool) -> Reading:
     """A property of a member. `dashes`: names of resources may have some."""
-    found = member.read.get(name, _UNREAD)
+    found = member.known.get(name, _UNREAD)
     if found is _UNREAD:
-        found = member.read[name] = _read(member, name)
+        found = member.known[name] = _read(member, name)
     if not dashes and name.startswith(RESOURCES) and name.count("-", len(RESOURCES)) > 1:
         return Unreadable(f"invalid resource property name: {name.removeprefix(RESOURCES)}")
     return cast("Reading", found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wharfinger.model.members import Member
@@ -32,7 +32,7 @@ class Question:
     placement: Placement
     number: int
     """Of the policy."""
-    members: Sequence[Member]
+    members: tuple[Member, ...]
     """By name."""
     ages: Mapping[str, Ages]
     standing: PlacementStanding = field(default_factory=PlacementStanding)

@@ -19,30 +19,38 @@ class Domains:
 
     key: str
     counts: dict[str, int]
+    _ordered: list[int] | None = None
+    """The counts in order, until one changes."""
 
     def add(self, member: Member) -> None:
         """One more is chosen."""
         value = member.labels.get(self.key)
         if value is not None:
             self.counts[value] = self.counts.get(value, 0) + 1
+            self._ordered = None
 
     def change(self, value: str) -> int:
         """How the skew changes when one more is chosen in this domain: -1, 0 or 1, as KubeFleet estimates it."""
-        ordered = sorted(self.counts.values())
-        smallest, largest, count = ordered[0], ordered[-1], self.counts[value]
-        if largest == smallest:
+        ordered, count = self._in_order(), self.counts[value]
+        if ordered[-1] == ordered[0]:
             return 1
-        if count == smallest and smallest != ordered[1]:
+        if count == ordered[0] and count != ordered[1]:
             return -1
-        return 1 if count == largest else 0
+        return 1 if count == ordered[-1] else 0
 
     def too_uneven(self, value: str, max_skew: int) -> bool:
         """Whether this domain would have more than `max_skew` above the smallest."""
-        return self.counts[value] + 1 - min(self.counts.values()) > max_skew
+        return self.counts[value] + 1 - self._in_order()[0] > max_skew
 
     def too_uneven_upstream(self, value: str, max_skew: int) -> bool:
         """KubeFleet's rule: the skew that there is, changed, exceeds `max_skew`, wherever it comes from."""
-        return max(self.counts.values()) - min(self.counts.values()) + self.change(value) > max_skew
+        ordered = self._in_order()
+        return ordered[-1] - ordered[0] + self.change(value) > max_skew
+
+    def _in_order(self) -> list[int]:
+        if self._ordered is None:
+            self._ordered = sorted(self.counts.values())
+        return self._ordered
 
 
 def domains(key: str, counted: Iterable[Member], chosen: Sequence[Member]) -> Domains:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.model.members import Member
 from wharfinger.model.placement import MemberScores, Placement, PlacementType, PolicyCondition
-from wharfinger.placement import affinity, filters, spread, texts
+from wharfinger.placement import filters, spread, texts
+from wharfinger.placement.affinity import affinity_of, liking
 from wharfinger.placement.eligibility import Ages, why_not_eligible
 from wharfinger.placement.naming import nameable
 from wharfinger.placement.properties import Unreadable
@@ -39,7 +40,7 @@ class UpstreamAttempt:
     placement: Placement
     snapshot: str
     """Name of the active policy snapshot."""
-    members: Sequence[Member]
+    members: tuple[Member, ...]
     """By name."""
     ages: Mapping[str, Ages]
     unselected_limit: int
@@ -80,6 +81,7 @@ class _Cycle:
         self.placement = attempt.placement
         self.policy = attempt.placement.policy
         self.wrote = False
+        self._affinity = affinity_of(self.policy, dashes=False, exactly=False)
         known = {member.name: member for member in attempt.members}
         self.known = known
         self.unscheduled: list[Binding] = []
@@ -211,9 +213,9 @@ class _Cycle:
         passed, refused = [], []
         for member in self.attempt.members:
             ages = self.attempt.ages[member.name]
-            found = filters.refusal(self.placement, member, ages, dashes=False, upstream=True)
+            found = filters.refusal(self.placement, self._affinity, member, ages, upstream=True)
             if isinstance(found, Unreadable):
-                return Failure(f"plugin {affinity.NAME} returned an error InternalError, {found.why}")
+                return _unreadable(found)
             if found is not None:
                 refused.append(StatusLine(member.name, False, texts.refused(found.reason)))
             elif member.name not in current:
@@ -230,15 +232,15 @@ class _Cycle:
         return [spread.domains(constraint.key, self.attempt.members, chosen) for constraint in self.policy.spread]
 
     def _score(self, passed: Sequence[Member]) -> list[tuple[Member, MemberScores]] | Failure:
-        preferred = self.policy.preferred
-        among = affinity.ranges(self.policy, self.attempt.members, dashes=False, strict=True)
-        if isinstance(among, Unreadable):
-            return Failure(f"plugin {affinity.NAME} returned an error InternalError, {among.why}")
+        among = self._affinity.ranges(self.attempt.members)
+        if among.unreadable is not None:
+            return _unreadable(among.unreadable)
+        liked_by = liking(self._affinity, among)
         scored = []
         for member in passed:
-            liked = affinity.score(preferred, member, among, dashes=False, exactly=False)
+            liked = liked_by.score(member)
             if isinstance(liked, Unreadable):
-                return Failure(f"plugin {affinity.NAME} returned an error InternalError, {liked.why}")
+                return _unreadable(liked)
             judgement = spread.judge(self.policy.spread, self._counts, member, upstream=True)
             scored.append((member, MemberScores(judgement.score, liked)))
         return scored
@@ -327,6 +329,10 @@ class _Cycle:
 
 def _rank(binding: Binding) -> tuple[bool, MemberScores, str]:
     return binding.scores is not None, binding.scores or MemberScores(), binding.cluster
+
+
+def _unreadable(found: Unreadable) -> Failure:
+    return Failure(f"plugin {filters.AFFINITY} returned an error InternalError, {found.why}")
 
 
 def _nameless(placement: str, member: str) -> Failure:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from wharfinger.model.members import Member
 from wharfinger.model.placement import ChosenMember, PlacementDecision, PlacementType
 from wharfinger.placement import filters
+from wharfinger.placement.affinity import affinity_of
 from wharfinger.placement.deciding import decide
 from wharfinger.placement.deviations import D5, D6, D11
 from wharfinger.placement.question import PlacementStanding, Question
@@ -170,12 +171,13 @@ def _lines(
 
 def _refused_but_chosen(question: Question, decision: PlacementDecision) -> Sequence[StatusLine]:
     found = []
+    affinity = affinity_of(question.placement.policy, dashes=True, exactly=True)
     members: dict[str, Member] = {member.name: member for member in question.members}
     old = {one.name for one in question.standing.chosen if one.policy == question.number}
     for one in decision.chosen:
         if one.name in old:
             member = members[one.name]
             ages = question.ages[one.name]
-            if filters.refusal(question.placement, member, ages, dashes=True, upstream=False) is not None:
+            if filters.refusal(question.placement, affinity, member, ages, upstream=False) is not None:
                 found.append(StatusLine(one.name, False, ""))
     return found
