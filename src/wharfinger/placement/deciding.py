@@ -5,7 +5,7 @@ KubeFleet's rules, with the deviations that `deviations` lists. One pass picks a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from wharfinger.model.members import Member
