@@ -20,6 +20,7 @@ from tests.placement.cases import (
     question,
     reasons,
 )
+from wharfinger.model.members import RESOURCES
 from wharfinger.model.placement import (
     ClusterPreference,
     ClusterTerm,
@@ -33,7 +34,6 @@ from wharfinger.placement import texts
 from wharfinger.placement.deciding import decide, decide_without
 from wharfinger.placement.deviations import ALL, D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12, Stuck
 from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.properties import RESOURCES
 from wharfinger.placement.question import Question
 
 SILENT = Ages(900.0, 1000.0)

@@ -6,8 +6,9 @@ import pytest
 
 from tests.placement.cases import member
 from wharfinger.model.amounts import parse_amount
+from wharfinger.model.members import RESOURCES
 from wharfinger.model.placement import PropertyRequirement
-from wharfinger.placement.properties import RESOURCES, Range, Unreadable, amount_of, interpolated, satisfies
+from wharfinger.placement.properties import Range, Unreadable, amount_of, interpolated, satisfies
 
 
 def between(low: str, high: str) -> Range:

@@ -52,6 +52,7 @@ COMMANDS = {
     "explain": "understand.explain",
     "simulate": "understand.simulate",
     "capacity": "understand.capacity",
+    "placement": "placement.commands",
     "workflow-id": "understand.workflow_id",
 }
 """Commands in the order of help, each with its module below this package, which has a `register(app)`."""

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from wharfinger.model.pod import NO_LABELS
 from wharfinger.model.selectors import Taint
 
+RESOURCES = "resources.kubernetes-fleet.io/"
+"""What names of resource properties begin with: `<this><total|allocatable|available>-<resource>`."""
+_KINDS = ("total", "allocatable", "available")
+
 
 @dataclass(frozen=True, slots=True)
 class AgentCondition:
@@ -68,3 +72,9 @@ class Member:
     """None: it tells none."""
     known: dict[object, object] = field(default_factory=dict, repr=False)
     """What deciding has found out about it already: a member never changes (`placement.properties`, `.affinity`)."""
+
+
+def resource_of(name: str) -> tuple[str, str] | None:
+    """Kind (total, allocatable or available) and resource of such a name; None when it names neither."""
+    kind, _, resource = name.removeprefix(RESOURCES).partition("-")
+    return (kind, resource) if kind in _KINDS and resource else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from wharfinger.model.members import Member
+from wharfinger.model.members import RESOURCES, Member
 from wharfinger.model.placement import MemberVerdict
 from wharfinger.placement import filters, texts
 from wharfinger.placement.affinity import Affinity, affinity_of, liking
 from wharfinger.placement.deviations import D3, D7, D10, D12, Stuck
 from wharfinger.placement.eligibility import why_not_eligible
-from wharfinger.placement.properties import RESOURCES, Unreadable
+from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.question import Question
 from wharfinger.placement.ranking import MemberCandidate
 

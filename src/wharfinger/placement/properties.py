@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from wharfinger.model.amounts import WrittenAmount, parse_amount
-from wharfinger.model.members import Member
+from wharfinger.model.members import RESOURCES, Member, resource_of
 from wharfinger.model.placement import PropertyOperator, PropertyRequirement
-
-RESOURCES = "resources.kubernetes-fleet.io/"
-"""What names of resources begin with: `<this><total|allocatable|available>-<resource>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +36,13 @@ def amount_of(member: Member, name: str, *, dashes: bool) -> Reading:
 
 def _read(member: Member, name: str) -> Reading:
     if name.startswith(RESOURCES):
-        short = name.removeprefix(RESOURCES)
-        kind, _, resource = short.partition("-")
-        amounts = {"total": "capacity", "allocatable": "allocatable", "available": "available"}.get(kind)
-        if not kind or not resource:
-            return Unreadable(f"invalid resource property name: {short}")
-        if amounts is None:
-            return Unreadable(f"invalid capacity type {kind} in resource property name {short}")
-        value = getattr(member.usage, amounts).get(resource)
+        found = resource_of(name)
+        if found is None:
+            return Unreadable(f"invalid resource property name: {name.removeprefix(RESOURCES)}")
+        kind, resource = found
+        usage = member.usage
+        amounts = usage.capacity if kind == "total" else usage.allocatable if kind == "allocatable" else usage.available
+        value = amounts.get(resource)
     else:
         value = member.properties.get(name)
     if value is None:

@@ -1,0 +1,1 @@
+"""`wharfinger placement`: which member clusters placements get."""
