@@ -1,6 +1,6 @@
 """How long a placement takes to decide: ten of many members, with affinity, properties and spread.
 
-    python -m benchmarks.placement [--members 1000]
+    python benchmarks/placement.py [--members 1000]
 
 Prints the median of warm decisions, and of the first one after all members were read anew, in milliseconds.
 """
