@@ -151,7 +151,7 @@ def test_what_is_used_wrongly_is_told(simulator: PlacementSimulator) -> None:
         lambda: simulator.decide("cluster/other"),
         lambda: simulator.bind(P, "z#0"),
         lambda: simulator.finish(P, "b#0"),
-        lambda: simulator.restore("ns/a/web", {"name": "web-0", "generation": 1}, []),
+        lambda: simulator.delete("ResourcePlacement", "web"),
     ):
         with pytest.raises(UsageError):
             wrong()
@@ -160,6 +160,27 @@ def test_what_is_used_wrongly_is_told(simulator: PlacementSimulator) -> None:
         simulator.bind(P, "b#0")
     with pytest.raises(InvalidObject):
         simulator.add(web(1, name=None))
+
+
+def test_what_was_decided_may_be_restored_before_the_placement_is_added(simulator: PlacementSimulator) -> None:
+    bound = {"id": "a#3", "cluster": "a", "state": "Bound", "policy": "web-4", "affinity": 0, "spread": 0}
+    simulator.restore(P, {"name": "web-4", "numberOfClusters": 1, "generation": 7}, [bound])
+    with pytest.raises(UsageError, match="there is no placement"):
+        simulator.decide(P)
+    simulator.add(web(1))
+    decision = simulator.decide(P)
+    assert decision.snapshot == {"name": "web-4", "numberOfClusters": 1, "generation": 7}
+    assert decision.bindings == [bound]
+    simulator.add(web(2))
+    assert [one["id"] for one in simulator.decide(P).bindings] == ["a#3", "b#0"]
+
+
+def test_placements_of_a_namespace_are_deleted_there(simulator: PlacementSimulator) -> None:
+    simulator.add({**web(1), "kind": "ResourcePlacement"})
+    assert simulator.decide("ns/default/web").snapshot["name"] == "web-0"
+    simulator.delete("ResourcePlacement", "web", "default")
+    with pytest.raises(UsageError):
+        simulator.decide("ns/default/web")
 
 
 def test_a_deleted_placement_is_forgotten(simulator: PlacementSimulator) -> None:

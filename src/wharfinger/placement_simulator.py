@@ -56,8 +56,10 @@ class SimulatedPlacement:
 class _Placed:
     """A placement and what was decided for it."""
 
-    obj: Mapping[str, Any]
-    policy: Mapping[str, Any] | None
+    name: str
+    obj: Mapping[str, Any] | None
+    """None: it was restored, and is not added yet."""
+    policy: Mapping[str, Any] | None = None
     number: int = 0
     """Of the active policy snapshot."""
     generation: int = 1
@@ -73,13 +75,14 @@ class _Placed:
     @property
     def placement(self) -> Placement:
         """For deciding."""
+        assert self.obj is not None, "only what was added is decided"
         found = placements.placement_from_mapping(self.obj)
         return Placement(found.ref, self.generation, found.policy, found.identity, found.deleting)
 
     @property
     def snapshot(self) -> str:
         """Name of the active policy snapshot."""
-        return f"{self.obj['metadata']['name']}-{self.number}"
+        return f"{self.name}-{self.number}"
 
 
 class PlacementSimulator:
@@ -118,7 +121,8 @@ class PlacementSimulator:
             if self._members.pop(name, None) is None:
                 raise UsageError(f"there is no {kind} {name}")
             return
-        reference = f"ns/{namespace}/{name}" if namespace else f"cluster/{name}"
+        where = f"ns/{namespace or 'default'}" if kind == placements.KINDS[1] else "cluster"
+        reference = f"{where}/{name}"
         if kind not in placements.KINDS or self._placed.pop(reference, None) is None:
             raise UsageError(f"there is no {kind} {name}")
 
@@ -129,8 +133,8 @@ class PlacementSimulator:
         bindings: Sequence[Mapping[str, Any]],
         status: Mapping[str, Any] | None = None,
     ) -> None:
-        """Replace what was decided for a placement. UsageError when there is no such placement."""
-        placed = self._of(reference)
+        """Replace what was decided for a placement, which may be added afterwards."""
+        placed = self._placed.setdefault(reference, _Placed(reference.rpartition("/")[2], None))
         placed.number = int(str(snapshot["name"]).rpartition("-")[2])
         placed.generation = int(snapshot["generation"])
         restored = [read_binding(one) for one in bindings]
@@ -190,6 +194,7 @@ class PlacementSimulator:
         else:
             deviations = choose(attempt, placed.number, placed.identities)
         after = _Placed(
+            name=placed.name,
             obj=placed.obj,
             policy=placed.policy,
             number=placed.number,
@@ -242,7 +247,11 @@ class PlacementSimulator:
         given = mapping(obj, "metadata").get("generation")
         old = self._placed.get(reference)
         if old is None:
-            self._placed[reference] = _Placed(obj, policy, generation=given or 1)
+            name = placements.placement_ref(obj).name
+            self._placed[reference] = _Placed(name, obj, policy, generation=given or 1)
+            return
+        if old.obj is None:  # what was restored is by this policy
+            old.obj, old.policy, old.generation = obj, policy, given or old.generation
             return
         if given is not None or old.obj.get("spec") != obj.get("spec"):
             old.generation = given if given is not None else old.generation + 1
@@ -254,7 +263,7 @@ class PlacementSimulator:
 
     def _of(self, reference: str) -> _Placed:
         placed = self._placed.get(reference)
-        if placed is None:
+        if placed is None or placed.obj is None:
             raise UsageError(f"there is no placement {reference}")
         return placed
 
