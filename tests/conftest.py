@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests import server_marker
 from tests.patience import PROCESSES, patient
@@ -76,6 +77,11 @@ All files of a tree run in one process: a tree costs as much processor time as m
 started in each process."""
 _LAST = "test_fleets_under_faults.py"
 """Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
+_CALM = ("config", "fleet", "framework", "manifests", "model", "placement", "plugins", "properties", "queue", "whatif")
+"""Folders of tests that compute and hardly wait. One process, which yields to all others, does nothing else: it takes
+what the others leave while they wait, so it makes none of their servers late."""
+_CALM_WORKER = "TESTS_CALM_WORKER"
+"""Variable with the name of that process."""
 _HEAVIEST = "test_fleet_rolling.py"
 """Twelve instances: it goes after the other long ones, beside tests that need little."""
 
@@ -86,6 +92,11 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts what runs in the background deaf to Ctrl-C, and the commands would inherit that.
     """
     config.pluginmanager.register(server_marker.ServerGuard(), "server guard")
+    if config.getvalue("dist") == "loadfile":
+        processes_wanted = config.getvalue("numprocesses") or 0
+        os.environ[_CALM_WORKER] = f"gw{processes_wanted - 1}" if processes_wanted > 2 else ""
+    elif os.environ.get("PYTEST_XDIST_WORKER", "none") == os.environ.get(_CALM_WORKER):
+        os.nice(10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -119,12 +130,30 @@ def _tree_of(path: Path) -> str:
     return next((tree for tree, parameters in _SHARED.items() if re.search(parameters, text)), "")
 
 
+@functools.cache
+def _is_calm(root: Path, scope: str) -> bool:
+    """Whether the tests of a scope only compute."""
+    file = root / scope.partition("::")[0]
+    if file.suffix != ".py" or file.relative_to(root).parts[1] not in _CALM:
+        return False
+    return not any(fixture in file.read_text() for fixture in server_marker.FIXTURES)
+
+
 class _FilesAndTrees(LoadFileScheduling):
     """Hands out whole files in the order of collection, and all the files of a shared tree together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         return nodeid if file.endswith(_LAST) else _tree_of(self.config.rootpath / file) or file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if node.gateway.id == os.environ.get(_CALM_WORKER):
+            calm = next((scope for scope in reversed(self.workqueue) if _is_calm(self.config.rootpath, scope)), None)
+            if calm is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(calm, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
