@@ -92,8 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts what runs in the background deaf to Ctrl-C, and the commands would inherit that.
     """
     config.pluginmanager.register(server_marker.ServerGuard(), "server guard")
-    if config.getvalue("dist") == "loadfile":
-        processes_wanted = config.getvalue("numprocesses") or 0
+    if config.getoption("dist", "no") == "loadfile":
+        processes_wanted = config.getoption("numprocesses", 0) or 0
         os.environ[_CALM_WORKER] = f"gw{processes_wanted - 1}" if processes_wanted > 2 else ""
     elif os.environ.get("PYTEST_XDIST_WORKER", "none") == os.environ.get(_CALM_WORKER):
         os.nice(10)
