@@ -56,6 +56,9 @@ os.environ.setdefault("SSL_CERT_FILE", os.devnull)
 os.environ.setdefault("GOGC", "off")
 os.environ.setdefault("GOMEMLIMIT", "512MiB")
 os.environ.setdefault("GOMAXPROCS", "1")
+# Tests of etcd's gRPC are followed by tests that start servers in the same process. What gRPC does in a forked child
+# before the server's program begins may abort it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Collection makes thousands of objects and no garbage; `pytest_collection_finish` turns the collector on again.
 gc.disable()
 
@@ -77,8 +80,8 @@ All files of a tree run in one process: a tree costs as much processor time as m
 started in each process."""
 _LAST = "test_fleets_under_faults.py"
 """Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
-_CALM = ("config", "fleet", "framework", "manifests", "model", "placement", "plugins", "properties", "queue", "whatif")
-"""Folders of tests that compute and hardly wait. One process, which yields to all others, does nothing else: it takes
+_CALM = ("placement", "properties")
+"""Folders of tests that compute, neither wait nor look at the clock. One process, which yields to all others, does nothing else: it takes
 what the others leave while they wait, so it makes none of their servers late."""
 _CALM_WORKER = "TESTS_CALM_WORKER"
 """Variable with the name of that process."""

@@ -98,9 +98,9 @@ def test_a_reason_for_each_node_is_asked_for_once(profile_of: MakeProfile) -> No
 def test_a_whole_ranking_is_made_at_once() -> None:
     many = snapshot(*(node(f"n{number}") for number in range(5000)))
     evaluation = load_profiles()["default-scheduler"].evaluate(pod("a"), many)
-    began = time.perf_counter()
+    began = time.process_time()
     ranking = evaluation.ranking(5000)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 0.5
     assert len({each.node for each in ranking}) == 5000
     assert ranking[0].node == evaluation.node
     assert tuple(each.node for each in ranking[1:9]) == tuple(evaluation.runners_up(8))
