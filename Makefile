@@ -35,13 +35,13 @@ check: linked
 quick-tests: linked
 	+@$(BIN)/pytest -m "not servers and not long" -n 3 --dist worksteal --durations=10 -q
 
-# Five processes, for two cores too: most of the time a test waits for servers. A sixth one computes in the meantime.
+# Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
 # The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
 # the order there, long ones first.
 # Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
 test test-servers: setup
 	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
-	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 6 --dist loadfile --no-loadscope-reorder --durations=20
+	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 5 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
 # Beside them, fleets in virtual time: a fifth as long, on the core that servers leave alone.

@@ -81,8 +81,8 @@ started in each process."""
 _LAST = "test_fleets_under_faults.py"
 """Its tests, of seconds each, share nothing. They are handed out one by one at the end, as each process gets idle."""
 _CALM = ("placement", "properties")
-"""Folders of tests that compute, neither wait nor look at the clock. One process, which yields to all others, does nothing else: it takes
-what the others leave while they wait, so it makes none of their servers late."""
+"""Folders of tests that compute, and neither wait nor look at the clock. One process, which yields to all others, does
+nothing else: it takes what the others leave while they wait, so it makes none of their servers late."""
 _CALM_WORKER = "TESTS_CALM_WORKER"
 """Variable with the name of that process."""
 _HEAVIEST = "test_fleet_rolling.py"
