@@ -18,6 +18,7 @@ from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementType
+from wharfinger.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.upstream import UpstreamAttempt
 from wharfinger.placement.upstream_records import BOUND, SCHEDULED, Binding, SnapshotStatus, by_name
@@ -30,7 +31,6 @@ from wharfinger.simulation.placement_shapes import (
     written_status,
 )
 
-MEMBER = "MemberCluster"
 START = "2026-01-01T00:00:00Z"
 
 
@@ -108,22 +108,22 @@ class PlacementSimulator:
         changes, unless it is given. Raises InvalidObject, or UsageError for another kind.
         """
         kind = text(obj, "kind")
-        if kind == MEMBER:
+        if kind == MEMBER_CLUSTER:
             self._add_member(obj)
-        elif kind in placements.KINDS:
+        elif kind in PLACEMENTS:
             self._add_placement(obj)
         else:
             raise UsageError(f"the simulator knows no {kind[:40] or 'object without kind'}")
 
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         """An object is gone. Added again, it is another one. UsageError when there is none."""
-        if kind == MEMBER:
+        if kind == MEMBER_CLUSTER:
             if self._members.pop(name, None) is None:
                 raise UsageError(f"there is no {kind} {name}")
             return
-        where = f"ns/{namespace or 'default'}" if kind == placements.KINDS[1] else "cluster"
+        where = f"ns/{namespace or 'default'}" if kind == NAMESPACED_PLACEMENT else "cluster"
         reference = f"{where}/{name}"
-        if kind not in placements.KINDS or self._placed.pop(reference, None) is None:
+        if kind not in PLACEMENTS or self._placed.pop(reference, None) is None:
             raise UsageError(f"there is no {kind} {name}")
 
     def restore(

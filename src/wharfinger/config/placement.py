@@ -28,17 +28,16 @@ from wharfinger.config.placement_policy_fields import (
 )
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
-
-PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
-CLUSTER_GROUP = "cluster.kubernetes-fleet.io"
-VERSIONS = ("v1", "v1beta1")
-"""Read as the same."""
-
-CLUSTER_PLACEMENT, PLACEMENT = "ClusterResourcePlacement", "ResourcePlacement"
-MEMBER, EVICTION, BUDGET = (
-    "MemberCluster",
-    "ClusterResourcePlacementEviction",
-    "ClusterResourcePlacementDisruptionBudget",
+from wharfinger.model.placement_kinds import (
+    BUDGET,
+    CLUSTER_GROUP,
+    CLUSTER_PLACEMENT,
+    EVICTION,
+    MEMBER_CLUSTER,
+    NAMESPACED_PLACEMENT,
+    PLACEMENT_GROUP,
+    PLACEMENTS,
+    VERSIONS,
 )
 
 _POLICY = "spec.policy."
@@ -77,7 +76,7 @@ def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> No
             problems.append(("spec.placementName", f"may not change; it is {before.placement_name}"))
         if before.cluster_name != after.cluster_name:
             problems.append(("spec.clusterName", f"may not change; it is {before.cluster_name}"))
-    if new.get("kind") in (CLUSTER_PLACEMENT, PLACEMENT):
+    if new.get("kind") in PLACEMENTS:
         was, becomes = understood(old, PlacementFields)[0].spec, understood(new, PlacementFields)[0].spec
         before_type = was.policy.placement_type if was.policy is not None else "PickAll"
         if was.policy is not None and becomes.policy is None:
@@ -261,8 +260,8 @@ def _notes(fields: PlacementFields) -> Iterator[str]:
 
 _KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[Problem]]]] = {
     CLUSTER_PLACEMENT: (PlacementFields, PLACEMENT_GROUP, _placement),
-    PLACEMENT: (PlacementFields, PLACEMENT_GROUP, _placement),
-    MEMBER: (MemberFields, CLUSTER_GROUP, _member),
+    NAMESPACED_PLACEMENT: (PlacementFields, PLACEMENT_GROUP, _placement),
+    MEMBER_CLUSTER: (MemberFields, CLUSTER_GROUP, _member),
     EVICTION: (EvictionFields, PLACEMENT_GROUP, _eviction),
     BUDGET: (BudgetFields, PLACEMENT_GROUP, _budget),
 }

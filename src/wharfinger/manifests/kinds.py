@@ -8,10 +8,13 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject, UsageError
 from wharfinger.manifests.fields import mapping, text
+from wharfinger.model import placement_kinds
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
+from wharfinger.model.placement_kinds import CLUSTER_GROUP, PLACEMENT_GROUP
 
 OURS = "wharfinger.dev"
 """API group of our own kinds."""
+_TOGETHER = (OURS, CLUSTER_GROUP, PLACEMENT_GROUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Kind:
 
     @property
     def folder(self) -> str:
-        """What keys of its objects begin with, below the root: our own kinds lie together."""
-        return f"{self.group}/{self.plural}" if self.group == OURS else self.plural
+        """What keys of its objects begin with, below the root: kinds that are not Kubernetes' lie by their group."""
+        return f"{self.group}/{self.plural}" if self.group in _TOGETHER else self.plural
 
     @property
     def singular(self) -> str:
@@ -63,6 +66,46 @@ POD_GROUP = Kind("PodGroup", POD_GROUPS[0], "podgroups", aliases=("pg",), other_
 
 PRIORITY_CLASS = Kind("PriorityClass", "scheduling.k8s.io", "priorityclasses", namespaced=False, aliases=("pc",))
 
+MEMBER_CLUSTER = Kind(
+    placement_kinds.MEMBER_CLUSTER, CLUSTER_GROUP, "memberclusters", namespaced=False, aliases=("member", "members")
+)
+CLUSTER_PLACEMENT = Kind(
+    placement_kinds.CLUSTER_PLACEMENT, PLACEMENT_GROUP, "clusterresourceplacements", namespaced=False, aliases=("crp",)
+)
+NAMESPACED_PLACEMENT = Kind(
+    placement_kinds.NAMESPACED_PLACEMENT, PLACEMENT_GROUP, "resourceplacements", aliases=("rp",)
+)
+PLACEMENT_EVICTION = Kind(
+    placement_kinds.EVICTION,
+    PLACEMENT_GROUP,
+    "clusterresourceplacementevictions",
+    namespaced=False,
+    aliases=("crpe",),
+)
+PLACEMENT_BUDGET = Kind(
+    placement_kinds.BUDGET,
+    PLACEMENT_GROUP,
+    "clusterresourceplacementdisruptionbudgets",
+    namespaced=False,
+    aliases=("crpdb",),
+)
+PLACEMENTS = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
+DECIDING = (MEMBER_CLUSTER, *PLACEMENTS, PLACEMENT_EVICTION, PLACEMENT_BUDGET)
+"""What the hub decides by."""
+DELIVERING = (
+    Kind("ClusterResourceOverride", PLACEMENT_GROUP, "clusterresourceoverrides", namespaced=False, aliases=("cro",)),
+    Kind("ResourceOverride", PLACEMENT_GROUP, "resourceoverrides", aliases=("ro",)),
+    Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, "clusterresourceenvelopes", namespaced=False),
+    Kind("ResourceEnvelope", PLACEMENT_GROUP, "resourceenvelopes"),
+    Kind("ClusterStagedUpdateStrategy", PLACEMENT_GROUP, "clusterstagedupdatestrategies", namespaced=False),
+    Kind("StagedUpdateStrategy", PLACEMENT_GROUP, "stagedupdatestrategies"),
+    Kind("ClusterStagedUpdateRun", PLACEMENT_GROUP, "clusterstagedupdateruns", namespaced=False),
+    Kind("StagedUpdateRun", PLACEMENT_GROUP, "stagedupdateruns"),
+)
+"""What says how placements are delivered. Nothing is delivered yet, so they are kept, and have no effect."""
+COUNTING = (MEMBER_CLUSTER, *PLACEMENTS)
+"""Whose metadata.generation counts the changes of the spec, and which are deleted in two steps: marked first."""
+
 _RBAC = "rbac.authorization.k8s.io"
 KINDS = (
     POD,
@@ -87,6 +130,8 @@ KINDS = (
     PRIORITY_CLASS,
     POD_GROUP,
     FLEET,
+    *DECIDING,
+    *DELIVERING,
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
     Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),

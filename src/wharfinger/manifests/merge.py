@@ -3,6 +3,7 @@
 Metadata and spec are the manifest's; what the cluster itself wrote stays: uid, creation and deletion
 time, status, the node of a bound pod and the annotation naming its attempt. What a fleet's manifest leaves out and
 commands of their own set (replicas, paused, restartedAt) stays too; what is asked of a rollout is never a manifest's.
+The generation of a placement or a member counts the changes of its spec.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.kinds import FLEET, NODE, POD, Reference
+from wharfinger.manifests.kinds import COUNTING, FLEET, NODE, POD, Reference
 from wharfinger.model.names import ATTEMPT_ANNOTATION
 
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
@@ -29,6 +30,9 @@ def created(manifest: Mapping[str, Any], about: Reference, *, uid: str, now: str
     metadata = obj["metadata"] = _metadata(manifest, about)
     if about.kind is FLEET:
         obj["spec"] = _fleet_spec({}, mapping(manifest, "spec"))
+    if about.kind in COUNTING:
+        metadata["generation"] = 1
+        obj.pop("status", None)  # of another hub
     metadata["uid"] = metadata.get("uid") or uid
     metadata["creationTimestamp"] = metadata.get("creationTimestamp") or now
     return obj
@@ -49,12 +53,22 @@ def updated(stored: Mapping[str, Any], manifest: Mapping[str, Any], about: Refer
     obj.pop("status", None)
     if status is not None:
         obj["status"] = status
+    if about.kind in COUNTING and obj.get("spec") != stored.get("spec"):
+        obj["metadata"]["generation"] = 1 + int(obj["metadata"].get("generation") or 0)
     return obj
+
+
+def marked(stored: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The object, marked as being deleted; equal to it when it is already. `now` is RFC 3339 in UTC."""
+    metadata = mapping(stored, "metadata")
+    if metadata.get("deletionTimestamp"):
+        return dict(stored)
+    return {**stored, "metadata": {**metadata, "deletionTimestamp": now}}
 
 
 def _metadata(manifest: Mapping[str, Any], about: Reference) -> dict[str, Any]:
     metadata = {key: value for key, value in mapping(manifest, "metadata").items() if key not in _DROPPED_METADATA}
-    if about.kind is FLEET:  # a new object that is marked as deleting would never run
+    if about.kind is FLEET or about.kind in COUNTING:  # a new object that is marked as deleting would never run
         metadata.pop("deletionTimestamp", None)
     if about.namespace:
         metadata["namespace"] = about.namespace

@@ -22,8 +22,7 @@ from wharfinger.model.placement import (
     PropertyRequirement,
     PropertySorter,
 )
-
-KINDS = ("ClusterResourcePlacement", "ResourcePlacement")
+from wharfinger.model.placement_kinds import CLUSTER_PLACEMENT, PLACEMENTS
 
 _INT32 = 2**31 - 1
 _TYPES = {one.value: one for one in PlacementType}
@@ -46,13 +45,13 @@ def placement_from_mapping(obj: Mapping[str, Any], identity: int = 0) -> Placeme
 def placement_ref(obj: Mapping[str, Any]) -> PlacementRef:
     """What the placement is called. A namespaced kind without a namespace is in `default`."""
     kind = text(obj, "kind")
-    if kind not in KINDS:
-        raise InvalidObject(f"kind {kind[:40]!r} is none of {', '.join(KINDS)}")
+    if kind not in PLACEMENTS:
+        raise InvalidObject(f"kind {kind[:40]!r} is none of {', '.join(PLACEMENTS)}")
     metadata = mapping(obj, "metadata")
     name = text(metadata, "name", "metadata.")
     if not name:
         raise InvalidObject("metadata.name is missing")
-    namespace = "" if kind == KINDS[0] else text(metadata, "namespace", "metadata.") or "default"
+    namespace = "" if kind == CLUSTER_PLACEMENT else text(metadata, "namespace", "metadata.") or "default"
     return PlacementRef(namespace, name)
 
 

@@ -43,8 +43,3 @@ def why_not_eligible(member: Member, ages: Ages, *, upstream: bool = False) -> s
     if not healthy.true and health > TOO_OLD:
         return texts.unhealthy(health)
     return ""
-
-
-def only_unreachable(member: Member, ages: Ages) -> bool:
-    """Whether nothing but an old heart-beat, or bad health, speaks against a member."""
-    return not member.leaving and bool(why_not_eligible(member, ages))

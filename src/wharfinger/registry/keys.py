@@ -65,6 +65,26 @@ CONFIG_STATUS = OURS + "configstatus/"
 ASIDE = "/wharfinger.dev/"
 """What no worker follows: outside of `ROOT`, so that its size costs nothing to clients that list and watch that."""
 CONFIG_HISTORY = ASIDE + "confighistory/"
+MEMBER_CLUSTERS = ROOT + "cluster.kubernetes-fleet.io/memberclusters/"
+PLACEMENT_OBJECTS = ROOT + "placement.kubernetes-fleet.io/"
+"""What users write of placements, by kind."""
+CLUSTER_PLACEMENTS = PLACEMENT_OBJECTS + "clusterresourceplacements/"
+NAMESPACED_PLACEMENTS = PLACEMENT_OBJECTS + "resourceplacements/"
+PLACEMENT_EVICTIONS = PLACEMENT_OBJECTS + "clusterresourceplacementevictions/"
+PLACEMENT_BUDGETS = PLACEMENT_OBJECTS + "clusterresourceplacementdisruptionbudgets/"
+HUB = ASIDE + "hub/"
+"""What hubs and the agents of members keep; `contracts.placement_records` says who writes which."""
+DECISIONS = HUB + "decisions/"
+POLICIES = HUB + "policies/"
+ROLLOUTS = HUB + "rollouts/"
+WORKS = HUB + "works/"
+RESULTS = HUB + "results/"
+LOSSES = HUB + "losses/"
+MEMBERS = HUB + "members/"
+MEMBER_STATUS = HUB + "memberstatus/"
+EVICTED = HUB + "evictions/"
+DRAINS = HUB + "drains/"
+HUBS = HUB + "hubs/"
 
 
 def pod(namespace: str, name: str) -> str:
@@ -210,6 +230,77 @@ def config_history_of(kind: str, target: str) -> str:
 def config_history(kind: str, target: str, number: int) -> str:
     """One change of a value of the dynamic configuration; create-only. Numbers sort as text."""
     return f"{config_history_of(kind, target)}{number:09d}"
+
+
+def member_cluster(name: str) -> str:
+    """A MemberCluster."""
+    return f"{MEMBER_CLUSTERS}{name}"
+
+
+def placement(reference: str) -> str:
+    """The object of a placement: of `cluster/<name>` or `ns/<namespace>/<name>`."""
+    scope, _, rest = reference.partition("/")
+    return f"{CLUSTER_PLACEMENTS if scope == 'cluster' else NAMESPACED_PLACEMENTS}{rest}"
+
+
+def decision(reference: str) -> str:
+    """Which members a placement has, and why."""
+    return f"{DECISIONS}{reference}"
+
+
+def policies_of(reference: str) -> str:
+    """What the keys of a placement's policies begin with."""
+    return f"{POLICIES}{reference}/"
+
+
+def policy(reference: str, number: int) -> str:
+    """One policy that was decided by; create-only."""
+    return f"{policies_of(reference)}{number}"
+
+
+def rollout(reference: str) -> str:
+    """Who delivers a placement now; each wave rewrites it."""
+    return f"{ROLLOUTS}{reference}"
+
+
+def work(reference: str, member: str) -> str:
+    """What shall be on one member."""
+    return f"{WORKS}{reference}/{member}"
+
+
+def result(reference: str, member: str) -> str:
+    """What is on one member."""
+    return f"{RESULTS}{reference}/{member}"
+
+
+def losses(reference: str) -> str:
+    """Rewritten with each result of the placement that ceases to be available."""
+    return f"{LOSSES}{reference}"
+
+
+def member(name: str) -> str:
+    """A member's agent, under its lease."""
+    return f"{MEMBERS}{name}"
+
+
+def member_status(name: str) -> str:
+    """What a member's agent says of it."""
+    return f"{MEMBER_STATUS}{name}"
+
+
+def evicted(name: str) -> str:
+    """How an eviction ended; create-only."""
+    return f"{EVICTED}{name}"
+
+
+def drain(member: str) -> str:
+    """A member is cordoned, or drained."""
+    return f"{DRAINS}{member}"
+
+
+def hub(name: str) -> str:
+    """A hub, under its lease."""
+    return f"{HUBS}{name}"
 
 
 class ParsedKey(NamedTuple):

@@ -137,5 +137,7 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
 def _print(entry: Applied) -> None:
     for problem in entry.problems:
         typer.echo(plain(f"error: {entry.object}: {problem}"), err=True)
+    for note in entry.notes:
+        typer.echo(plain(f"note: {entry.object}: {note}"), err=True)
     if entry.result != REFUSED:
         typer.echo(f"{entry.object} {entry.result}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -11,11 +12,12 @@ from wharfinger.cli.files import contents_of, load
 from wharfinger.cli.objects.stored import check_kind
 from wharfinger.cli.options import OBJECTS, ConnectionOptions, connected
 from wharfinger.errors import UsageError
-from wharfinger.manifests import kinds
+from wharfinger.manifests import documents, kinds, merge
 from wharfinger.manifests.kinds import Reference
+from wharfinger.manifests.times import rfc3339
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
+from wharfinger.registry.store import KeyValue, Store
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +40,10 @@ def delete(
     ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="An absent object is no error.")] = False,
     connection: ConnectionOptions,
 ) -> None:
-    """Delete objects, by name or by manifest, at once and for good; fleets are drained first.
+    """Delete objects, by name or by manifest, at once and for good.
+
+    Fleets are drained first. Placements and member clusters are marked, and a hub removes them once nothing of them is
+    left anywhere.
 
     The exit code is 1 when an object does not exist or a manifest cannot be read; the others are deleted.
     """
@@ -103,6 +108,8 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
     for about in objects:
         if about.kind is kinds.FLEET:
             missing |= not await _delete_fleet(store, about, ignore_not_found)
+        elif about.kind in kinds.COUNTING:
+            missing |= not await _mark(store, about, ignore_not_found)
         elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
             typer.echo(f"{about} deleted")
         elif not ignore_not_found:
@@ -122,4 +129,28 @@ async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) 
         if not ignore_not_found:
             typer.echo(f"error: {about} does not exist", err=True)
         return ignore_not_found
+    return True
+
+
+async def _mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
+    """Mark a placement or a member cluster as deleting; whether it is there, or need not be."""
+    from wharfinger.client.committing import commit, readable, same
+
+    marked_now = False
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal marked_now
+        obj = readable(stored.value) if stored is not None else None
+        if obj is None:
+            return None
+        deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
+        marked_now = not same(deleting, obj)
+        return documents.to_json(deleting) if marked_now else None
+
+    key = keys.stored(about.kind.folder, about.namespace, about.name)
+    if not await commit(store, key, over, str(about)):
+        if not ignore_not_found:
+            typer.echo(f"error: {about} does not exist", err=True)
+        return ignore_not_found
+    typer.echo(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
     return True

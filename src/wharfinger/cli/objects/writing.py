@@ -19,7 +19,7 @@ from wharfinger.errors import (
     RequestTooLarge,
 )
 from wharfinger.manifests import decode, documents, merge
-from wharfinger.manifests.kinds import FLEET, NODE, POD, PRIORITY_CLASS, Reference
+from wharfinger.manifests.kinds import DECIDING, DELIVERING, FLEET, NODE, POD, PRIORITY_CLASS, Reference
 from wharfinger.manifests.rk8s.applying import written_over
 from wharfinger.manifests.rk8s.given import GivenDocument
 from wharfinger.registry import keys
@@ -38,6 +38,8 @@ class Applied:
     """`created`, `configured`, `unchanged` or `refused`."""
     problems: tuple[str, ...] = ()
     """Why it was refused, a line each."""
+    notes: tuple[str, ...] = ()
+    """What of it has no effect, a line each."""
 
     def mapping(self) -> dict[str, str]:
         """As printed for programs; the reason only where there is one."""
@@ -61,7 +63,9 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
     key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
     try:
         await commit(store, key, draft.over, str(manifest.about))
-        return Applied(str(manifest.about), draft.result)
+        return Applied(str(manifest.about), draft.result, notes=draft.notes)
+    except InvalidConfiguration as error:
+        return Applied(str(manifest.about), REFUSED, error.problems)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(manifest.about), REFUSED, (str(error),))
 
@@ -107,14 +111,20 @@ class _Draft:
     default: str = ""
     """Of a PriorityClass: the stored class that is the global default; empty = none is."""
     result: str = "unchanged"
+    notes: tuple[str, ...] = ()
 
     def over(self, stored: KeyValue | None) -> bytes | None:
-        """The value to store, or None when the stored one is equal. Raises `InvalidObject`."""
+        """The value to store, or None when the stored one is equal.
+
+        Raises `InvalidObject`; for an object of placement `InvalidConfiguration`, which names all that is wrong.
+        """
         before = readable(stored.value) if stored is not None else None
         if before is None:  # nothing there, or bytes that are no object: nothing to keep
             obj = merge.created(self.manifest, self.about, uid=self.uid, now=self.now)
+            self._check_placement(obj, None)
         else:
             obj = merge.updated(before, self.manifest, self.about)
+            self._check_placement(obj, before)
             if same(obj, before):
                 return None
         _check(obj, self.about)
@@ -124,6 +134,17 @@ class _Draft:
             )
         self.result = "created" if stored is None else "configured"
         return documents.to_json(obj)
+
+    def _check_placement(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
+        if self.about.kind in DELIVERING:
+            self.notes = (f"a {self.about.kind.name} has no effect yet: it is only kept",)
+        if self.about.kind not in DECIDING:
+            return
+        from wharfinger.config.placement import check_placement_change, check_placement_object
+
+        self.notes = check_placement_object(obj)
+        if before is not None:
+            check_placement_change(before, obj)
 
 
 def unreadable(manifest: Manifest) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import typer
 from wharfinger.cli.files import FilesOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
+from wharfinger.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
 
 if TYPE_CHECKING:
     from wharfinger.placement_simulator import SimulatedPlacement
@@ -83,7 +84,7 @@ def _sorted(
     files: Iterable[tuple[str, bytes]],
 ) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], list[str], list[str]]:
     """Members, placements, what is wrong with an object, and what has no effect."""
-    from wharfinger.config.placement import CLUSTER_PLACEMENT, MEMBER, PLACEMENT, check_placement_object
+    from wharfinger.config.placement import check_placement_object
     from wharfinger.manifests.members import member_from_mapping
 
     members: list[Mapping[str, Any]] = []
@@ -95,18 +96,18 @@ def _sorted(
         metadata = obj.get("metadata")
         name = metadata.get("name") if isinstance(metadata, Mapping) else None
         about = f"{source}: {kind} {name}"
-        if kind not in (MEMBER, CLUSTER_PLACEMENT, PLACEMENT):
+        if kind not in (MEMBER_CLUSTER, *PLACEMENTS):
             notes.append(f"{about} is left out: nothing is decided by it here")
             continue
         try:
             notes += [f"{about}: {note}" for note in check_placement_object(obj)]
-            if kind == MEMBER:
+            if kind == MEMBER_CLUSTER:
                 member_from_mapping(obj, 0)
         except InvalidConfiguration as error:
             problems += [f"{about}: {problem}" for problem in error.problems]
         except InvalidObject as error:
             problems.append(f"{about}: {error}")
-        (members if kind == MEMBER else placements).append(obj)
+        (members if kind == MEMBER_CLUSTER else placements).append(obj)
     return members, placements, problems, notes
 
 
