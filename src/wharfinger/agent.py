@@ -30,7 +30,6 @@ from wharfinger.agent_loops.fleet_watch import FleetWatch, reconcile_signals
 from wharfinger.agent_loops.host_exits import HostExits, end_instances
 from wharfinger.agent_loops.host_grants import HostGrants
 from wharfinger.agent_loops.host_probes import Ask, HostProbes, asking
-from wharfinger.agent_loops.host_registration import HostRegistration
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.contracts.names import check_cluster, control_queue, host_queue
@@ -46,8 +45,11 @@ from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
+from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.profiles import load_configuration
+from wharfinger.registry import keys
+from wharfinger.registry.store import Delete
 from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime
@@ -110,7 +112,9 @@ class Agent:
             host_lost=settings.host_lost,
             time=process.utc_now().isoformat(timespec="seconds"),
         )
-        self._registration = HostRegistration(store, host, record, settings.lease, clock=clock, rng=rng)
+        # An agent that is there shows that the record of the host's loss was wrong.
+        named = LeasedName("host", host, keys.host(host), "host", also=[Delete(keys.lost_host(host))])
+        self._registration = Registration(store, named, record, settings.lease, clock=clock, rng=rng)
         self._reachability = Reachability(
             client.service_client.check_health,
             patience=settings.lease.temporal_unreachable,

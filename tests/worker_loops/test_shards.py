@@ -9,7 +9,8 @@ import pytest
 from tests.clock import Clock
 from wharfinger.contracts.records import InstanceRecord
 from wharfinger.model.pod import Pod
-from wharfinger.worker_loops.shards import Ring, Roster, Shards, shard_key
+from wharfinger.process.rendezvous import Ring
+from wharfinger.worker_loops.shards import Roster, Shards, shard_key
 
 KEYS = [f"pod/default/web-{number}" for number in range(1000)]
 

@@ -17,11 +17,11 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.service import RPCError
 
-from wharfinger.agent_loops.following import follow
 from wharfinger.contracts.actors import ACTOR_RETRY, FleetInput
 from wharfinger.contracts.names import FLEET, check_tenant, control_queue, fleet_workflow_id
 from wharfinger.errors import UsageError
 from wharfinger.process.backoff import delays
+from wharfinger.process.following import follow
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 

@@ -14,10 +14,10 @@ from functools import partial
 
 from pydantic import ValidationError
 
-from wharfinger.agent_loops.following import follow
 from wharfinger.contracts.fleet_records import read_value
 from wharfinger.errors import StoreError
 from wharfinger.model.fleet import Grant
+from wharfinger.process.following import follow
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.runtime.runtime import InstanceId, Runtime

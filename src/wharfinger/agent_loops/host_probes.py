@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import aiohttp
 from pydantic import ValidationError
 
-from wharfinger.agent_loops.following import follow
 from wharfinger.agent_loops.host_exits import HostExits
 from wharfinger.agent_loops.host_grants import instance_of
 from wharfinger.contracts.records import InstanceRecord
+from wharfinger.process.following import follow
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 from wharfinger.runtime.runtime import InstanceId, Runtime

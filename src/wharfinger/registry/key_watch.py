@@ -1,7 +1,7 @@
 """Waiting for something to happen to a few keys, by etcd's watch; what happened is read, never taken from the watch.
 
 So a watch that was cut, compacted or late costs a moment and loses nothing. A component that
-needs each change, and not only that there was one, follows by list and watch (`agent_loops.following`).
+needs each change, and not only that there was one, follows by list and watch (`process.following`).
 """
 
 from __future__ import annotations

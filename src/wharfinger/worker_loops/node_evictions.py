@@ -22,9 +22,10 @@ from wharfinger.informer.view import View
 from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.node_evictions import leaves, no_execute
 from wharfinger.model.pod import Pod
+from wharfinger.process.rendezvous import Ring
 from wharfinger.registry import keys
 from wharfinger.settings import NodeEvictionSettings
-from wharfinger.worker_loops.shards import Instances, Ring
+from wharfinger.worker_loops.shards import Instances
 from wharfinger.worker_loops.signals import NodeStarter
 
 

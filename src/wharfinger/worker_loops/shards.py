@@ -6,7 +6,6 @@ id, and one of them joins. So nothing here needs to be exact, only the same ever
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from wharfinger.contracts.records import InstanceRecord
 from wharfinger.engine.parts import Pool
 from wharfinger.informer.changes import Changes, InstanceChange
 from wharfinger.model.pod import Pod, PodKey
+from wharfinger.process.rendezvous import Ring
 
 log = logging.getLogger(__name__)
 
@@ -29,30 +29,6 @@ def shard_key(pod: Pod) -> str:
     if pod.hard_terms_across_nodes:
         return f"namespace/{pod.namespace}"
     return f"pod/{pod.namespace}/{pod.name}"
-
-
-class Ring:
-    """The members at one time. A key belongs to the member with the highest hash of both."""
-
-    def __init__(self, members: Iterable[str] = ()) -> None:
-        self.members = frozenset(members)
-        self._seeds = [
-            (member, hashlib.blake2b(member.encode() + b"\0", digest_size=8)) for member in sorted(self.members)
-        ]
-
-    def owner(self, key: str) -> str | None:
-        """The member that owns the key; None when there are no members."""
-        if len(self._seeds) <= 1:
-            return self._seeds[0][0] if self._seeds else None
-        encoded = key.encode(errors="surrogateescape")
-        best, owner = b"", None
-        for member, seed in self._seeds:
-            digest = seed.copy()
-            digest.update(encoded)
-            weight = digest.digest()
-            if weight > best or owner is None:
-                best, owner = weight, member
-        return owner
 
 
 class Roster:

@@ -1,9 +1,9 @@
-"""A host's name among the hosts: `hosts/<host>` under a lease, put only where no agent has it.
+"""A process's name among those of its kind: a key under a lease, put only where no other process has it.
 
-Two agents of one name would share a queue and start each other's instances, so the second one does not start. A
-record that is lost (its lease, or the key) is written again, unless another agent came for the name meanwhile: then
-the former one ends, for it is the second now. The lease's thread stops renewing when the event loop hangs, as for
-workers.
+Two agents of one host would share a queue and start each other's instances, and two of one member would report for each
+other; so the second one does not start. A record that is lost (its lease, or the key) is written again, unless another
+process came for the name meanwhile: then the former one ends, for it is the second now. The lease's thread stops
+renewing when the event loop hangs, as for workers (`worker_loops.membership`, whose records change all the time).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from pydantic import ValidationError
+import orjson
 
-from wharfinger.contracts.fleet_records import HostRecord
+from wharfinger.contracts.records import Record
 from wharfinger.errors import LeaseLost, StoreError, UsageError
 from wharfinger.process.backoff import delays
-from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Put, Store
+from wharfinger.registry.store import Compare, Get, KeyValue, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -32,36 +32,50 @@ TICK = 0.5
 """Seconds between the event loop's signs of life."""
 
 
-class HostRegistration:
+@dataclass(frozen=True, slots=True)
+class LeasedName:
+    """What a process is called."""
+
+    kind: str
+    """In lower case, for messages: `host`."""
+    name: str
+    key: str
+    option: str
+    """By which another name is chosen."""
+    also: Sequence[Operation] = ()
+    """What is written with the record."""
+
+
+class Registration:
     """Holds the lease and keeps the record."""
 
     def __init__(
         self,
         store: Store,
-        host: str,
-        record: HostRecord,
+        named: LeasedName,
+        record: Record,
         settings: LeaseSettings,
         *,
         clock: Callable[[], float],
         rng: random.Random,
     ) -> None:
-        """`record` distinguishes this agent from every other: it has the pid and the boot's id."""
+        """`record` distinguishes this process from every other: it has the pid, the boot's id and the time."""
         self._store = store
-        self._host = host
-        self._key = keys.host(host)
-        self._record = record
+        self._named = named
+        self._key = named.key
+        self._value = record.to_bytes()
         self._settings = settings
         self._clock = clock
         self._rng = rng
         self._lease: Lease | None = None
         self._ticked = clock()
         self._taken: float | None = None
-        """Since when another agent has the name."""
+        """Since when another process has the name."""
         self.registered = False
         """Whether the record is there, as far as we know."""
 
     async def claim(self) -> None:
-        """Register for the first time. Raises `UsageError` when another agent keeps the name."""
+        """Register for the first time. Raises `UsageError` when another process keeps the name."""
         for delay in delays(0.2, 1.0, self._rng):
             self._refuse_in_time(await self._try())
             if self.registered:
@@ -69,7 +83,7 @@ class HostRegistration:
             await asyncio.sleep(delay)
 
     async def run(self) -> None:
-        """Keep the record until cancelled. Raises `UsageError` when another agent came for the name, and stays."""
+        """Keep the record until cancelled. Raises `UsageError` when another process came for the name, and stays."""
         ticking = asyncio.create_task(self._tick())
         try:
             while True:
@@ -86,27 +100,35 @@ class HostRegistration:
             await lease.revoke()
 
     def _refuse_in_time(self, other: KeyValue | None) -> None:
-        """Raises `UsageError` when another agent has had the name for longer than one that is gone could."""
+        """Raises `UsageError` when another process has had the name for longer than one that is gone could."""
         if other is None:
             if self.registered:
                 self._taken = None
         elif self._taken is None:
             self._taken = self._clock()
-            log.warning("host_name_taken effect=waiting host=%s by=%s", self._host, _who(other))
+            log.warning(
+                "%s_name_taken effect=waiting %s=%s by=%s",
+                self._named.kind,
+                self._named.kind,
+                self._named.name,
+                _who(other),
+            )
         elif self._clock() >= self._taken + self._settings.ttl + SLACK:
+            named = self._named
             raise UsageError(
-                f"host {self._host} has an agent already ({_who(other)}): choose another --host, or stop it"
+                f"{named.kind} {named.name} has an agent already ({_who(other)}): choose another --{named.option}, "
+                "or stop it"
             )
 
     async def _try(self) -> KeyValue | None:
-        """Write the record if it is not there; another agent's record where that has the name."""
+        """Write the record if it is not there; another process's record where that has the name."""
         self._ticked = self._clock()
         try:
             return await self._write(await self._own_lease())
         except LeaseLost:
             self.registered = False
         except StoreError as error:
-            log.debug("host_not_registered effect=retried error=%r", str(error))
+            log.debug("%s_not_registered effect=retried error=%r", self._named.kind, str(error))
             self._taken = None  # leases live on while etcd is away: who had the name may be gone, and still seen
             self.registered = self.registered and self._lease is not None and not self._lease.lost
         return None
@@ -114,7 +136,7 @@ class HostRegistration:
     async def _own_lease(self) -> Lease:
         if self._lease is None or self._lease.lost:
             if self._lease is not None:
-                log.warning("lease_lost effect=register_again host=%s", self._host)
+                log.warning("lease_lost effect=register_again %s=%s", self._named.kind, self._named.name)
             self._lease, self.registered = None, False
             self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
         return self._lease
@@ -128,21 +150,16 @@ class HostRegistration:
             self.registered = False
             return found
         seen = found.mod_revision if found is not None else 0  # ours under a lease that was lost is written over
-        put = Put(self._key, self._record.to_bytes(), lease=lease.id)
-        found_again = Delete(keys.lost_host(self._host))  # the record that it is gone for good was wrong
-        result = await self._store.txn([Compare(self._key, "mod", seen)], [put, found_again], [Get(self._key)])
+        put = Put(self._key, self._value, lease=lease.id)
+        result = await self._store.txn([Compare(self._key, "mod", seen)], [put, *self._named.also], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:
-            log.info("host_registered host=%s", self._host)
+            log.info("%s_registered %s=%s", self._named.kind, self._named.kind, self._named.name)
             return None
         return result.reads[0] if result.reads else None
 
     def _is_ours(self, kv: KeyValue) -> bool:
-        try:
-            found = HostRecord.model_validate_json(kv.value)
-        except ValidationError:
-            return False
-        return (found.boot_id, found.pid, found.time) == (self._record.boot_id, self._record.pid, self._record.time)
+        return kv.value == self._value
 
     async def _tick(self) -> None:
         while True:
@@ -156,7 +173,7 @@ class HostRegistration:
 
 def _who(kv: KeyValue) -> str:
     try:
-        record = HostRecord.model_validate_json(kv.value)
-    except ValidationError:
+        record = orjson.loads(kv.value)
+        return f"pid {int(record['pid'])} since {str(record['time'])[:40]}"
+    except (ValueError, KeyError, TypeError):
         return "its record cannot be read"
-    return f"pid {record.pid} since {record.time}"

@@ -14,14 +14,15 @@ import pytest
 from tests.agent_loops.hosts import running, until
 from tests.conftest import EtcdServer
 from tests.patience import patient
-from wharfinger.agent_loops.host_registration import SLACK, HostRegistration
 from wharfinger.contracts.fleet_records import HostRecord
 from wharfinger.errors import UsageError
+from wharfinger.process.registration import SLACK, LeasedName, Registration
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Delete
 from wharfinger.settings import EtcdSettings, LeaseSettings
 
-Register = Callable[..., HostRegistration]
+Register = Callable[..., Registration]
 TTL = 20.0
 """Seconds: no agent loses a lease because this process stands still for a while."""
 SECONDS = patient(30)
@@ -36,12 +37,13 @@ async def store(etcd_server: EtcdServer) -> AsyncIterator[EtcdStore]:
 
 @pytest.fixture
 async def register(store: EtcdStore) -> AsyncIterator[Register]:
-    made: list[HostRegistration] = []
+    made: list[Registration] = []
     host = uuid.uuid4().hex
+    named = LeasedName("host", host, keys.host(host), "host", also=[Delete(keys.lost_host(host))])
 
-    def make(pid: int = 1, *, clock: Callable[[], float] = time.monotonic) -> HostRegistration:
+    def make(pid: int = 1, *, clock: Callable[[], float] = time.monotonic) -> Registration:
         record = HostRecord(boot_id="boot", pid=pid, time="now")
-        registration = HostRegistration(store, host, record, LeaseSettings(ttl=TTL), clock=clock, rng=random.Random(1))
+        registration = Registration(store, named, record, LeaseSettings(ttl=TTL), clock=clock, rng=random.Random(1))
         made.append(registration)
         return registration
 
