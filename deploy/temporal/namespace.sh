@@ -20,7 +20,7 @@ tries=0
 until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
     --name WharfingerPod --type Keyword --name WharfingerPods --type KeywordList \
     --name WharfingerNode --type Keyword --name WharfingerOutcome --type Keyword \
-    --name WharfingerTenant --type Keyword; do
+    --name WharfingerTenant --type Keyword --name WharfingerPlacement --type Keyword; do
     tries=$((tries + 1))
     test "$tries" -lt 30 || exit 1
     sleep 1

@@ -203,6 +203,47 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HubSettings:
+    """Everything a hub process needs."""
+
+    name: str = ""
+    """Its name among the hubs: a DNS subdomain; empty = of the machine and the process."""
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    temporal: TemporalSettings = field(default_factory=TemporalSettings)
+    cluster: str = "wharfinger"
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format the cluster keeps its pods and nodes."""
+    bind_address: str = "127.0.0.1"
+    """Where the health endpoints listen."""
+    health_port: int = 10257
+    """0 = any free one; -1 = none."""
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    drain_timeout: float = 5.0
+    """Seconds that running activities get after the first SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Everything the agent of a member cluster needs."""
+
+    member: str
+    """The name of its MemberCluster."""
+    etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    """The hub's."""
+    member_etcd: EtcdSettings = field(default_factory=EtcdSettings)
+    """The member's own."""
+    member_format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format the member keeps its pods and nodes."""
+    format: ClusterFormat = ClusterFormat.KUBERNETES
+    bind_address: str = "127.0.0.1"
+    health_port: int = 10256
+    """0 = any free one; -1 = none."""
+    lease: LeaseSettings = field(default_factory=LeaseSettings)
+    report_every: float = 15.0
+    """Seconds between two looks at what the member has."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """Everything a worker process needs."""
 

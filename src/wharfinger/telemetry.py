@@ -163,6 +163,7 @@ class Metrics:
             ["kind"],
             **own,
         )
+        self._of_hubs(own)
         # of agents
         self.host_instances = Gauge("wharfinger_host_instances", "Instances that run on this host.", **own)
         self.host_ended = Counter(
@@ -203,3 +204,37 @@ class Metrics:
         self.fleet_rollouts = Counter(
             "wharfinger_fleet_rollouts", "Rollouts that ended, by outcome.", ["outcome"], **own
         )
+
+    def _of_hubs(self, own: _Registered) -> None:
+        """The first two are KubeFleet's."""
+        self.scheduling_cycle_duration = Histogram(
+            "scheduling_cycle_duration_milliseconds",
+            "Time that deciding for a placement took, in milliseconds.",
+            ["is_failed", "needs_requeue"],
+            buckets=(10, 50, 100, 500, 1000, 5000, 10000, 50000),
+            **own,
+        )
+        self.scheduling_active_workers = Gauge(
+            "scheduling_active_workers", "Placements that are being decided now.", **own
+        )
+        self.placement_attempts = Counter(
+            "wharfinger_placement_attempts",
+            "Attempts of placements, by result (fulfilled, unfulfilled, unchanged, gone, contended).",
+            ["result"],
+            **own,
+        )
+        self.placement_starts = Counter(
+            "wharfinger_placement_starts", "Attempts of placements that were started, by cause.", ["cause"], **own
+        )
+        self.placements_unsettled = Gauge(
+            "wharfinger_placements_unsettled",
+            "Placements of this hub that are to be judged, or whose attempt was started.",
+            **own,
+        )
+        self.placements_seen = Gauge(
+            "wharfinger_placements", "Placements that this hub looks after, by state.", ["state"], **own
+        )
+        self.member_clusters = Gauge(
+            "wharfinger_member_clusters", "Member clusters, by whether their agent is there.", ["online"], **own
+        )
+        self.works = Gauge("wharfinger_works", "Works of placements on members, by what is wanted.", ["want"], **own)

@@ -1,10 +1,10 @@
 """Makes the histories that `test_replay` replays: `python -m tests.replay.record [ENDING ...]`; at a release,
 `python -m tests.replay.record --release VERSION` notes which ones it leaves behind.
 
-Runs each ending of an attempt, of a cohort, of a gang, of a fleet, of its rollouts or of a node's eviction against a
-real Temporal server (the one of the set-up), with scripted activities (fleets: the real ones on a store in memory), and
-writes the run's history to `histories/<ending>.json`. Record new endings from the code
-that is released, never over old files to make a failing replay pass: those runs exist out there.
+Runs each ending of an attempt, of a cohort, of a gang, of a fleet, of its rollouts, of a node's eviction or of a
+placement against a real Temporal server (the one of the set-up), with scripted activities (fleets: the real ones on a
+store in memory), and writes the run's history to `histories/<ending>.json`. Record new endings from the code that is
+released, never over old files to make a failing replay pass: those runs exist out there.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from tests.conftest import start_temporal
 from tests.replay.cohort_scenes import COHORT_SCENES, ended
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
+from tests.replay.placement_scenes import PLACEMENT_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
+from tests.workflows.placement_stage import placement_stage
 from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
@@ -295,6 +297,9 @@ async def record(address: str, endings: list[str]) -> None:
         if ending in NODE_SCENES:
             await record_node(client, ending)
             continue
+        if ending in PLACEMENT_SCENES:
+            await record_placement(client, ending)
+            continue
         stage = Stage(client, ScriptedScheduling(), cluster=f"record-{ending.replace('_', '-')}")
         async with worker_for(stage):
             workflow_id, run = await SCENES[ending](stage)
@@ -314,6 +319,14 @@ async def record_fleet(address: str, ending: str) -> None:
 async def record_node(client: Client, ending: str) -> None:
     async with node_stage(client, f"record-{ending.replace('_', '-')}") as stage:
         history = await client.get_workflow_handle(await NODE_SCENES[ending](stage)).fetch_history()
+    write(ending, history)
+
+
+async def record_placement(client: Client, ending: str) -> None:
+    async with placement_stage(client, f"record-{ending.replace('_', '-')}") as stage:
+        workflow_id, run = await PLACEMENT_SCENES[ending](stage)
+        run_id = (await stage.runs())[run]
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
     write(ending, history)
 
 
@@ -341,7 +354,7 @@ def main() -> None:
         return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
-        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES, *NODE_SCENES]))
+        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES]))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from temporalio.worker import Replayer
 
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
+from tests.replay.placement_scenes import PLACEMENT_SCENES
 from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.fleet import Fleet
@@ -26,9 +27,10 @@ from wharfinger.workflows.node_eviction import NodeEviction
 from wharfinger.workflows.rolling_update import RollingUpdate
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
+from wharfinger.workflows.schedule_placement import SchedulePlacement
 
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
-WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction)
+WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction, SchedulePlacement)
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
@@ -55,7 +57,7 @@ async def test_a_recorded_attempt_replays(file: Path) -> None:
 
 
 def test_every_ending_has_its_history() -> None:
-    assert {file.stem for file in FILES} >= {*SCENES, *FLEET_SCENES, *NODE_SCENES}
+    assert {file.stem for file in FILES} >= {*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES}
 
 
 def test_the_last_release_has_its_histories() -> None:

@@ -39,6 +39,7 @@ DEBUG = "WHARFINGER_DEBUG"
 COMMANDS = {
     "worker": "processes.worker",
     "agent": "processes.agent",
+    "hub": "processes.hub",
     "dev": "processes.dev",
     "demo": "processes.demo",
     "fleet": "fleet.commands",
@@ -53,6 +54,7 @@ COMMANDS = {
     "simulate": "understand.simulate",
     "capacity": "understand.capacity",
     "placement": "placement.commands",
+    "cluster": "cluster.commands",
     "workflow-id": "understand.workflow_id",
 }
 """Commands in the order of help, each with its module below this package, which has a `register(app)`."""

@@ -25,6 +25,7 @@ SCHEDULE_COHORT = "ScheduleCohort"
 FLEET = "Fleet"
 ROLLING_UPDATE = "RollingUpdate"
 NODE_EVICTION = "NodeEviction"
+SCHEDULE_PLACEMENT = "SchedulePlacement"
 
 AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
@@ -34,12 +35,14 @@ SEARCH_PODS = "WharfingerPods"
 SEARCH_NODE = "WharfingerNode"
 SEARCH_OUTCOME = "WharfingerOutcome"
 SEARCH_TENANT = "WharfingerTenant"
+SEARCH_PLACEMENT = "WharfingerPlacement"
 SEARCH_ATTRIBUTES: Mapping[str, Literal["Keyword", "KeywordList"]] = {
     SEARCH_POD: "Keyword",
     SEARCH_PODS: "KeywordList",
     SEARCH_NODE: "Keyword",
     SEARCH_OUTCOME: "Keyword",
     SEARCH_TENANT: "Keyword",
+    SEARCH_PLACEMENT: "Keyword",
 }
 """With their types; registered at start-up."""
 SEARCH_BUILDS = "BuildIds"
@@ -112,6 +115,21 @@ def rollout_workflow_id(cluster: str, tenant: str, generation: int) -> str:
 def node_workflow_id(cluster: str, node: str) -> str:
     """The one id of what clears a lost or tainted node of its pods: `<cluster>/lost/<node>`, at most 255 characters."""
     return _within_limit(f"{cluster}/lost/", node)
+
+
+def placement_queue(cluster: str) -> str:
+    """Where placements are decided, by hubs."""
+    return f"{cluster}/hub/placements"
+
+
+def placement_workflow_id(cluster: str, reference: str) -> str:
+    """The one id of a placement's attempts: `<cluster>/placement/<P>`, at most 255 characters."""
+    return _within_limit(f"{cluster}/placement/", reference)
+
+
+def placement_attribute(reference: str) -> str:
+    """The value of `WharfingerPlacement`: P, shortened as the workflow id is."""
+    return _within_limit("", reference)
 
 
 def is_cohort(cluster: str, workflow_id: str) -> bool:

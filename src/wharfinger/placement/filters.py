@@ -20,7 +20,9 @@ NAMESPACE = "NamespaceAffinity"
 TAINTS = "TaintToleration"
 CORDON = "Cordon"
 EVICTION = "Eviction"
-"""No filters of KubeFleet: they refuse who is cordoned or drained, and who was evicted until its work is gone."""
+OBJECT = "MemberObject"
+"""No filters of KubeFleet: they refuse who is cordoned or drained, who was evicted until its work is gone, and whose
+object cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,9 @@ class Judge:
                 if found.reason == texts.NO_HEARTBEAT:
                     self.triggered.add(D10)
                 verdicts.append(MemberVerdict(name, found.plugin, texts.UNSCHEDULABLE, texts.refused(found.reason)))
+            elif name in self.question.unreadable:
+                told = texts.object_unreadable(self.question.unreadable[name])
+                verdicts.append(MemberVerdict(name, filters.OBJECT, texts.UNSCHEDULABLE, texts.refused(told)))
             elif name in self.question.cordoned or name in self.question.drained:
                 verdicts.append(MemberVerdict(name, filters.CORDON, texts.UNSCHEDULABLE, texts.refused(texts.CORDONED)))
             elif self.lingers(name):

@@ -40,5 +40,7 @@ class Question:
     """Names of members that take nothing new; PickFixed ignores it."""
     drained: frozenset[str] = NOTHING
     """Names of members that give up what they have, too, as soon as there is a successor."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Members whose object cannot be read, and why: they keep what they have, and take nothing new."""
     unselected_limit: int | None = None
     """How many of the others a status names; None: all. It only tells whether D6 mattered."""

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from wharfinger.model.placement import PlacementDecision
 
 
 def is_settled(stored: PlacementDecision | None, decided: PlacementDecision) -> bool:
-    """Whether the stored decision says the same in all that counts.
+    """Whether the stored decision says the same in all that counts."""
+    return stored is not None and counting(stored) == counting(decided)
+
+
+def counting(decision: PlacementDecision) -> bytes:
+    """A digest of all that counts in a decision.
 
     Members, the policy each was chosen by, how many are wanted, the condition, and who refused whom by which code
     count; scores, ages and texts do not: they change all the time.
     """
-    return stored is not None and _counting(stored) == _counting(decided)
-
-
-def _counting(decision: PlacementDecision) -> object:
-    return (
+    told = (
         decision.policy,
         decision.generation,
         decision.number,
-        {(one.name, one.identity, one.policy) for one in decision.chosen},
-        {(one.name, one.plugin, one.code) for one in decision.verdicts},
+        sorted((one.name, one.identity, one.policy) for one in decision.chosen),
+        sorted((one.name, one.plugin, one.code) for one in decision.verdicts),
         (decision.condition.status, decision.condition.reason),
     )
+    return hashlib.blake2b(repr(told).encode(errors="surrogatepass"), digest_size=16).digest()

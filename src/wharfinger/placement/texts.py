@@ -57,6 +57,11 @@ def unreadable(why: str) -> str:
     return f"cluster cannot be evaluated: {why}"
 
 
+def object_unreadable(why: str) -> str:
+    """That the object of a member cannot be read."""
+    return f"the object of the cluster cannot be read: {why}"
+
+
 def silent(age: float) -> str:
     """That a member was not heard for so many seconds."""
     ago = _minutes(age)

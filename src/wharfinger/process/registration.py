@@ -107,8 +107,7 @@ class Registration:
         elif self._taken is None:
             self._taken = self._clock()
             log.warning(
-                "%s_name_taken effect=waiting %s=%s by=%s",
-                self._named.kind,
+                "name_taken effect=waiting kind=%s name=%s by=%s",
                 self._named.kind,
                 self._named.name,
                 _who(other),
@@ -128,7 +127,7 @@ class Registration:
         except LeaseLost:
             self.registered = False
         except StoreError as error:
-            log.debug("%s_not_registered effect=retried error=%r", self._named.kind, str(error))
+            log.debug("name_not_registered effect=retried kind=%s error=%r", self._named.kind, str(error))
             self._taken = None  # leases live on while etcd is away: who had the name may be gone, and still seen
             self.registered = self.registered and self._lease is not None and not self._lease.lost
         return None
@@ -136,7 +135,7 @@ class Registration:
     async def _own_lease(self) -> Lease:
         if self._lease is None or self._lease.lost:
             if self._lease is not None:
-                log.warning("lease_lost effect=register_again %s=%s", self._named.kind, self._named.name)
+                log.warning("lease_lost effect=register_again kind=%s name=%s", self._named.kind, self._named.name)
             self._lease, self.registered = None, False
             self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
         return self._lease
@@ -154,7 +153,7 @@ class Registration:
         result = await self._store.txn([Compare(self._key, "mod", seen)], [put, *self._named.also], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:
-            log.info("%s_registered %s=%s", self._named.kind, self._named.kind, self._named.name)
+            log.info("name_registered kind=%s name=%s", self._named.kind, self._named.name)
             return None
         return result.reads[0] if result.reads else None
 

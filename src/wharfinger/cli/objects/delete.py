@@ -109,7 +109,7 @@ async def _delete(store: Store, objects: Iterable[Reference], ignore_not_found: 
         if about.kind is kinds.FLEET:
             missing |= not await _delete_fleet(store, about, ignore_not_found)
         elif about.kind in kinds.COUNTING:
-            missing |= not await _mark(store, about, ignore_not_found)
+            missing |= not await mark(store, about, ignore_not_found)
         elif await store.delete(keys.stored(about.kind.folder, about.namespace, about.name)):
             typer.echo(f"{about} deleted")
         elif not ignore_not_found:
@@ -132,7 +132,7 @@ async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) 
     return True
 
 
-async def _mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
+async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
     """Mark a placement or a member cluster as deleting; whether it is there, or need not be."""
     from wharfinger.client.committing import commit, readable, same
 

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.options import UNDERSTAND
 
-_MODULES = ("simulate",)
+_MODULES = ("listing", "status", "explain", "history", "plan", "simulate")
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,7 @@
-"""`wharfinger describe`: all that scheduling reads of one pod, node or priority class, for people."""
+"""`wharfinger describe`: all that scheduling reads of one pod, node or priority class, for people.
+
+`cli.placement.describing` does the same for objects of placement.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,13 @@ def register(app: typer.Typer) -> None:
 
 @connected
 def describe(
-    kind: Annotated[str, typer.Argument(help="pod, node or priorityclass.", metavar="pod|node|priorityclass")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="pod, node or priorityclass; membercluster, crp, rp, crpe, crpdb.",
+            metavar="pod|node|priorityclass|...",
+        ),
+    ],
     name: Annotated[str, typer.Argument(help="Which one; pods also as NS/NAME.", metavar="NAME")],
     *,
     namespace: Annotated[
@@ -46,13 +55,20 @@ def describe(
     ] = "default",
     connection: ConnectionOptions,
 ) -> None:
-    """Show all that scheduling reads of a pod, a node or a priority class."""
+    """Show all that scheduling reads of a pod, a node or a priority class, or hubs of an object of placement."""
     from wharfinger.cli import connect
 
     found = kinds.by_word(kind)
+    if found in kinds.DECIDING:
+        from wharfinger.cli.placement.describing import describe_object
+
+        typer.echo(connect.run(describe_object(connection, found, name, namespace)))
+        return
     if found not in (POD, NODE, PRIORITY_CLASS):
         hint = f": see `wharfinger fleet status {name}`" if found is FLEET else ""
-        raise UsageError(f"pods, nodes and priorityclasses are described, not {found.plural}{hint}")
+        raise UsageError(
+            f"pods, nodes, priorityclasses, placements and their like are described, not {found.plural}{hint}"
+        )
     typer.echo(connect.run(_describe(connection, found, name, namespace)))
 
 

@@ -1,0 +1,1 @@
+"""`wharfinger cluster`: the member clusters that placements are placed on."""

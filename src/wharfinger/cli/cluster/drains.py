@@ -1,0 +1,81 @@
+"""`wharfinger cluster cordon`, `uncordon` and `drain`: what a member cluster takes, and what it gives up."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import typer
+
+from wharfinger.cli.cluster.membership import ClusterArgument
+from wharfinger.cli.options import ConnectionOptions, connected
+
+WhyOption = Annotated[
+    str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
+]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("cordon")(cordon)
+    group.command("uncordon")(uncordon)
+    group.command("drain")(drain)
+
+
+@connected
+def cordon(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
+    """Let a member cluster take nothing new; what it has stays. PickFixed ignores it."""
+    from wharfinger.cli import connect
+
+    connect.run(_put(connection, name, "cordon", why))
+
+
+@connected
+def drain(name: ClusterArgument, *, why: WhyOption = "", connection: ConnectionOptions) -> None:
+    """Let a member cluster give up what it has, as far as others can take it.
+
+    PickN exchanges it as soon as there is a successor; PickAll gives it up; PickFixed only reports it.
+    """
+    from wharfinger.cli import connect
+
+    connect.run(_put(connection, name, "drain", why))
+
+
+@connected
+def uncordon(name: ClusterArgument, *, connection: ConnectionOptions) -> None:
+    """Let a member cluster take placements again."""
+    from wharfinger.cli import connect
+
+    connect.run(_remove(connection, name))
+
+
+async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon", "drain"], why: str) -> None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.fleet_changes import author
+    from wharfinger.contracts.placement_records import DrainRecord
+    from wharfinger.errors import NotFound
+    from wharfinger.manifests.times import rfc3339
+    from wharfinger.model.texts import one_line
+    from wharfinger.registry import keys
+    from wharfinger.registry.store import Compare, Put
+
+    record = DrainRecord(want=want, by=author().who, why=one_line(why, 200), time=rfc3339(datetime.now(UTC)))
+    key = keys.member_cluster(name)
+    async with open_store(connection) as store:
+        found = (await store.get(key)).kv
+        moved = found is None
+        if found is not None:
+            same_life = [Compare(key, "create", found.create_revision)]
+            moved = not (await store.txn(same_life, [Put(keys.drain(name), record.to_bytes())])).succeeded
+        if moved:
+            raise NotFound(f"there is no member cluster {name[:80]!r}")
+    typer.echo(f"membercluster/{name} {'drained' if want == 'drain' else 'cordoned'}")
+
+
+async def _remove(connection: ConnectionOptions, name: str) -> None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.registry import keys
+
+    async with open_store(connection) as store:
+        was = await store.delete(keys.drain(name))
+    typer.echo(f"membercluster/{name} {'uncordoned' if was else 'was not cordoned'}")

@@ -1,0 +1,83 @@
+"""`wharfinger cluster list`: the member clusters, and what they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+
+HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
+NODE_COUNT = "kubernetes-fleet.io/node-count"
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("list")(list_clusters)
+
+
+@connected
+def list_clusters(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
+    """List member clusters: whether their agents are there, and how many placements each has."""
+    from wharfinger.cli import connect
+
+    found = connect.run(_read(connection))
+    if output is not Output.TABLE:
+        show(found, output)
+    elif not found:
+        typer.echo("no member clusters found", err=True)
+    else:
+        rows = [
+            (
+                one["name"],
+                ",".join(one["state"]),
+                str(one["placements"]),
+                one["nodes"],
+                one["cpu"],
+                one["memory"],
+                ",".join(one["taints"]),
+                one["why"],
+            )
+            for one in found
+        ]
+        typer.echo(Columns(*HEADINGS).render(rows))
+
+
+async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.observe.placements import read_all
+    from wharfinger.placement.eligibility import why_not_eligible
+
+    async with open_store(connection) as store:
+        view = await read_all(store)
+    chosen = Counter(one.name for decision in view.decisions.values() for one in decision.chosen)
+    found = []
+    for name, seen in sorted(view.members.items()):
+        member, drain = seen.member, view.drains.get(name)
+        why = seen.unreadable or why_not_eligible(member, seen.ages(0.0))
+        state = ["Leaving" if member.leaving else "Ready" if not why else "NotReady"]
+        if drain is not None:
+            state.append("Drained" if drain.want == "drain" else "Cordoned")
+        available, capacity = member.usage.available, member.usage.allocatable
+        found.append(
+            {
+                "name": name,
+                "state": state,
+                "online": seen.there,
+                "placements": chosen[name],
+                "nodes": member.properties.get(NODE_COUNT, ""),
+                "cpu": _of(available.get("cpu"), capacity.get("cpu")),
+                "memory": _of(available.get("memory"), capacity.get("memory")),
+                "labels": dict(member.labels),
+                "taints": [f"{one.key}={one.value}" if one.value else one.key for one in member.taints],
+                "why": (drain.why if drain is not None and drain.why else "") or why,
+            }
+        )
+    return found
+
+
+def _of(available: str | None, all_of_it: str | None) -> str:
+    return "" if available is None or all_of_it is None else f"{available}/{all_of_it}"

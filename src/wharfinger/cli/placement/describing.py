@@ -1,0 +1,85 @@
+"""`wharfinger describe` for members, placements, evictions and budgets: what is written, and what follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.output import Output, plain, to_text
+from wharfinger.contracts.placement_records import EvictionRecord
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.kinds import MEMBER_CLUSTER, PLACEMENT_EVICTION, PLACEMENTS, Kind
+from wharfinger.placement.eligibility import why_not_eligible
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+
+async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
+    """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
+    from wharfinger.cli.connect import open_store
+    from wharfinger.cli.objects.stored import one, pod_key
+    from wharfinger.observe.placements import read_all
+
+    if kind.namespaced:
+        namespace, name = pod_key(name, namespace)
+    async with open_store(connection) as store:
+        found = await one(store, kind, namespace if kind.namespaced else "", name)
+        obj = dict(found.mapping())
+        if not obj:
+            raise InvalidObject(f"{kind.singular} {name} cannot be read: it is no object")
+        view = await read_all(store)
+        facts = await _facts(store, view, kind, namespace, name)
+    written = {part: obj[part] for part in ("metadata", "spec") if obj.get(part)}
+    lines = [plain(f"{title + ':':<14}{value}") for title, value in (("Kind", kind.name), ("Name", name), *facts)]
+    return "\n".join(lines) + "\n" + to_text(written, Output.YAML)
+
+
+async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: str) -> list[tuple[str, Any]]:
+    if kind is MEMBER_CLUSTER:
+        return _of_member(view, name)
+    if kind in PLACEMENTS:
+        return _of_placement(view, f"ns/{namespace}/{name}" if kind.namespaced else f"cluster/{name}")
+    if kind is PLACEMENT_EVICTION:
+        kv = (await store.get(keys.evicted(name))).kv
+        if kv is None:
+            return [("Outcome", "it has not ended yet")]
+        try:
+            record = EvictionRecord.model_validate_json(kv.value)
+        except ValueError:
+            return [("Outcome", "its record cannot be read")]
+        told = "executed" if record.executed else "blocked" if record.valid else "invalid"
+        return [("Outcome", f"{told}: {record.message}"), ("Ended", record.time)]
+    return []
+
+
+def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
+    seen = view.members[name]
+    why = seen.unreadable or why_not_eligible(seen.member, seen.ages(0.0))
+    drain = view.drains.get(name)
+    having = sorted(
+        reference for reference, decision in view.decisions.items() if any(one.name == name for one in decision.chosen)
+    )
+    facts: list[tuple[str, Any]] = [("Takes", f"nothing: {why}" if why else "placements")]
+    if drain is not None:
+        by = f" by {drain.by}" if drain.by else ""
+        facts.append(("Drain", f"{drain.want}{by} at {drain.time}{f': {drain.why}' if drain.why else ''}"))
+    facts.append(("Placements", f"{len(having)}: {', '.join(having[:20])}" if having else "none"))
+    return facts
+
+
+def _of_placement(view: HubView, reference: str) -> list[tuple[str, Any]]:
+    seen, stored = view.placements[reference], view.decisions.get(reference)
+    facts: list[tuple[str, Any]] = []
+    if seen.unreadable:
+        facts.append(("Unreadable", seen.unreadable))
+    if seen.placement.deleting:
+        facts.append(("Deleting", "nothing is chosen for it, and it goes when nothing of it is left anywhere"))
+    if stored is None:
+        return [*facts, ("Decision", "none yet: does a hub run? (`wharfinger hub`)")]
+    facts.append(("Decision", stored.condition.message))
+    facts.append(("Chosen", ", ".join(one.name for one in stored.chosen) or "nobody"))
+    pending = [one.name for one in view.pending_evictions(reference)]
+    if pending:
+        facts.append(("Evictions", f"waiting: {', '.join(pending)}"))
+    return facts

@@ -1,0 +1,74 @@
+"""`wharfinger placement list`: what every placement has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.model.placement import PlacementType
+
+HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "STATE", "WHY")
+SHOWN = 60
+"""Characters of a reason in the table."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("list")(list_placements)
+
+
+@connected
+def list_placements(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
+    """List placements: how many members each wants and has, and whether its policy is fulfilled."""
+    from wharfinger.cli import connect
+
+    found = connect.run(_read(connection))
+    if output is not Output.TABLE:
+        show(found, output)
+    elif not found:
+        typer.echo("no placements found", err=True)
+    else:
+        rows = [
+            (
+                row["placement"],
+                row["type"],
+                "all" if row["wanted"] is None else str(row["wanted"]),
+                str(row["chosen"]),
+                str(row["delivered"]),
+                row["state"],
+                "" if row["state"] == "fulfilled" else row["why"][:SHOWN],
+            )
+            for row in found
+        ]
+        typer.echo(Columns(*HEADINGS).render(rows))
+
+
+async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.observe.placements import read_all
+
+    async with open_store(connection) as store:
+        view = await read_all(store)
+    rows = []
+    for reference in sorted(view.placements.keys() | view.decisions.keys()):
+        seen, stored = view.placements.get(reference), view.decisions.get(reference)
+        policy = seen.placement.policy if seen is not None else None
+        deleting = seen is None or seen.placement.deleting
+        unreadable = seen.unreadable if seen is not None else ""
+        state = "undecided" if stored is None else "fulfilled" if stored.condition.status else "unfulfilled"
+        fixed = policy is not None and policy.type is PlacementType.PICK_FIXED
+        rows.append(
+            {
+                "placement": reference,
+                "type": policy.type.value if policy is not None else "",
+                "wanted": None if policy is None else len(set(policy.names)) if fixed else policy.number,
+                "chosen": len(stored.chosen) if stored is not None else 0,
+                "delivered": sum(one.want == "present" for one in view.works.get(reference, {}).values()),
+                "state": "deleting" if deleting else "unreadable" if unreadable else state,
+                "why": unreadable or (stored.condition.message if stored is not None else "no hub has decided it yet"),
+            }
+        )
+    return rows

@@ -1,0 +1,127 @@
+"""`wharfinger placement plan`: what would change, over all placements, if something else were different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("plan")(plan)
+
+
+@connected
+def plan(
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="Placements and members as they would be; new members are taken to be online.",
+            metavar="FILE|DIR|-",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="A label of a member; KEY- takes it away.", metavar="CLUSTER:KEY=VALUE"),
+    ] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option("--taint", help="A taint of a member; KEY- takes it away.", metavar="CLUSTER:KEY=VALUE"),
+    ] = None,
+    leave: Annotated[
+        list[str] | None, typer.Option("--leave", help="A member that would leave.", metavar="CLUSTER")
+    ] = None,
+    cordon: Annotated[
+        list[str] | None, typer.Option("--cordon", help="A member that would take nothing new.", metavar="CLUSTER")
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", help="A member that would give up what it has.", metavar="CLUSTER"),
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", help="A placement that would be deleted.", metavar="PLACEMENT")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show which placements would get other members; nothing is changed.
+
+    Without options: what hubs are about to decide. All placements are decided on the present state, with what the
+    options suppose.
+    """
+    from wharfinger.cli import connect
+    from wharfinger.cli.files import contents_of
+
+    asked = _Supposed(
+        contents_of(files or ()), label or (), taint or (), leave or (), cordon or (), drain or (), delete or ()
+    )
+    found = connect.run(_plan(connection, asked))
+    if output is not Output.TABLE:
+        show(found, output)
+    elif not found:
+        typer.echo("no placement would get other members")
+    for one in found if output is Output.TABLE else ():
+        moves = [f"+ {', '.join(one['added'])}"] if one["added"] else []
+        moves += [f"- {', '.join(one['removed'])}"] if one["removed"] else []
+        typer.echo(plain(f"{one['placement']}: {'; '.join([*moves, one['condition']])}"))
+        if one["why"]:
+            rows = [("+" if name in one["added"] else "-", name, why) for name, why in sorted(one["why"].items())]
+            typer.echo(Columns("", "CLUSTER", "WHY").render(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Supposed:
+    """What the options suppose."""
+
+    files: Sequence[tuple[str, bytes]]
+    labels: Sequence[str]
+    taints: Sequence[str]
+    leaving: Sequence[str]
+    cordoned: Sequence[str]
+    drained: Sequence[str]
+    deleted: Sequence[str]
+
+
+async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[str, Any]]:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.observe.placement_plans import Supposition
+    from wharfinger.observe.placements import read_all, supposed
+
+    async with open_store(connection) as store:
+        now, then = await read_all(store), await read_all(store)
+    supposition = Supposition(then)
+    for name, content in asked.files:
+        supposition.suppose_file(name, content)
+    for text in asked.labels:
+        supposition.suppose_label(text)
+    for text in asked.taints:
+        supposition.suppose_taint(text)
+    for name in asked.leaving:
+        supposition.suppose_leaving(name)
+    wanted: dict[Literal["cordon", "drain"], Sequence[str]] = {"cordon": asked.cordoned, "drain": asked.drained}
+    for want, names in wanted.items():
+        for name in names:
+            supposition.suppose_drain(name, want)
+    for text in asked.deleted:
+        supposition.suppose_deleted(text)
+    return [
+        {
+            "placement": one.reference,
+            "added": one.added,
+            "removed": one.removed,
+            "chosen": list(one.after),
+            "fulfilled": one.fulfilled,
+            "condition": one.condition,
+            "why": dict(one.why),
+        }
+        for one in supposed(now, then)
+    ]

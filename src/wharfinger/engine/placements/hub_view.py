@@ -1,0 +1,377 @@
+"""All that a hub has seen of members and placements: what three streams of etcd show, each up to its own revision.
+
+Whoever follows the streams calls `listed` and `changed`, and is told what to judge anew. The hub's loops, its
+activities, and commands that read etcd once all decide from such a view (`engine.placements.questions`).
+What cannot be read is not gone: it stays as it was, and is named by its `unreadable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from wharfinger.contracts.placement_records import (
+    DrainRecord,
+    MemberRecord,
+    MemberStatusRecord,
+    ResultRecord,
+    WorkRecord,
+)
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.contracts.records import Record
+from wharfinger.engine.placements.seen import (
+    HubChange,
+    MemberChange,
+    SeenBudget,
+    SeenDecision,
+    SeenEviction,
+    SeenMember,
+    SeenPlacement,
+    budget_of,
+    decision_of,
+    difference,
+    eviction_of,
+    member_of,
+    placement_of,
+)
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents
+from wharfinger.manifests.fields import mapping
+from wharfinger.model.members import Member
+from wharfinger.model.placement import Placement, PlacementRef
+from wharfinger.placement.eligibility import Ages
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+
+MEMBERS, OBJECTS, HUB = "members", "objects", "hub"
+STREAMS: Mapping[str, str] = {MEMBERS: keys.MEMBER_CLUSTERS, OBJECTS: keys.PLACEMENT_OBJECTS, HUB: keys.HUB}
+"""What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
+
+K = TypeVar("K")
+R = TypeVar("R", bound=Record)
+
+
+class HubView:
+    """What was seen. It is changed by `listed` and `changed` only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.members: dict[str, SeenMember] = {}
+        self.placements: dict[str, SeenPlacement] = {}
+        """By reference, P."""
+        self.decisions: dict[str, SeenDecision] = {}
+        self.policies: dict[str, set[int]] = {}
+        self.works: dict[str, dict[str, WorkRecord]] = {}
+        self.results: dict[str, dict[str, ResultRecord]] = {}
+        self.evictions: dict[str, SeenEviction] = {}
+        self.ended: set[str] = set()
+        """Names of evictions that have ended."""
+        self.budgets: dict[str, SeenBudget] = {}
+        self.drains: dict[str, DrainRecord] = {}
+        self.hubs: set[str] = set()
+        self.unreadable: dict[str, str] = {}
+        """Key -> why its value cannot be read."""
+        self.revisions: dict[str, int] = dict.fromkeys(STREAMS, 0)
+        self.synced: set[str] = set()
+        self.stamp = 0
+        """Grows with each change of a member that a decision may depend on."""
+        self._known: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
+        """Key -> mod revision."""
+        self._agents: dict[str, MemberRecord] = {}
+        self._statuses: dict[str, MemberStatusRecord] = {}
+        self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Sets of members that decisions name: most decisions name the same ones."""
+        self._moved = asyncio.Event()
+
+    @property
+    def seen(self) -> StreamRevisions:
+        """Up to where this view shows the streams."""
+        return StreamRevisions(**self.revisions)
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether everything was listed."""
+        return self.synced.issuperset(STREAMS)
+
+    def mod_revision(self, key: str) -> int:
+        """Of a key of the hub or of an object; 0 = it is not there."""
+        for known in self._known.values():
+            if key in known:
+                return known[key]
+        return 0
+
+    async def wait_for(self, wanted: StreamRevisions, seconds: float) -> bool:
+        """Wait until each stream was seen up to a revision at which something happened in it; whether it was."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not self.in_sync or not self.has_seen(wanted):
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def has_seen(self, wanted: StreamRevisions) -> bool:
+        """Whether each stream was seen that far."""
+        return all(self.revisions[stream] >= getattr(wanted, stream) for stream in STREAMS)
+
+    def listed(self, stream: str, found: Sequence[KeyValue], revision: int = 0) -> list[HubChange]:
+        """A new list of a stream: what it does not contain is gone."""
+        known, now = self._known[stream], {kv.key for kv in found}
+        changes: list[HubChange] = []
+        for key in [key for key in known if key not in now]:
+            del known[key]
+            changes += self._take(stream, key, None)
+        for kv in found:
+            if known.get(kv.key) != kv.mod_revision:
+                known[kv.key] = kv.mod_revision
+                changes += self._take(stream, kv.key, kv)
+        self._reached(stream, max([revision, *(kv.mod_revision for kv in found)]))
+        self.synced.add(stream)
+        return changes
+
+    def changed(self, stream: str, event: Event) -> list[HubChange]:
+        """One change in a stream."""
+        kv = event.kv
+        if event.deleted:
+            self._known[stream].pop(kv.key, None)
+        else:
+            self._known[stream][kv.key] = kv.mod_revision
+        changes = self._take(stream, kv.key, None if event.deleted else kv)
+        self._reached(stream, kv.mod_revision)
+        return changes
+
+    def _reached(self, stream: str, revision: int) -> None:
+        self.revisions[stream] = max(self.revisions[stream], revision)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def _take(self, stream: str, key: str, kv: KeyValue | None) -> list[HubChange]:
+        try:
+            self.unreadable.pop(key, None)
+            if stream == MEMBERS:
+                return self._take_member(key.removeprefix(keys.MEMBER_CLUSTERS), kv)
+            return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
+        except (InvalidObject, ValidationError, ValueError) as error:
+            self.unreadable[key] = " ".join(str(error).split())[:200]
+            return []
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def _take_object(self, key: str, kv: KeyValue | None) -> list[HubChange]:
+        for prefix, scope in ((keys.CLUSTER_PLACEMENTS, "cluster"), (keys.NAMESPACED_PLACEMENTS, "ns")):
+            if key.startswith(prefix):
+                return self._take_placement(f"{scope}/{key.removeprefix(prefix)}", kv)
+        name = key.rpartition("/")[2]
+        if key.startswith(keys.PLACEMENT_EVICTIONS):
+            before = self.evictions.pop(name, None)
+            if kv is not None:
+                self.evictions[name] = eviction_of(kv)
+            return [HubChange(str(one.placement)) for one in (before, self.evictions.get(name)) if one is not None]
+        if key.startswith(keys.PLACEMENT_BUDGETS):
+            if kv is None:
+                self.budgets.pop(name, None)
+            else:
+                self.budgets[name] = budget_of(kv)
+            return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
+        return []
+
+    def _take_placement(self, reference: str, kv: KeyValue | None) -> list[HubChange]:
+        if kv is None:
+            self.placements.pop(reference, None)
+            return [HubChange(reference, own=True)]
+        before = self.placements.get(reference)
+        try:
+            found = placement_of(kv)
+        except InvalidObject as error:
+            if before is not None and before.placement.identity == kv.create_revision:
+                self.placements[reference] = replace(before, unreadable=str(error))
+            else:
+                ref = ref_of(reference)
+                nothing = Placement(ref, 0, identity=kv.create_revision)
+                self.placements[reference] = SeenPlacement(nothing, kv.mod_revision, {}, "", unreadable=str(error))
+            raise
+        self.placements[reference] = found
+        return [HubChange(reference, own=True)]
+
+    # --- members ----------------------------------------------------------------------------------
+
+    def _take_member(self, name: str, kv: KeyValue | None) -> list[HubChange]:
+        before = self.members.get(name)
+        if kv is None:
+            self.members.pop(name, None)
+            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+        try:
+            obj = documents.parse(kv.value)
+            if not isinstance(obj, Mapping):
+                raise InvalidObject("is no object")
+            obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
+            made = self._made(name, obj, kv.create_revision)
+        except InvalidObject as error:
+            if before is not None and before.member.identity == kv.create_revision:
+                before.unreadable, before.revision = str(error), kv.mod_revision
+            else:
+                nothing = Member(name, kv.create_revision)
+                self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
+            self._member_changed(name, MemberChange.ELIGIBILITY)
+            raise
+        made.revision = kv.mod_revision
+        self.members[name] = made
+        if before is None:
+            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+        fields = difference(before.member, made.member)
+        if before.unreadable:
+            fields |= MemberChange.ELIGIBILITY
+        return self._member_changed(name, fields)
+
+    def _made(self, name: str, obj: Mapping[str, object], identity: int) -> SeenMember:
+        """A member from its object and what is known of its agent. Raises `InvalidObject`."""
+        before = self.members.get(name)
+        if before is not None and before.member.identity != identity:
+            before = None
+        said, agent = self._statuses.get(name), self._agents.get(name)
+        status = said.status if said is not None and said.identity == identity else {}
+        there = agent is not None and agent.identity == identity
+        now = self._clock()
+        heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
+        member = member_of(obj, identity, status, heard=heard is not None)
+        sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
+        since = before.unhealthy if before is not None and before.unhealthy is not None else now
+        return SeenMember(
+            name=name,
+            member=member,
+            revision=before.revision if before is not None else 0,
+            obj=obj,
+            status=status,
+            there=there,
+            heard=heard,
+            unhealthy=since if sick else None,
+        )
+
+    def _remade(self, name: str) -> list[HubChange]:
+        """What is known of a member's agent has changed."""
+        before = self.members.get(name)
+        if before is None or not before.obj:
+            return []
+        made = self._made(name, before.obj, before.member.identity)
+        made.unreadable = before.unreadable
+        self.members[name] = made
+        fields = difference(before.member, made.member)
+        if before.there is not made.there:
+            fields |= MemberChange.ELIGIBILITY
+        return self._member_changed(name, fields)
+
+    def _member_changed(self, name: str, fields: MemberChange) -> list[HubChange]:
+        if not fields:
+            return []
+        self.stamp += 1
+        return [HubChange(member=name, fields=fields)]
+
+    # --- records ----------------------------------------------------------------------------------
+
+    def _take_record(self, key: str, kv: KeyValue | None) -> list[HubChange]:
+        folder, _, rest = key.removeprefix(keys.HUB).partition("/")
+        value = kv.value if kv is not None else None
+        match folder:
+            case "decisions":
+                return self._take_decision(rest, kv)
+            case "policies":
+                reference, _, number = rest.rpartition("/")
+                _keep(self.policies.setdefault(reference, set()), int(number), there=value is not None)
+                if not self.policies[reference]:
+                    del self.policies[reference]
+            case "works":
+                return self._take_part(self.works, WorkRecord, rest, value)
+            case "results":
+                return self._take_part(self.results, ResultRecord, rest, value)
+            case "members":
+                _store(self._agents, rest, value, MemberRecord)
+                return self._remade(rest)
+            case "memberstatus":
+                _store(self._statuses, rest, value, MemberStatusRecord)
+                return self._remade(rest)
+            case "drains":
+                before = self.drains.get(rest)
+                _store(self.drains, rest, value, DrainRecord)
+                if before != self.drains.get(rest):
+                    return self._member_changed(rest, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+            case "evictions":
+                _keep(self.ended, rest, there=value is not None)
+            case "hubs":
+                _keep(self.hubs, rest, there=value is not None)
+            case "rollouts" | "losses":
+                return [HubChange(rest)] if any(self.pending_evictions(rest)) else []
+        return []
+
+    def _take_decision(self, reference: str, kv: KeyValue | None) -> list[HubChange]:
+        if kv is None:
+            self.decisions.pop(reference, None)
+            return [HubChange(reference)]
+        seen = decision_of(kv)
+        if len(self._names) > 2 * len(self.decisions) + 100:
+            self._names.clear()
+        seen = replace(seen, names=self._names.setdefault(seen.names, seen.names))
+        self.decisions[reference] = seen
+        return [HubChange(reference)]
+
+    def _take_part(
+        self, parts: dict[str, dict[str, R]], kind: type[R], rest: str, value: bytes | None
+    ) -> list[HubChange]:
+        reference, _, member = rest.rpartition("/")
+        of_it = parts.setdefault(reference, {})
+        before = of_it.get(member)
+        _store(of_it, member, value, kind)
+        if not of_it:
+            del parts[reference]
+        decision = self.decisions.get(reference)
+        waited_for = decision is None or decision.deleting or member in decision.evicted
+        gone = before is not None and value is None
+        return [HubChange(reference)] if (waited_for and gone) or any(self.pending_evictions(reference)) else []
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def pending_evictions(self, reference: str) -> Sequence[SeenEviction]:
+        """Evictions of a placement that have not ended, in the order in which they were put."""
+        found = [
+            one for one in self.evictions.values() if str(one.placement) == reference and one.name not in self.ended
+        ]
+        return sorted(found, key=lambda one: one.revision)
+
+    def as_heard(self, ages: Mapping[str, tuple[float | None, float | None]]) -> None:
+        """Take these ages, as a decision recorded them, for what is known of the members' agents."""
+        for name, one in self.members.items():
+            heartbeat, health = ages.get(name, (None, None))
+            one.told = Ages(heartbeat, health)
+            if one.obj:
+                one.member = member_of(one.obj, one.member.identity, one.status, heard=heartbeat is not None)
+
+    @property
+    def references(self) -> set[str]:
+        """All placements that there are, were, or that evictions name."""
+        evicting = {str(one.placement) for one in self.evictions.values() if one.name not in self.ended}
+        return self.placements.keys() | self.decisions.keys() | evicting
+
+
+def ref_of(reference: str) -> PlacementRef:
+    """The placement that P names."""
+    scope, _, rest = reference.partition("/")
+    namespace, _, name = rest.partition("/") if scope == "ns" else ("", "", rest)
+    return PlacementRef(namespace, name)
+
+
+def _keep(kept: set[K], key: K, *, there: bool) -> None:
+    if there:
+        kept.add(key)
+    else:
+        kept.discard(key)
+
+
+def _store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) -> None:
+    """Keep a record, or forget it. Raises `ValidationError`, and keeps what there was."""
+    if value is None:
+        records.pop(name, None)
+    else:
+        records[name] = kind.model_validate_json(value)

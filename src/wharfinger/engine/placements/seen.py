@@ -1,0 +1,270 @@
+"""What a hub has seen of one member, one placement, one decision: facts that are made from stored values."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Flag, auto
+from typing import Any, NamedTuple
+
+from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents
+from wharfinger.manifests.fields import integer, mapping, text
+from wharfinger.manifests.members import member_from_mapping
+from wharfinger.manifests.placements import placement_from_mapping
+from wharfinger.model.evictions import PlacementBudget
+from wharfinger.model.fleet import Share
+from wharfinger.model.members import Member
+from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PlacementRef, PolicyCondition
+from wharfinger.placement.eligibility import Ages
+from wharfinger.placement.settled import counting
+from wharfinger.registry.store import KeyValue
+
+HISTORY_LIMIT = 10
+"""Policies that are kept where a placement does not say how many."""
+TENTH = 10
+"""Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
+
+
+class MemberChange(Flag):
+    """What of a member is another one."""
+
+    LABELS = auto()
+    TAINTS = auto()
+    PROPERTIES = auto()
+    NAMESPACES = auto()
+    ELIGIBILITY = auto()
+    """Whether it can take anything at all."""
+    STANDING = auto()
+    """Gone, leaving, of another identity, cordoned, drained: it may have to leave decisions."""
+
+
+class HubChange(NamedTuple):
+    """What has to be judged anew: a placement, or what reads these fields of a member."""
+
+    placement: str = ""
+    member: str = ""
+    fields: MemberChange = MemberChange(0)
+    own: bool = False
+    """Whether a user changed the placement itself."""
+
+
+@dataclass(slots=True)
+class SeenMember:
+    """A member, as its object, its agent's lease and its agent's words show it."""
+
+    name: str
+    member: Member
+    revision: int
+    """Mod revision of its object."""
+    obj: Mapping[str, Any]
+    status: Mapping[str, Any] = field(default_factory=dict)
+    there: bool = False
+    """Whether the agent's lease is there now."""
+    heard: float | None = None
+    """Clock seconds at which the lease was last there; None = this hub has never seen it."""
+    unhealthy: float | None = None
+    """Clock seconds since which it says that it is not healthy."""
+    unreadable: str = ""
+    told: Ages | None = None
+    """What a decision recorded, where it is made again."""
+
+    def ages(self, now: float) -> Ages:
+        """How long ago it was heard, and has said that it is unhealthy: this hub's own time."""
+        if self.told is not None:
+            return self.told
+        heartbeat = 0.0 if self.there else None if self.heard is None else now - self.heard
+        return Ages(_tenths(heartbeat), _tenths(None if self.unhealthy is None else now - self.unhealthy))
+
+
+def member_of(obj: Mapping[str, Any], identity: int, status: Mapping[str, Any], *, heard: bool) -> Member:
+    """A member. `heard`: whether its agent was ever there. Raises `InvalidObject`."""
+    member = member_from_mapping({**obj, "status": status}, identity)
+    return member if heard else replace(member, agent=None, known={})
+
+
+def difference(old: Member, new: Member) -> MemberChange:
+    """What of a member changed."""
+    found = MemberChange(0)
+    if old.labels != new.labels:
+        found |= MemberChange.LABELS
+    if old.taints != new.taints:
+        found |= MemberChange.TAINTS
+    if old.properties != new.properties or old.usage != new.usage:
+        found |= MemberChange.PROPERTIES
+    if (old.collects_namespaces, old.namespaces) != (new.collects_namespaces, new.namespaces):
+        found |= MemberChange.NAMESPACES
+    if old.agent != new.agent:
+        found |= MemberChange.ELIGIBILITY
+    if (old.identity, old.leaving) != (new.identity, new.leaving):
+        found |= MemberChange.STANDING | MemberChange.ELIGIBILITY
+    return found
+
+
+@dataclass(slots=True)
+class SeenPlacement:
+    """A placement's object."""
+
+    placement: Placement
+    revision: int
+    """Mod revision of its object."""
+    policy: Mapping[str, Any]
+    """As written."""
+    digest: str
+    """Of the policy without its number of members."""
+    abandons: bool = False
+    history_limit: int = HISTORY_LIMIT
+    unreadable: str = ""
+
+
+def placement_of(kv: KeyValue) -> SeenPlacement:
+    """Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    placement = placement_from_mapping(obj, kv.create_revision)
+    spec = mapping(obj, "spec")
+    deleting = mapping(mapping(spec, "strategy", "spec."), "deleteStrategy", "spec.strategy.")
+    return SeenPlacement(
+        placement=placement,
+        revision=kv.mod_revision,
+        policy=mapping(spec, "policy", "spec."),
+        digest=policy_digest(placement.policy),
+        abandons=text(deleting, "propagationPolicy", "spec.strategy.deleteStrategy.") == "Abandon",
+        history_limit=integer(spec, "revisionHistoryLimit", "spec.", low=1, high=1000) or HISTORY_LIMIT,
+    )
+
+
+def policy_digest(policy: PlacementPolicy) -> str:
+    """A digest of a policy. Its number of members does not make it another one."""
+    return hashlib.sha256(repr(replace(policy, number=None)).encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEviction:
+    """A user's wish that a placement leaves a member."""
+
+    name: str
+    revision: int
+    placement: PlacementRef
+    cluster: str
+
+
+def eviction_of(kv: KeyValue) -> SeenEviction:
+    """Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    spec = mapping(obj, "spec")
+    return SeenEviction(
+        kv.key.rpartition("/")[2],
+        kv.mod_revision,
+        PlacementRef("", text(spec, "placementName", "spec.")),
+        text(spec, "clusterName", "spec."),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBudget:
+    """A disruption budget; it has the name of its placement."""
+
+    revision: int
+    budget: PlacementBudget
+
+
+def budget_of(kv: KeyValue) -> SeenBudget:
+    """Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    spec = mapping(obj, "spec")
+    return SeenBudget(
+        kv.mod_revision, PlacementBudget(_share(spec.get("maxUnavailable")), _share(spec.get("minAvailable")))
+    )
+
+
+def _share(written: object) -> Share | None:
+    if written is None:
+        return None
+    if isinstance(written, int) and not isinstance(written, bool):
+        return Share(written)
+    if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
+        return Share(int(written[:-1][:9]), percent=True)
+    raise InvalidObject("spec has neither a number nor a percentage")
+
+
+_CODES: dict[tuple[str, str], int] = {}
+"""Plugin and code -> its number in `SeenDecision.codes`; there are some dozens."""
+CHOSEN, NOT_THERE = 0, 255
+
+
+def code_of(plugin: str, code: str) -> int:
+    """The number of a verdict's plugin and code."""
+    found = _CODES.setdefault((plugin, code), len(_CODES) + 1)
+    return min(found, NOT_THERE - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenDecision:
+    """A stored decision, small: texts and scores of those that were not chosen are in `value` only."""
+
+    revision: int
+    """Mod revision of its key."""
+    value: bytes
+    identity: int
+    placement_revision: int
+    policy: int
+    digest: str
+    chosen: tuple[ChosenMember, ...]
+    condition: PolicyCondition
+    counting: bytes
+    evicted: frozenset[str]
+    abandons: bool
+    deleting: bool
+    token: str
+    names: tuple[str, ...]
+    """Every member that it names, sorted."""
+    codes: bytes
+    """What it says of each of these."""
+
+    def code(self, member: str) -> int:
+        """What it says of a member: CHOSEN, NOT_THERE, or the number of a verdict's plugin and code."""
+        at = bisect_left(self.names, member)
+        return self.codes[at] if at < len(self.names) and self.names[at] == member else NOT_THERE
+
+    def record(self) -> DecisionRecord:
+        """All of it."""
+        return DecisionRecord.from_bytes(self.value)
+
+
+def decision_of(kv: KeyValue) -> SeenDecision:
+    """Raises `ValueError`."""
+    record = DecisionRecord.from_bytes(kv.value)
+    decision = record.decision
+    codes = {one.name: code_of(one.plugin, one.code) for one in decision.verdicts}
+    codes |= dict.fromkeys((one.name for one in decision.chosen), CHOSEN)
+    names = tuple(sorted(codes))
+    return SeenDecision(
+        revision=kv.mod_revision,
+        value=kv.value,
+        identity=record.identity,
+        placement_revision=record.placement,
+        policy=decision.policy,
+        digest=record.digest,
+        chosen=decision.chosen,
+        condition=decision.condition,
+        counting=counting(decision),
+        evicted=record.evicted,
+        abandons=record.abandons,
+        deleting=record.deleting,
+        token=record.token,
+        names=names,
+        codes=bytes(codes[name] for name in names),
+    )
+
+
+def _tenths(seconds: float | None) -> float | None:
+    return None if seconds is None else round(max(0.0, seconds) * TENTH) / TENTH

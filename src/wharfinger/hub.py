@@ -1,0 +1,194 @@
+"""The hub process: puts everything together, and holds no policy.
+
+::
+
+    follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      hub_loops
+                                                       └─────► decide, commit_decision                 activities
+    leavers: the objects of members that have left go                                                  hub_loops.leavers
+
+Several hubs may run: they share the placements, and any of them carries out any attempt. `Hub` is one on a given store
+and Temporal client; `run_hub` is the process around it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+from collections import Counter
+from collections.abc import Mapping
+
+from temporalio.client import Client
+
+from wharfinger.activities.placements import DecidingActivities
+from wharfinger.client.starts import temporal_configuration
+from wharfinger.contracts.names import check_cluster, placement_queue
+from wharfinger.contracts.placement_records import HubRecord
+from wharfinger.engine.failures import PODS_AND_NODES
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.hub_loops.following import HubStreams
+from wharfinger.hub_loops.judging import PlacementJudge
+from wharfinger.hub_loops.leavers import Leavers
+from wharfinger.hub_loops.placement_workflows import TemporalPlacements
+from wharfinger.observe.health import OK, HealthServer
+from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
+from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.installation import prepare
+from wharfinger.process.polling import Polling, keep_polling, worker_factory
+from wharfinger.process.reachability import Reachability
+from wharfinger.process.registration import LeasedName, Registration
+from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.registry import keys
+from wharfinger.runtime import lives
+from wharfinger.settings import HubSettings
+from wharfinger.telemetry import Metrics
+from wharfinger.workflows.schedule_placement import SchedulePlacement
+
+
+class Hub:
+    """One hub, on a store and a client that the caller opened and closes."""
+
+    def __init__(self, settings: HubSettings, process: ProcessParts, client: Client, *, health_url: str = "") -> None:
+        self._settings = settings
+        self._process = process
+        self._client = client
+        self.metrics = process.metrics
+        self.name = settings.name or f"{socket.gethostname().lower()}-{os.getpid()}"
+        self.view = HubView(process.clock)
+        record = HubRecord(
+            boot_id=lives.boot_id(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            health=health_url,
+            version=release(),
+            time=process.utc_now().isoformat(timespec="milliseconds"),
+        )
+        self._registration = Registration(
+            process.store,
+            LeasedName("hub", self.name, keys.hub(self.name), "name"),
+            record,
+            settings.lease,
+            clock=process.clock,
+            rng=process.rng,
+        )
+        self._reachability = Reachability(
+            client.service_client.check_health,
+            patience=settings.lease.temporal_unreachable,
+            clock=process.clock,
+            changed=lambda: None,
+        )
+        starter = TemporalPlacements(client, cluster=settings.cluster)
+        self.judge = PlacementJudge(process, self.view, starter, me=self.name)
+        self._streams = HubStreams(process.store, self.view, note=self.judge.note, rng=process.rng)
+        self._leavers = Leavers(process, self.view, mine=self.judge.mine)
+        factory = worker_factory(
+            client,
+            task_queue=placement_queue(settings.cluster),
+            workflows=[SchedulePlacement],
+            activities=DecidingActivities(process, self.view, cluster=settings.cluster).all,
+            identity=identity(),
+            build_id=release(),
+            max_cached_workflows=500,
+            drain_timeout=settings.drain_timeout,
+            failures=PODS_AND_NODES,
+        )
+        self._polling = Polling(factory, drain_timeout=settings.drain_timeout)
+
+    def checks(self) -> Mapping[str, str]:
+        """What readiness depends on: name -> `ok`, or why not."""
+        return {
+            "hub": OK if self._registration.registered else "not registered in etcd",
+            "placements": OK if self.view.in_sync else "not listed yet",
+            "temporal": OK if self._reachability.reachable else "does not answer",
+            "polling": OK if self._polling.running else "has not begun",
+        }
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date."""
+        view, metrics = self.view, self.metrics
+        states = Counter(
+            "unreadable"
+            if seen.unreadable
+            else "deleting"
+            if seen.placement.deleting
+            else "undecided"
+            if (stored := view.decisions.get(reference)) is None
+            else "fulfilled"
+            if stored.condition.status
+            else "unfulfilled"
+            for reference, seen in view.placements.items()
+            if self.judge.mine(reference)
+        )
+        for state in ("fulfilled", "unfulfilled", "undecided", "deleting", "unreadable"):
+            metrics.placements_seen.labels(state).set(states[state])
+        online = sum(one.there for one in view.members.values())
+        metrics.member_clusters.labels("true").set(online)
+        metrics.member_clusters.labels("false").set(len(view.members) - online)
+        wanted = Counter(work.want for works in view.works.values() for work in works.values())
+        for want in ("present", "absent", "release"):
+            metrics.works.labels(want).set(wanted[want])
+        metrics.placements_unsettled.set(self.judge.unsettled)
+        metrics.ready.set(all(said == OK for said in self.checks().values()))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises `InstallationMismatch`, and `UsageError` when another has the name."""
+        process = self._process
+        preparing = prepare(process.store, self._client, (), cluster=self._settings.cluster, rng=process.rng)
+        await unless_stopped(stop, preparing)
+        await unless_stopped(stop, self._registration.claim())
+        if stop.is_set():
+            return
+        running = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("registration", self._registration.run()),
+                ("streams", self._streams.run()),
+                ("judge", self.judge.run()),
+                ("leavers", self._leavers.run()),
+                ("reachability", self._reachability.run()),
+                ("polling", keep_polling(self._polling, process.rng)),
+                ("stopped", stop.wait()),
+            )
+        ]
+        try:
+            ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for one in ended:
+                await one
+        finally:
+            await self._polling.stop()
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await self._registration.leave()
+
+
+async def run_hub(settings: HubSettings) -> int:
+    """Run a hub process until a signal stops it; returns its exit code. The second signal ends it at once."""
+    check_cluster(settings.cluster)
+    tune_garbage_collection()
+    stop = stop_on_signals()
+    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
+    configuration = temporal_configuration(settings.temporal)
+    sdk = sdk_metrics()
+    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
+    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
+    if settings.health_port >= 0:
+        await health.start(settings.bind_address, settings.health_port)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(health.stop)
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
+        if store is None:
+            return 0
+        stack.push_async_callback(store.close)
+        connected["etcd"] = OK
+        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
+        client = await unless_stopped(stop, connecting)
+        if client is None:
+            return 0
+        hub = Hub(settings, ProcessParts(store, metrics, rng=rng), client, health_url=health.url)
+        health.checks, health.refresh = hub.checks, hub.refresh_metrics
+        await hub.run(stop)
+    return 0

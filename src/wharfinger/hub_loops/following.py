@@ -1,0 +1,59 @@
+"""Follows the three streams of a hub, and hands each change on to who judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from wharfinger.engine.placements.hub_view import STREAMS, HubView
+from wharfinger.engine.placements.seen import HubChange
+from wharfinger.process.following import follow
+from wharfinger.registry.store import Event, KeyValue, Store
+
+log = logging.getLogger(__name__)
+
+
+class HubStreams:
+    """Keeps a view as etcd is."""
+
+    def __init__(
+        self, store: Store, view: HubView, *, note: Callable[[Iterable[HubChange]], None], rng: random.Random
+    ) -> None:
+        """`note` is called with what has to be judged anew."""
+        self._store = store
+        self._view = view
+        self._note = note
+        self._rng = rng
+        self._said: set[str] = set()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for stream, prefix in STREAMS.items():
+                group.create_task(
+                    follow(
+                        self._store,
+                        prefix,
+                        listed=partial(self._listed, stream),
+                        changed=partial(self._changed, stream),
+                        rng=self._rng,
+                    )
+                )
+
+    def _listed(self, stream: str, found: Sequence[KeyValue]) -> None:
+        self._note(self._view.listed(stream, found))
+        log.info("hub_listed stream=%s keys=%d revision=%d", stream, len(found), self._view.revisions[stream])
+        self._say()
+
+    def _changed(self, stream: str, event: Event) -> None:
+        self._note(self._view.changed(stream, event))
+        self._say()
+
+    def _say(self) -> None:
+        """Log each key that cannot be read, once."""
+        for key in self._view.unreadable.keys() - self._said:
+            log.warning("unreadable key=%r effect=as_it_was error=%r", key, self._view.unreadable[key])
+        self._said = set(self._view.unreadable)

@@ -1,0 +1,317 @@
+"""Judges what a change may concern, and starts an attempt where deciding in memory says something new.
+
+Level-triggered: an event only says what to judge anew, and everything is judged again within five minutes, so nothing
+can be forgotten. What is judged:
+
+- a placement, its decision, its evictions and budget: that placement, users' edits first;
+- a member's labels, taints, properties, namespaces, eligibility: that one member, for each PickAll that reads the
+  field; the whole placement where its policy is not fulfilled;
+- a member that is gone, leaving, cordoned or drained: the placements that have it as well.
+
+Several hubs share the placements by rendezvous. Two that disagree for a moment start the same workflow id, and one
+joins the other's run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.questions import member_needs_attempt, needs_attempt
+from wharfinger.engine.placements.seen import HubChange, MemberChange
+from wharfinger.model.placement import Placement, PlacementType
+from wharfinger.placement.eligibility import TOO_OLD
+from wharfinger.process.rendezvous import Ring
+
+log = logging.getLogger(__name__)
+
+STRETCH = 0.02
+"""Seconds that judging goes on without letting anything else run."""
+SOON, AGAIN = 1.0, 30.0
+"""Seconds until a placement is judged again whose attempt was started: at first, doubling up to the second."""
+SWEEP = 300.0
+"""Seconds in which everything is judged once."""
+TICK = 1.0
+"""Seconds between two slices of that."""
+APART = 1.0
+"""Seconds between two decisions of one placement, and as much more for each hundred members that it has."""
+AT_A_TIME = 64
+"""Starts that Temporal is asked for at the same time."""
+SLACK = 0.06
+"""Seconds after which a heart-beat that becomes too old is too old, whatever was rounded."""
+
+
+class PlacementStarter(Protocol):
+    """Starts attempts."""
+
+    async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
+        """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
+
+
+class PlacementJudge:
+    """Judges, and starts attempts, for the placements of one hub."""
+
+    def __init__(self, process: ProcessParts, view: HubView, starter: PlacementStarter, *, me: str) -> None:
+        """`me`: the hub's name."""
+        self._view = view
+        self._starter = starter
+        self._me = me
+        self._clock = process.clock
+        self._metrics = process.metrics
+        self._ring = Ring([me])
+        self._edited: dict[str, str] = {}
+        """Placements that users changed -> why they are judged."""
+        self._due: dict[str, str] = {}
+        self._members: dict[str, MemberChange] = {}
+        self._later: list[tuple[float, str]] = []
+        """Placements, with the clock seconds at which they are judged again."""
+        self._aging: list[tuple[float, str]] = []
+        """Members, with the clock seconds at which they become too long silent or unhealthy."""
+        self._started: dict[str, tuple[float, float]] = {}
+        """Placements whose attempt was started, until their decision changes: the clock seconds until when they are
+        left alone, and how long that is."""
+        self._decided: dict[str, tuple[int, float]] = {}
+        """Placement -> mod revision of its decision, and the clock seconds at which it was seen."""
+        self._judged: dict[str, tuple[int, ...]] = {}
+        self._stamps = dict.fromkeys(MemberChange, 0)
+        self._news = asyncio.Event()
+        self._places = asyncio.Semaphore(AT_A_TIME)
+        self._starting: set[asyncio.Task[None]] = set()
+
+    @property
+    def unsettled(self) -> int:
+        """Placements that are to be judged, or whose attempt was started."""
+        return len(self._edited.keys() | self._due.keys() | self._started.keys())
+
+    def mine(self, key: str) -> bool:
+        """Whether this hub looks after a key."""
+        return self._ring.owner(key) == self._me
+
+    def note(self, changes: Iterable[HubChange]) -> None:
+        """Note what has to be judged anew."""
+        for change in changes:
+            if change.member:
+                self._members[change.member] = self._members.get(change.member, MemberChange(0)) | change.fields
+                for one in change.fields:
+                    self._stamps[one] += 1
+                self._note_aging(change.member)
+            if change.placement:
+                self._note_decided(change.placement)
+                (self._edited if change.own else self._due)[change.placement] = "edited" if change.own else "changed"
+        if self._view.hubs | {self._me} != self._ring.members:
+            self._ring = Ring(self._view.hubs | {self._me})
+            self._due |= dict.fromkeys(self._view.references, "hubs changed")
+        self._news.set()
+
+    async def run(self) -> None:
+        """Judge until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sweep())
+                while True:
+                    await self._wait()
+                    await self.judge_due()
+        finally:
+            for task in self._starting:
+                task.cancel()
+
+    # --- what is due ------------------------------------------------------------------------------
+
+    def _note_decided(self, reference: str) -> None:
+        decision = self._view.decisions.get(reference)
+        revision = decision.revision if decision is not None else 0
+        before, _ = self._decided.get(reference, (0, 0.0))
+        if revision == before:
+            return
+        self._started.pop(reference, None)
+        if decision is None:
+            del self._decided[reference]
+        else:
+            self._decided[reference] = revision, self._clock()
+
+    def _note_aging(self, name: str) -> None:
+        member = self._view.members.get(name)
+        if member is None:
+            return
+        if not member.there and member.heard is not None:
+            heapq.heappush(self._aging, (member.heard + TOO_OLD + SLACK, name))
+        if member.unhealthy is not None:
+            heapq.heappush(self._aging, (member.unhealthy + TOO_OLD + SLACK, name))
+
+    async def _wait(self) -> None:
+        """Until something is to be judged."""
+        timers = [heap[0][0] for heap in (self._later, self._aging) if heap]
+        seconds = max(0.0, min(timers) - self._clock()) if timers else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    def _pass_timers(self) -> None:
+        now = self._clock()
+        while self._later and self._later[0][0] <= now:
+            _, reference = heapq.heappop(self._later)
+            self._due.setdefault(reference, "again")
+        while self._aging and self._aging[0][0] <= now:
+            _, name = heapq.heappop(self._aging)
+            self._members[name] = self._members.get(name, MemberChange(0)) | MemberChange.ELIGIBILITY
+
+    async def judge_due(self) -> None:
+        """Judge everything that is due; users' edits first, also those that come meanwhile."""
+        if not self._view.in_sync:
+            return
+        self._pass_timers()
+        began = self._clock()
+        while self._edited or self._members or self._due:
+            if self._edited:
+                reference = next(iter(self._edited))
+                self._judge(reference, self._edited.pop(reference), own=True)
+            elif self._members:
+                name = next(iter(self._members))
+                await self._judge_member(name, self._members.pop(name))
+            else:
+                reference = next(iter(self._due))
+                self._judge(reference, self._due.pop(reference))
+            if self._clock() - began > STRETCH:
+                await asyncio.sleep(0)
+                began = self._clock()
+
+    async def _judge_member(self, name: str, fields: MemberChange) -> None:
+        began = self._clock()
+        for reference in list(self._concerned(name, fields)):
+            seen = self._view.placements.get(reference)
+            kind = seen.placement.policy.type if seen is not None else None
+            stored = self._view.decisions.get(reference)
+            if kind is not PlacementType.PICK_ALL or stored is None:
+                self._due.setdefault(reference, f"member {name} changed")
+            elif member_needs_attempt(self._view, reference, name, self._clock()):
+                self._want(reference, f"member {name} changed")
+            if self._clock() - began > STRETCH:
+                await asyncio.sleep(0)
+                began = self._clock()
+
+    def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
+        """The placements of this hub that have to be judged after a change of a member."""
+        for reference, seen in self._view.placements.items():
+            if not self.mine(reference):
+                continue
+            stored = self._view.decisions.get(reference)
+            if stored is None:
+                yield reference
+                continue
+            has_it = any(one.name == name for one in stored.chosen)
+            judges_all = seen.placement.policy.type is PlacementType.PICK_ALL or not stored.condition.status
+            if (fields & MemberChange.STANDING and has_it) or (judges_all and fields & reads(seen.placement)):
+                yield reference
+
+    # --- judging ----------------------------------------------------------------------------------
+
+    def _judge(self, reference: str, cause: str, *, own: bool = False) -> None:
+        if not self.mine(reference):
+            return
+        now = self._clock()
+        if not own and self._left_alone(reference, now):
+            return
+        if needs_attempt(self._view, reference, now):
+            self._want(reference, cause, own=own)
+        else:
+            self._started.pop(reference, None)
+            self._judged[reference] = self._stamp(reference)
+        self._metrics.placements_unsettled.set(self.unsettled)
+
+    def _want(self, reference: str, cause: str, *, own: bool = False) -> None:
+        """Start an attempt, now or when the last decision lies long enough ago."""
+        now = self._clock()
+        if not own and self._left_alone(reference, now):
+            return
+        if not own and now < (not_before := self._not_before(reference)):
+            self._again(reference, not_before)
+            return
+        _, before = self._started.get(reference, (0.0, SOON / 2))
+        wait = min(AGAIN, 2 * before)
+        self._started[reference] = now + wait, wait
+        self._again(reference, now + wait)
+        task = asyncio.create_task(self._start(reference, cause))
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    def _left_alone(self, reference: str, now: float) -> bool:
+        """Whether an attempt was started a short time ago. It is judged again after that time."""
+        return reference in self._started and now < self._started[reference][0]
+
+    def _not_before(self, reference: str) -> float:
+        decided, decision = self._decided.get(reference), self._view.decisions.get(reference)
+        if decided is None or decision is None:
+            return 0.0
+        return decided[1] + APART * (1 + len(decision.chosen) // 100)
+
+    def _again(self, reference: str, at: float) -> None:
+        heapq.heappush(self._later, (at, reference))
+        self._news.set()
+
+    async def _start(self, reference: str, cause: str) -> None:
+        seen = self._view.seen
+        async with self._places:
+            try:
+                await self._starter.start(reference, seen, cause)
+            except Exception as error:  # whatever it is, the placement must not be forgotten
+                log.warning("placement_not_started effect=tried_again placement=%s error=%r", reference, str(error))
+                self._metrics.start_failures.inc()
+                self._started.pop(reference, None)
+                self._again(reference, self._clock() + APART)
+                return
+        self._metrics.placement_starts.labels(cause.partition(" ")[0]).inc()
+
+    # --- everything, now and then -----------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        """Judge everything once in five minutes, without what has the same inputs."""
+        queue: list[str] = []
+        share = 1
+        while True:
+            await asyncio.sleep(TICK)
+            if not queue:
+                queue = sorted(self._view.references)
+                share = max(1, int(len(queue) * TICK / SWEEP))
+            self.sweep(queue.pop() for _ in range(min(share, len(queue))))
+
+    def sweep(self, references: Iterable[str]) -> None:
+        """Judge these again, without those that have the same inputs as when they were judged last."""
+        for reference in references:
+            if self._judged.get(reference) != self._stamp(reference):
+                self._due.setdefault(reference, "sweep")
+                self._news.set()
+
+    def _stamp(self, reference: str) -> tuple[int, ...]:
+        """What a decision for the placement depends on."""
+        seen, stored = self._view.placements.get(reference), self._view.decisions.get(reference)
+        fields = reads(seen.placement) if seen is not None else MemberChange.STANDING
+        return (
+            seen.revision if seen is not None else 0,
+            stored.revision if stored is not None else 0,
+            sum(count for one, count in self._stamps.items() if one & fields),
+        )
+
+
+def reads(placement: Placement) -> MemberChange:
+    """Which fields of a member a placement is decided by."""
+    policy = placement.policy
+    found = MemberChange.ELIGIBILITY | MemberChange.STANDING | MemberChange.TAINTS
+    if placement.ref.namespace:
+        found |= MemberChange.NAMESPACES
+    if policy.spread or any(term.labels is not None for term in policy.required):
+        found |= MemberChange.LABELS
+    if any(term.properties for term in policy.required):
+        found |= MemberChange.PROPERTIES
+    for one in policy.preferred:
+        found |= MemberChange.LABELS if one.labels is not None else MemberChange(0)
+        found |= MemberChange.PROPERTIES if one.sorter is not None else MemberChange(0)
+    return found

@@ -1,0 +1,188 @@
+"""Reads what hubs know, from etcd alone: for commands and clients, of now or of the past.
+
+All is read at one revision, or each stream at its own, so that a recorded decision can be made again from what it was
+made from. A member's agent is heard while its lease is there; how long it was silent only hubs know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
+from wharfinger.engine.placements.questions import answer
+from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
+from wharfinger.model.names import is_dns_label, is_dns_subdomain
+from wharfinger.model.placement import PlacementDecision
+from wharfinger.placement.settled import counting
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
+
+_OF_ALL = (keys.MEMBERS, keys.MEMBER_STATUS, keys.DRAINS, keys.EVICTED)
+"""Records that any placement is decided by."""
+_OBJECTS_OF_ALL = (keys.PLACEMENT_EVICTIONS, keys.PLACEMENT_BUDGETS)
+
+
+def reference_of(text: str, namespace: str = "") -> str:
+    """P as a person names it: `web`, `cluster/web`, `ns/team/web`, or `web` in a namespace. Raises `UsageError`."""
+    scope, _, rest = text.partition("/")
+    where, _, name = rest.partition("/")
+    if scope == "cluster" and not namespace and is_dns_subdomain(rest):
+        return text
+    if scope == "ns" and not namespace and is_dns_label(where) and is_dns_subdomain(name):
+        return text
+    if "/" not in text and is_dns_subdomain(text) and (not namespace or is_dns_label(namespace)):
+        return f"ns/{namespace}/{text}" if namespace else f"cluster/{text}"
+    raise UsageError(
+        f"{text[:80]!r} names no placement: NAME, NAME with -n NAMESPACE, cluster/NAME or ns/NAMESPACE/NAME"
+    )
+
+
+async def read_all(store: Store) -> HubView:
+    """All that a hub sees now."""
+    view = HubView(time.monotonic)
+    revision = 0
+    for stream, prefixes in ((OBJECTS, [keys.PLACEMENT_OBJECTS]), (MEMBERS, [keys.MEMBER_CLUSTERS]), (HUB, [keys.HUB])):
+        found, revision = await _listed(store, prefixes, revision)
+        view.listed(stream, found, revision)
+    return view
+
+
+async def read_one(store: Store, reference: str, at: StreamRevisions | None = None) -> HubView:
+    """What one placement is decided by, now or as it was. Raises `Compacted` where etcd has forgotten that."""
+    view = HubView(time.monotonic)
+    objects = [keys.placement(reference), *_OBJECTS_OF_ALL]
+    records = [
+        *_OF_ALL,
+        keys.decision(reference),
+        keys.policies_of(reference),
+        f"{keys.WORKS}{reference}/",
+        f"{keys.RESULTS}{reference}/",
+    ]
+    revision = 0
+    for stream, prefixes in ((OBJECTS, objects), (MEMBERS, [keys.MEMBER_CLUSTERS]), (HUB, records)):
+        wanted = getattr(at, stream) if at is not None else revision
+        if at is not None and not wanted:  # nothing had ever happened there
+            view.listed(stream, [])
+            continue
+        found, revision = await _listed(store, prefixes, wanted)
+        view.listed(stream, found, wanted or revision)
+    return view
+
+
+async def _listed(store: Store, prefixes: Iterable[str], revision: int) -> tuple[list[KeyValue], int]:
+    """Keys, or all below those that end with `/`, at a revision; 0 = now, and the same for all."""
+    found: list[KeyValue] = []
+    for prefix in prefixes:
+        if not prefix.endswith("/"):
+            read = await store.get(prefix, revision=revision)
+            found += [read.kv] if read.kv is not None else []
+            revision = revision or read.revision
+            continue
+        async for page in store.list(prefix, revision=revision):
+            found += page.items
+            revision = revision or page.revision
+    return found, revision
+
+
+async def record_of(store: Store, reference: str) -> DecisionRecord:
+    """The stored decision of a placement. Raises `NotFound`."""
+    kv = (await store.get(keys.decision(reference))).kv
+    if kv is None:
+        there = (await store.get(keys.placement(reference))).kv
+        raise NotFound(
+            f"there is no placement {reference}"
+            if there is None
+            else f"placement {reference} is not decided yet: does a hub run? (`wharfinger hub`)"
+        )
+    try:
+        return DecisionRecord.from_bytes(kv.value)
+    except ValueError as error:
+        raise NotFound(f"the decision of placement {reference} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedAgain:
+    """A recorded decision, made again from what it was made from."""
+
+    decision: PlacementDecision | None
+    """None: it cannot be made again."""
+    same: bool
+    why: str
+    """One line for people."""
+
+
+async def decided_again(store: Store, reference: str, record: DecisionRecord) -> DecidedAgain:
+    """Make the decision again, and compare."""
+    try:
+        view = await read_one(store, reference, record.seen)
+    except (Compacted, RevisionFuture):
+        return DecidedAgain(None, False, "etcd has forgotten what it was decided from, so it cannot be decided again")
+    view.as_heard(record.ages)
+    decision = answer(view, reference, 0.0).decision
+    if decision is None:
+        return DecidedAgain(None, False, "what it was decided from cannot be read any more")
+    told = f"revisions {record.seen.members}, {record.seen.objects}, {record.seen.hub}"
+    if decision == record.decision:
+        return DecidedAgain(decision, True, f"decided again from {told}: the same")
+    if counting(decision) == counting(record.decision):
+        return DecidedAgain(decision, True, f"decided again from {told}: the same but for scores or texts")
+    now = ", ".join(decision.names) or "nobody"
+    return DecidedAgain(decision, False, f"decided again from {told}: ANOTHER decision, which chooses {now}")
+
+
+@dataclass(frozen=True, slots=True)
+class SupposedPlacement:
+    """What a placement would get."""
+
+    reference: str
+    before: Sequence[str]
+    after: Sequence[str]
+    condition: str
+    fulfilled: bool
+    why: Mapping[str, str]
+    """Of members that come or go."""
+
+    @property
+    def added(self) -> list[str]:
+        """Members that would be chosen newly."""
+        return [name for name in self.after if name not in self.before]
+
+    @property
+    def removed(self) -> list[str]:
+        """Members that would not be chosen any more."""
+        return [name for name in self.before if name not in self.after]
+
+
+def supposed(now: HubView, then: HubView) -> list[SupposedPlacement]:
+    """What all placements would get, where that is another choice than is stored now."""
+    found = []
+    for reference in sorted(now.references | then.references):
+        stored = now.decisions.get(reference)
+        before = [one.name for one in stored.chosen] if stored is not None else []
+        would = answer(then, reference, time.monotonic())
+        decision = would.decision
+        if decision is None:
+            continue
+        changed = {(one.name, one.identity) for one in decision.chosen} ^ (
+            {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
+        )
+        status = stored.condition.status if stored is not None else None
+        if not changed and status == decision.condition.status:
+            continue
+        reasons = {one.name: one.reason for one in decision.verdicts}
+        reasons |= {one.name: one.reason for one in decision.chosen}
+        found.append(
+            SupposedPlacement(
+                reference,
+                before,
+                list(decision.names),
+                decision.condition.message,
+                decision.condition.status,
+                {name: reasons.get(name, "it is gone") for name, _ in changed},
+            )
+        )
+    return found

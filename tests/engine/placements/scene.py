@@ -1,0 +1,103 @@
+"""A hub's view of a store in memory, and attempts on it, one step at a time."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.clock import Clock
+from tests.placement.objects import agent_record, member_object, status_record
+from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord, ResultRecord, WorkRecord
+from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, DecideInput
+from wharfinger.engine.placements.committing import commit
+from wharfinger.engine.placements.drafting import draft
+from wharfinger.engine.placements.hub_view import STREAMS, HubView
+from wharfinger.engine.placements.seen import HubChange
+from wharfinger.manifests.kinds import reference
+from wharfinger.registry import keys
+from wharfinger.testing.memory_store import MemoryStore
+
+P = "cluster/web"
+TIME = "2026-01-01T00:00:00Z"
+
+
+@dataclass
+class HubScene:
+    clock: Clock = field(default_factory=Clock)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    view: HubView = field(init=False)
+    changes: list[HubChange] = field(default_factory=list)
+    _tokens: Any = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.view = HubView(self.clock)
+
+    async def see(self) -> list[HubChange]:
+        """Bring the view up to the store; what has to be judged anew."""
+        found: list[HubChange] = []
+        for stream, prefix in STREAMS.items():
+            items = [kv async for page in self.store.list(prefix) for kv in page.items]
+            found += self.view.listed(stream, items)
+        self.changes += found
+        return found
+
+    async def put(self, obj: Mapping[str, Any]) -> int:
+        """Put an object where `apply` puts it."""
+        about = reference(obj, "default")
+        key = keys.stored(about.kind.folder, about.namespace, about.name)
+        return await self.store.put(key, json.dumps(obj).encode())
+
+    async def member(
+        self, name: str, *, online: bool = True, status: Mapping[str, Any] | None = None, **of: Any
+    ) -> int:
+        """Put a member; its identity. Its agent is there unless `online` is False."""
+        await self.put(member_object(name, **of))
+        kv = (await self.store.get(keys.member_cluster(name))).kv
+        assert kv is not None
+        if online:
+            await self.store.put(keys.member(name), agent_record(kv.create_revision))
+            await self.store.put(keys.member_status(name), status_record(kv.create_revision, **(status or {})))
+        return kv.create_revision
+
+    async def work(self, member: str, *, placement: str = P, result: Mapping[str, Any] | None = None) -> None:
+        """Deliver to a member, as the rollout and the agent will."""
+        identity = self.view.members[member].member.identity
+        await self.store.put(keys.work(placement, member), WorkRecord(counter=1, identity=identity).to_bytes())
+        said = {"applied": True, "available": True, **(result or {})}
+        await self.store.put(keys.result(placement, member), ResultRecord(counter=1, **said).to_bytes())
+
+    async def remove_work(self, member: str, placement: str = P) -> None:
+        await self.store.delete(keys.work(placement, member))
+        await self.store.delete(keys.result(placement, member))
+
+    async def drain(self, member: str, want: Any = "drain") -> None:
+        await self.store.put(keys.drain(member), DrainRecord(want=want).to_bytes())
+
+    def decide(self, placement: str = P) -> DecidedPlacement:
+        request = DecideInput(placement=placement, workflow_id="w", run_id="r")
+        return draft(self.view, request, clock=self.clock(), time=TIME, token=f"t{next(self._tokens)}")
+
+    async def commit(self, decided: DecidedPlacement, placement: str = P, run: str = "r") -> CommittedPlacement:
+        request = CommitDecisionInput(placement=placement, decided=decided, workflow_id="w", run_id=run)
+        return await commit(self.store, request, TIME)
+
+    async def attempt(self, placement: str = P) -> DecidedPlacement:
+        """See, decide, and store what is new."""
+        await self.see()
+        decided = self.decide(placement)
+        if decided.action != "nothing":
+            committed = await self.commit(decided, placement)
+            assert committed.outcome == "committed", committed.moved
+            await self.see()
+        return decided
+
+    async def record(self, placement: str = P) -> DecisionRecord:
+        kv = (await self.store.get(keys.decision(placement))).kv
+        assert kv is not None
+        return DecisionRecord.from_bytes(kv.value)
+
+    async def chosen(self, placement: str = P) -> list[str]:
+        return [one.name for one in (await self.record(placement)).decision.chosen]

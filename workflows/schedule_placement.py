@@ -1,0 +1,163 @@
+"""One try to decide which members a placement gets; its retries are the chain.
+
+::
+
+    start ── no policy of ours ──► continue as new with it
+      │
+    decide ── nothing new ────────────────────────► completes: unchanged
+      │
+    commit_decision ── committed ─────────────────► completes: fulfilled, unfulfilled, gone
+                  └─── contended ─────────────────► fails: Contended (the next attempt decides again)
+
+Only this order is decided here. What is decided comes back from `decide` and is a fact in the history, so it shows what
+was chosen, what was not and why. A hub starts attempts only where deciding would say something new; at rest no run
+is open.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+    from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.contracts.names import SCHEDULE_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
+    from wharfinger.contracts.placements import (
+        COMMIT_TIMEOUT,
+        DECIDE_TIMEOUT,
+        CommitDecisionInput,
+        CommittedPlacement,
+        DecidedPlacement,
+        DecideInput,
+        PlacementActivities,
+        PlacementAttemptInput,
+        PlacementAttemptResult,
+        latest,
+        placement_retry,
+        required_seen,
+    )
+    from wharfinger.contracts.scheduling import COMMIT_RETRY
+    from wharfinger.model.texts import shortened
+    from wharfinger.workflows.attempt_run import failure, kind_and_message
+
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
+SUMMARY_LIMIT = 120
+"""Characters of a summary in the UI's event list (the server takes 400 bytes)."""
+ONE_TRY = RetryPolicy(maximum_attempts=1)
+"""A failed decision fails the run: the chain's own retry shows it and decides afresh."""
+IN_HISTORY = timedelta(seconds=5)
+"""A decision that takes no longer is one event in the history."""
+
+
+@workflow.defn(name=SCHEDULE_PLACEMENT, failure_exception_types=[Exception])
+class SchedulePlacement:
+    """One attempt of one placement. Input: `PlacementAttemptInput`, or a mapping with `placement`."""
+
+    @workflow.run
+    async def run(self, request: Any = None) -> PlacementAttemptResult:
+        """Decide, and store what is new."""
+        given = parsed(PlacementAttemptInput, request, "a mapping with the reference of a placement")
+        if not has_chain_policy(workflow.info().retry_policy):
+            attributes = TypedSearchAttributes(
+                [
+                    *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
+                    SearchAttributePair(PLACEMENT_KEY, placement_attribute(given.placement)),
+                ]
+            )
+            workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
+        outcome = "error"
+        try:
+            result = await self._attempt(given)
+            outcome = result.outcome
+        except ApplicationError as error:  # of this attempt: contended
+            outcome = "contended"
+            raise error
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                outcome = "cancelled"
+                raise
+            kind, message = kind_and_message(error)
+            raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
+        finally:
+            workflow.upsert_search_attributes([OUTCOME_KEY.value_set(outcome)])
+        workflow.set_current_details(result.why)
+        return result
+
+    async def _attempt(self, given: PlacementAttemptInput) -> PlacementAttemptResult:
+        info = workflow.info()
+        decided = await workflow.execute_local_activity_method(
+            PlacementActivities.decide,
+            DecideInput(
+                placement=given.placement,
+                seen=latest(given.seen, _required()),
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+            ),
+            start_to_close_timeout=DECIDE_TIMEOUT,
+            local_retry_threshold=IN_HISTORY,
+            retry_policy=ONE_TRY,
+            summary=shortened(f"{given.placement}: {given.cause or 'asked for'}", SUMMARY_LIMIT),
+        )
+        story = told(decided)
+        workflow.set_current_details(story)
+        if decided.action == "nothing":
+            return PlacementAttemptResult(outcome="unchanged", chosen=decided.chosen, why=story)
+        committed = await workflow.execute_activity_method(
+            PlacementActivities.commit_decision,
+            CommitDecisionInput(
+                placement=given.placement,
+                decided=decided,
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+            ),
+            start_to_close_timeout=COMMIT_TIMEOUT,
+            retry_policy=COMMIT_RETRY,
+            # A transaction that was sent cannot be called back: a cancelled run waits for its response.
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=shortened(story, SUMMARY_LIMIT),
+        )
+        if committed.outcome == "contended":
+            raise self._contended(committed)
+        if decided.action == "remove":
+            return PlacementAttemptResult(outcome="gone", why=story)
+        return PlacementAttemptResult(
+            outcome="fulfilled" if decided.fulfilled else "unfulfilled",
+            chosen=decided.chosen,
+            added=decided.added,
+            removed=decided.removed,
+            why=story,
+        )
+
+    def _contended(self, committed: CommittedPlacement) -> ApplicationError:
+        return ApplicationError(
+            f"{committed.moved} moved after this was decided",
+            committed.seen.model_dump(exclude_defaults=True),
+            type=FailureType.CONTENDED,
+            category=ApplicationErrorCategory.BENIGN,
+        )
+
+
+def told(decided: DecidedPlacement) -> str:
+    """What was decided, as a sentence."""
+    if decided.action == "remove":
+        return "nothing of it is left, and its keys go"
+    changes = [f"+ {', '.join(decided.added)}"] if decided.added else []
+    changes += [f"- {', '.join(decided.removed)}"] if decided.removed else []
+    evictions = [f"eviction {one.name}: {one.message}" for one in decided.evictions]
+    refused = ", ".join(f"{one.members} by {one.plugin or 'score'}" for one in decided.refused)
+    parts = [*changes, decided.condition, *([f"not chosen: {refused}"] if refused else []), *evictions]
+    return "; ".join(part for part in parts if part)
+
+
+def _required() -> Any:
+    """What this attempt must have seen, by the failure of the one before."""
+    last = workflow.get_last_failure()
+    return required_seen(
+        last.details if isinstance(last, ApplicationError) and last.type == FailureType.CONTENDED else ()
+    )
