@@ -223,18 +223,15 @@ class HubSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSettings:
-    """Everything the agent of a member cluster needs."""
+class MemberAgentSettings:
+    """Everything the agent of member clusters needs."""
 
-    member: str
-    """The name of its MemberCluster."""
+    members_dir: Path
+    """A file for each member says how its etcd is reached (`config.member_files`)."""
     etcd: EtcdSettings = field(default_factory=EtcdSettings)
     """The hub's."""
-    member_etcd: EtcdSettings = field(default_factory=EtcdSettings)
-    """The member's own."""
-    member_format: ClusterFormat = ClusterFormat.KUBERNETES
-    """In which format the member keeps its pods and nodes."""
     format: ClusterFormat = ClusterFormat.KUBERNETES
+    """In which format the hub's etcd keeps pods and nodes."""
     bind_address: str = "127.0.0.1"
     health_port: int = 10256
     """0 = any free one; -1 = none."""

@@ -40,6 +40,7 @@ COMMANDS = {
     "worker": "processes.worker",
     "agent": "processes.agent",
     "hub": "processes.hub",
+    "member": "processes.member",
     "dev": "processes.dev",
     "demo": "processes.demo",
     "fleet": "fleet.commands",

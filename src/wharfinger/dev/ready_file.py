@@ -1,12 +1,14 @@
 """What `--ready-file` says: where everything is and which processes run, for scripts and tests.
 
 `{"etcd": url, "temporal": "host:port", "namespace": ..., "ui": url, "health": [url, ...],
-"pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`
+"pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`; with a hub
+also `"members": {name: url}` and its pid.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,14 @@ class ReadyTree:
     temporal_pid: int
     agent_pid: int
     worker_pids: tuple[int, ...]
+    hub_pid: int = 0
+    """0 = there is no hub."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """Member cluster -> URL of its own etcd."""
 
     def to_mapping(self) -> dict[str, Any]:
         """As in the file."""
-        return {
+        told: dict[str, Any] = {
             "etcd": self.etcd,
             "temporal": self.temporal,
             "namespace": self.namespace,
@@ -43,6 +49,10 @@ class ReadyTree:
                 "workers": list(self.worker_pids),
             },
         }
+        if self.hub_pid:
+            told["pids"]["hub"] = self.hub_pid
+            told["members"] = dict(self.members)
+        return told
 
     def write(self, path: Path) -> None:
         """Write the file beside its place and rename it over."""

@@ -26,6 +26,7 @@ from wharfinger.dev.etcd import MAX_TXN_OPS, EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.forwarding import forward
 from wharfinger.dev.instances import InstanceFollower
+from wharfinger.dev.placing import PlacingPart
 from wharfinger.dev.progress import ProgressListener
 from wharfinger.dev.ready_file import ReadyTree
 from wharfinger.dev.supervisor import ChildSpec, Say, Supervisor, clean_environment, python_command
@@ -82,6 +83,10 @@ class DevSettings:
     """`off`: every pod has an attempt of its own, however many wait."""
     agent_options: tuple[str, ...] = ()
     """More options of the agent (`--allow-env=TZ`): it does not see variables that begin with WHARFINGER_."""
+    hub: bool = False
+    """Whether a hub decides placements."""
+    members: int = 0
+    """Member clusters, with an etcd each; they need a hub."""
     temporal_address: str = ""
     """`host:port` of a Temporal that runs already, with a namespace `default`; empty = one of our own."""
 
@@ -114,6 +119,8 @@ class DevTree:
     started: bool = False
     settled: set[str] = field(default_factory=set)
     """Servers that were up: from then on they keep their ports, whatever happens."""
+    placing: PlacingPart | None = None
+    """The hub, and what it places on."""
     instances: InstanceFollower = field(init=False)
     """The workers: those of the common fleet, in slot order."""
     store: EtcdStore | None = None
@@ -138,6 +145,8 @@ class DevTree:
             temporal_pid=pids.get("temporal", 0),
             agent_pid=pids.get("agent", 0),
             worker_pids=tuple(instance.pid for instance in instances),
+            hub_pid=pids.get("hub", 0),
+            members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
         )
 
     def changed(self) -> None:
@@ -187,9 +196,20 @@ class DevTree:
         self._following = asyncio.create_task(self.instances.follow(self.store))
         await self.supervisor.start(self._agent_spec(), within=deadline - time.monotonic(), tries=TRIES)
         self.folder.remember_ports({"agent": self.agent_port})
+        if self.placing is not None:
+            await self._start_placing(self.placing, deadline)
         await self._all_up(deadline)
         self.started = True
         self.changed()
+
+    async def _start_placing(self, placing: PlacingPart, deadline: float) -> None:
+        specs = [placing.hub_spec(), *placing.member_specs()]
+        left = deadline - time.monotonic()
+        await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
+        if placing.members and self.store is not None:
+            placing.write_connections()
+            await placing.join(self.store)
+            await self.supervisor.start(placing.agents_spec(), within=deadline - time.monotonic(), tries=TRIES)
 
     async def _all_up(self, deadline: float) -> None:
         """Wait for the workers; a fleet that does not come up is reported, and can be repaired while the rest runs."""
@@ -209,9 +229,10 @@ class DevTree:
         if self._forwarder is not None:
             self._forwarder.close()
         servers = {child.spec.name: child for child in self.supervisor.children}
-        for name in ("agent", "temporal", "etcd"):
-            if name in servers:
-                await self.supervisor.stop([servers[name]])
+        members = self.placing.names if self.placing is not None else []
+        for names in (["agent", "hub", "member"], ["temporal", *members], ["etcd"]):
+            await self.supervisor.stop([servers[name] for name in names if name in servers])
+            name = names[0]
             if name == "agent" and self._following is not None:
                 self._following.cancel()
                 await asyncio.gather(self._following, return_exceptions=True)
@@ -270,10 +291,7 @@ class DevTree:
                 "agent",
                 f"--host={HOST}",
                 f"--data-dir={self.folder.agent}",
-                f"--etcd={self.etcd.url}",
-                f"--temporal={self.temporal.near}",
-                f"--temporal-namespace={self.temporal.namespace}",
-                f"--cluster={self.settings.cluster}",
+                *self.connection(),
                 f"--bind-address={self.settings.bind_address}",
                 f"--health-port={self.agent_port}",
                 f"--instance-health-port={self._first_health_port()}",
@@ -289,6 +307,15 @@ class DevTree:
             )
 
         return ChildSpec("agent", command, clean_environment(), self.folder.log("agent"), is_up, STOP_INSTANCES + 3.0)
+
+    def connection(self) -> list[str]:
+        """The options by which processes find this tree's servers."""
+        return [
+            f"--etcd={self.etcd.url}",
+            f"--temporal={self.temporal.near}",
+            f"--temporal-namespace={self.temporal.namespace}",
+            f"--cluster={self.settings.cluster}",
+        ]
 
     def _config(self) -> list[str]:
         config = self.settings.config
@@ -358,4 +385,6 @@ def _compose(settings: DevSettings, folder: DataFolder, servers: Servers, say: S
         temporal=temporal,
     )
     supervisor.changed = tree.changed
+    if settings.hub or settings.members:
+        tree.placing = PlacingPart(folder, tree.connection, servers.etcd, settings.members, host)
     return tree

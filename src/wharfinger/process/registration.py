@@ -44,6 +44,8 @@ class LeasedName:
     """By which another name is chosen."""
     also: Sequence[Operation] = ()
     """What is written with the record."""
+    stands_by: bool = False
+    """Whether it waits as long as another process has the name, instead of giving up."""
 
 
 class Registration:
@@ -112,7 +114,7 @@ class Registration:
                 self._named.name,
                 _who(other),
             )
-        elif self._clock() >= self._taken + self._settings.ttl + SLACK:
+        elif not self._named.stands_by and self._clock() >= self._taken + self._settings.ttl + SLACK:
             named = self._named
             raise UsageError(
                 f"{named.kind} {named.name} has an agent already ({_who(other)}): choose another --{named.option}, "

@@ -85,6 +85,12 @@ MEMBER_STATUS = HUB + "memberstatus/"
 EVICTED = HUB + "evictions/"
 DRAINS = HUB + "drains/"
 HUBS = HUB + "hubs/"
+HUB_ID = HUB + "id"
+"""Tells this hub's etcd from every other."""
+PLACED = ASIDE + "placed/"
+"""In a member's own etcd: what its hub keeps there."""
+PLACED_MEMBER = PLACED + "member"
+"""Whose member it is."""
 
 
 def pod(namespace: str, name: str) -> str:

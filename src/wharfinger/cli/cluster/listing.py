@@ -70,13 +70,20 @@ async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
                 "placements": chosen[name],
                 "nodes": member.properties.get(NODE_COUNT, ""),
                 "cpu": _of(available.get("cpu"), capacity.get("cpu")),
-                "memory": _of(available.get("memory"), capacity.get("memory")),
+                "memory": _of(_memory(available.get("memory")), _memory(capacity.get("memory"))),
                 "labels": dict(member.labels),
                 "taints": [f"{one.key}={one.value}" if one.value else one.key for one in member.taints],
                 "why": (drain.why if drain is not None and drain.why else "") or why,
             }
         )
     return found
+
+
+def _memory(amount: str | None) -> str | None:
+    """Bytes as people read them; another spelling stays."""
+    from wharfinger.model.quantities import format_bytes
+
+    return format_bytes(int(amount)) if amount is not None and amount.isascii() and amount.isdigit() else amount
 
 
 def _of(available: str | None, all_of_it: str | None) -> str:

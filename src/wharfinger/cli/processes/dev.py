@@ -112,6 +112,15 @@ def dev(
     install: Install = None,
     secrets_dir: SecretsDir = None,
     allow_env: AllowEnv = None,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Run a hub too, which decides which member clusters placements get.")
+    ] = False,
+    members: Annotated[
+        int,
+        typer.Option(
+            min=0, max=16, metavar="N", help="Run a hub and so many member clusters, each with an etcd of its own."
+        ),
+    ] = 0,
 ) -> None:
     """Run etcd, Temporal (with its UI), an agent and workers here, as one tree of processes.
 
@@ -129,6 +138,8 @@ def dev(
 
     tune_garbage_collection()
     chosen = _format_of(DataFolder(data_dir.resolve()), format_)
+    if (hub or members) and chosen is not ClusterFormat.KUBERNETES:
+        raise UsageError(f"--hub and --members: placements are not kept in a cluster of the format {chosen}")
     # Better reported here than by workers that do not come up.
     load_configuration(config, all_plugins=plugins is PluginPackages.ALL, format_=chosen)
     settings = tree.DevSettings(
@@ -153,6 +164,8 @@ def dev(
             *arguments(install or (), secrets_dir, allow_env or ()),
             f"--plugins={plugins.value}",
         ),
+        hub=hub or members > 0,
+        members=members,
     )
     if ready_file is not None:
         with DataFolder(data_dir.resolve()).locked():  # of a life that goes on there it is the truth
@@ -210,4 +223,7 @@ def _what_next(tree: DevTree, settings: DevSettings) -> list[str]:
     folder = "quickstart" if settings.format is ClusterFormat.KUBERNETES else f"{settings.format}/quickstart"
     example = shlex.quote(os.path.relpath(binaries.examples() / folder))
     lines += [f"  wharfinger apply -f {example}     # four nodes, three pods", "  wharfinger get pods -w"]
+    if settings.members:
+        placement = shlex.quote(os.path.relpath(binaries.examples() / "placement-live"))
+        lines += [f"  wharfinger apply -f {placement}", "  wharfinger placement list", "  wharfinger cluster list"]
     return ["In another terminal:", *lines, f"Every attempt, live: {tree.temporal.ui}", "Ctrl-C stops everything."]

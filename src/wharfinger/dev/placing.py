@@ -1,0 +1,136 @@
+"""What a dev tree runs for placements: a hub, member clusters with an etcd each, and the process of their agents.
+
+::
+
+    hub ─── the tree's etcd ─── member agents ─── etcd of member-1, member-2, ...
+
+Members are made known once, and are their user's from then on. They run no workers: nothing is delivered yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from wharfinger.dev import asking, ports
+from wharfinger.dev.etcd import EtcdServer
+from wharfinger.dev.folder import DataFolder
+from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
+from wharfinger.manifests.times import rfc3339
+from wharfinger.model.placement_kinds import CLUSTER_GROUP, MEMBER_CLUSTER
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Put, Store
+
+STOP_WITHIN = 8.0
+"""Seconds that a hub and the agents get to stop."""
+REGION = "topology.kubernetes.io/region"
+"""A label of each member; two of three share a value."""
+
+
+@dataclass(slots=True)
+class PlacingPart:
+    """The children, as specifications; ports are chosen when a child starts."""
+
+    folder: DataFolder
+    connection: Callable[[], list[str]]
+    """The options by which they find the tree's servers."""
+    executable: Path
+    """Of etcd."""
+    members: int
+    host: str
+    """Address to listen on."""
+    etcds: dict[str, EtcdServer] = field(default_factory=dict)
+    """By the member's name."""
+    _ports: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the members."""
+        return [f"member-{number}" for number in range(1, self.members + 1)]
+
+    @property
+    def _files(self) -> Path:
+        return self.folder.root / "members" / "connections"
+
+    def hub_spec(self) -> ChildSpec:
+        """The hub."""
+        return self._process("hub", "--name=dev")
+
+    def member_specs(self) -> list[ChildSpec]:
+        """The etcd of each member."""
+        return [self._etcd(name) for name in self.names]
+
+    def agents_spec(self) -> ChildSpec:
+        """The process of all agents; to be started after the members."""
+        return self._process("member", f"--members-dir={self._files}", "--report-every=5")
+
+    def write_connections(self) -> None:
+        """Say how each member is reached."""
+        self._files.mkdir(parents=True, exist_ok=True)
+        for old in self._files.glob("*.yaml"):
+            old.unlink()
+        for name, etcd in self.etcds.items():
+            path = self._files / f"{name}.yaml"
+            path.write_text(json.dumps({"etcd": [etcd.url]}) + "\n", encoding="utf-8")
+            path.chmod(0o400)
+
+    async def join(self, store: Store) -> None:
+        """Make the members known that are not."""
+        for number, name in enumerate(self.names):
+            obj = {
+                "apiVersion": f"{CLUSTER_GROUP}/v1",
+                "kind": MEMBER_CLUSTER,
+                "metadata": {
+                    "name": name,
+                    "uid": str(uuid4()),
+                    "generation": 1,
+                    "creationTimestamp": rfc3339(datetime.now(UTC)),
+                    "labels": {REGION: "east" if number % 3 < 2 else "west"},
+                },
+                "spec": {},
+            }
+            key = keys.member_cluster(name)
+            await store.txn([Compare(key, "create", 0)], [Put(key, json.dumps(obj).encode())])
+
+    def _etcd(self, name: str) -> ChildSpec:
+        data = self.folder.root / "members" / name
+        wanted = self.folder.ports().get(name)
+        self.etcds[name] = EtcdServer(self.executable, data, wanted or ports.free_port(), host=self.host)
+
+        async def is_up() -> bool:
+            return await asyncio.to_thread(self.etcds[name].is_up)
+
+        def command() -> list[str]:
+            etcd = self.etcds[name]
+            self.etcds[name] = replace(etcd, port=ports.preferred((etcd.port,), self.host))
+            self.folder.remember_ports({name: self.etcds[name].port})
+            data.parent.mkdir(parents=True, exist_ok=True)
+            return self.etcds[name].command()
+
+        return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, 2.0)
+
+    def _process(self, kind: str, *options: str) -> ChildSpec:
+        async def is_up() -> bool:
+            url = f"http://{asking.found_at(self.host)}:{self._ports[kind]}/readyz"
+            return await asyncio.to_thread(asking.answer, url, within=2.0) is not None
+
+        def command() -> list[str]:
+            wanted = (self._ports.get(kind, 0), self.folder.ports().get(kind, 0), ports.free_port())
+            self._ports[kind] = ports.preferred(wanted, self.host)
+            self.folder.remember_ports({kind: self._ports[kind]})
+            return python_command(
+                kind,
+                *options,
+                *self.connection(),
+                f"--bind-address={self.host}",
+                f"--health-port={self._ports[kind]}",
+                f"--end-with={os.getpid()}",
+            )
+
+        return ChildSpec(kind, command, clean_environment(), self.folder.log(kind), is_up, STOP_WITHIN)

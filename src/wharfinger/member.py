@@ -1,0 +1,117 @@
+"""The process of members' agents: one agent for each file of its folder.
+
+It runs on the hub's side of trust: it alone reaches the members, and no credential of theirs leaves its folder. A
+second process on the same members stands by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Mapping
+from functools import partial
+
+from wharfinger.config.member_files import MemberConnection
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.errors import ConfigurationError, UsageError
+from wharfinger.member_loops.folder import members_in
+from wharfinger.member_loops.member_agent import MemberAgent
+from wharfinger.observe.health import OK, HealthServer
+from wharfinger.process.connecting import connect_etcd
+from wharfinger.process.garbage import tune_garbage_collection
+from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.rk8s_keys import store_of
+from wharfinger.registry.store import Store
+from wharfinger.settings import MemberAgentSettings
+from wharfinger.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+AGAIN = 10.0
+"""Seconds between two looks at the folder."""
+
+
+class MemberAgents:
+    """All agents of one process, on a store of the hub that the caller opened and closes."""
+
+    def __init__(self, settings: MemberAgentSettings, process: ProcessParts) -> None:
+        self._settings = settings
+        self._process = process
+        self._running: dict[str, tuple[MemberConnection, MemberAgent, asyncio.Task[None]]] = {}
+
+    def checks(self) -> Mapping[str, str]:
+        """How each member is: name -> `ok`, or what its agent waits for."""
+        return {name: agent.state for name, (_, agent, _) in sorted(self._running.items())}
+
+    def ready(self) -> Mapping[str, str]:
+        """What readiness depends on: that the folder was read. A member that is away makes no process unready."""
+        return {"members": OK if self._running else "the folder has no members"}
+
+    def refresh_metrics(self) -> None:
+        """Bring the gauges up to date."""
+        online = sum(agent.state == OK for _, agent, _ in self._running.values())
+        self._process.metrics.member_clusters.labels("true").set(online)
+        self._process.metrics.member_clusters.labels("false").set(len(self._running) - online)
+        self._process.metrics.ready.set(all(said == OK for said in self.ready().values()))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. Raises `UsageError`, `InvalidConfiguration` for the folder at the start."""
+        self._take(members_in(self._settings.members_dir))
+        try:
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN):
+                        await stop.wait()
+                try:
+                    self._take(members_in(self._settings.members_dir))
+                except (ConfigurationError, UsageError) as error:
+                    log.warning("members_unreadable effect=as_they_were error=%r", str(error))
+        finally:
+            tasks = [task for _, _, task in self._running.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take(self, members: Mapping[str, MemberConnection]) -> None:
+        """Run an agent for each of these, and for no others."""
+        for name in [name for name, (known, _, _) in self._running.items() if members.get(name) != known]:
+            self._running.pop(name)[2].cancel()
+        for name, connection in members.items():
+            if name not in self._running:
+                agent = MemberAgent(
+                    connection,
+                    self._process,
+                    partial(_connect, connection),
+                    lease=self._settings.lease,
+                    report_every=self._settings.report_every,
+                )
+                self._running[name] = connection, agent, asyncio.create_task(agent.run(), name=f"member {name}")
+
+
+async def _connect(connection: MemberConnection) -> Store:
+    return store_of(await EtcdStore.connect(connection.etcd), connection.format)
+
+
+async def run_members(settings: MemberAgentSettings) -> int:
+    """Run a process of members' agents until a signal stops it; returns its exit code."""
+    members_in(settings.members_dir)  # better reported before anything is opened
+    tune_garbage_collection()
+    stop = stop_on_signals()
+    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
+    connected = {"etcd": "has not answered yet"}
+    health = HealthServer(metrics, checks=lambda: connected)
+    if settings.health_port >= 0:
+        await health.start(settings.bind_address, settings.health_port)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(health.stop)
+        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
+        if store is None:
+            return 0
+        stack.push_async_callback(store.close)
+        agents = MemberAgents(settings, ProcessParts(store, metrics, rng=rng))
+        health.checks, health.refresh = agents.ready, agents.refresh_metrics
+        await agents.run(stop)
+    return 0

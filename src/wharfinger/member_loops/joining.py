@@ -1,0 +1,65 @@
+"""Joins a member to one hub: a token in the member's own etcd says which, and under which name.
+
+So a member that another hub has, one etcd under two names, and the hub itself are told, not placed on.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from pydantic import ValidationError
+
+from wharfinger.contracts.records import Record
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, Put, Store
+
+JOIN_CONFLICT = "JoinConflict"
+"""Begins what is told of a member that cannot be this hub's."""
+
+
+class JoinToken(Record):
+    """Whose member an etcd is."""
+
+    hub: str
+    """The hub's id."""
+    name: str
+    """Of the MemberCluster."""
+
+
+async def hub_id(store: Store) -> str:
+    """What tells this hub's etcd from every other; made by the first that asks. Raises the store's errors."""
+    made = uuid.uuid4().hex.encode()
+    answered = await store.txn([Compare(keys.HUB_ID, "create", 0)], [Put(keys.HUB_ID, made)], [Get(keys.HUB_ID)])
+    found = answered.reads[0] if answered.reads else None
+    return (found.value if found is not None else made).decode(errors="replace")
+
+
+async def join(member: Store, token: JoinToken) -> str:
+    """Make the token the member's; why that cannot be, empty when it is. Raises the store's errors."""
+    own = (await member.get(keys.HUB_ID)).kv
+    if own is not None and own.value.decode(errors="replace") == token.hub:
+        return f"{JOIN_CONFLICT}: this is the etcd of the hub itself"
+    answered = await member.txn(
+        [Compare(keys.PLACED_MEMBER, "create", 0)],
+        [Put(keys.PLACED_MEMBER, token.to_bytes())],
+        [Get(keys.PLACED_MEMBER)],
+    )
+    found = answered.reads[0] if answered.reads else None
+    if answered.succeeded or found is None:
+        return ""
+    try:
+        theirs = JoinToken.model_validate_json(found.value)
+    except ValidationError:
+        return f"{JOIN_CONFLICT}: {keys.PLACED_MEMBER} of the member cannot be read"
+    if theirs == token:
+        return ""
+    if theirs.hub == token.hub:
+        return f"{JOIN_CONFLICT}: the cluster is a member under the name {theirs.name[:80]}"
+    return f"{JOIN_CONFLICT}: the cluster is a member of another hub"
+
+
+async def leave(member: Store, token: JoinToken) -> None:
+    """Take the token away where it is this one, so that another hub may have the member."""
+    found = (await member.get(keys.PLACED_MEMBER)).kv
+    if found is not None and found.value == token.to_bytes():
+        await member.txn([Compare(keys.PLACED_MEMBER, "mod", found.mod_revision)], [Delete(keys.PLACED_MEMBER)])

@@ -1,0 +1,116 @@
+"""What a member has, as KubeFleet's status tells it: its nodes, what they hold, what bound pods use, its namespaces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.formats import ObjectFormat
+from wharfinger.model.node import CPU, PODS
+from wharfinger.model.pod import Pod
+from wharfinger.registry import keys
+from wharfinger.registry.store import Event, KeyValue
+
+NODE_COUNT = "kubernetes-fleet.io/node-count"
+FOLLOWED = (keys.NODES, keys.PODS, keys.NAMESPACES)
+
+
+class MemberUsage:
+    """Counts as the member's store changes; `status` says what it comes to."""
+
+    def __init__(self, format_: ObjectFormat) -> None:
+        self._format = format_
+        self._nodes: dict[str, Mapping[str, int]] = {}
+        """Name -> allocatable."""
+        self._pods: dict[str, tuple[str, Mapping[str, int]]] = {}
+        """Key of a bound pod -> its node, and what it requests."""
+        self._used: Counter[str] = Counter()
+        self._namespaces: set[str] = set()
+        self._synced: set[str] = set()
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether everything was listed."""
+        return self._synced.issuperset(FOLLOWED)
+
+    def listed(self, prefix: str, found: Sequence[KeyValue]) -> None:
+        """A new list replaces what was there."""
+        if prefix == keys.NODES:
+            self._nodes.clear()
+        elif prefix == keys.NAMESPACES:
+            self._namespaces.clear()
+        else:
+            self._pods.clear()
+            self._used.clear()
+        for kv in found:
+            self._take(prefix, kv.key, kv)
+        self._synced.add(prefix)
+
+    def changed(self, prefix: str, event: Event) -> None:
+        """One change."""
+        self._take(prefix, event.kv.key, None if event.deleted else event.kv)
+
+    def status(self) -> dict[str, Any]:
+        """`properties`, `resourceUsage`, `namespaces` and their condition, of a MemberCluster's status."""
+        total: Counter[str] = Counter()
+        for allocatable in self._nodes.values():
+            total.update({name: amount for name, amount in allocatable.items() if name != PODS})
+        available = {name: max(0, amount - self._used[name]) for name, amount in total.items()}
+        told: dict[str, Any] = {
+            "properties": {NODE_COUNT: {"value": str(len(self._nodes))}},
+            "resourceUsage": {
+                "capacity": _amounts(total),
+                "allocatable": _amounts(total),
+                "available": _amounts(available),
+            },
+        }
+        if self._format.has_surroundings:
+            told["namespaces"] = dict.fromkeys(sorted(self._namespaces), "")
+            told["conditions"] = [{"type": "NamespaceCollectionSucceeded", "status": "True"}]
+        return told
+
+    def _take(self, prefix: str, key: str, kv: KeyValue | None) -> None:
+        name = key.removeprefix(prefix)
+        if prefix == keys.NAMESPACES:
+            if kv is None:
+                self._namespaces.discard(name)
+            else:
+                self._namespaces.add(name)
+            return
+        if prefix == keys.NODES:
+            self._nodes.pop(name, None)
+            if kv is not None:
+                try:
+                    self._nodes[name] = self._format.decode_node(kv.value, name=name).allocatable
+                except InvalidObject:  # counts as a node without room
+                    self._nodes[name] = {}
+            return
+        _, requests = self._pods.pop(key, ("", {}))
+        self._used.subtract(requests)
+        pod = self._pod(name, kv)
+        if pod is not None and pod.bound and not pod.finished:
+            self._pods[key] = pod.node_name, pod.requests
+            self._used.update(pod.requests)
+
+    def _pod(self, name: str, kv: KeyValue | None) -> Pod | None:
+        namespace, _, own = name.partition("/")
+        if kv is None or not own:
+            return None
+        try:
+            return self._format.decode_pod(kv.value, namespace=namespace, name=own)
+        except InvalidObject:
+            return self._format.decode_occupant(kv.value, namespace=namespace, name=own)
+
+
+def _amounts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Quantities: cpu is counted in thousandths."""
+    return {
+        name: str(amount // 1000)
+        if name == CPU and amount % 1000 == 0
+        else f"{amount}m"
+        if name == CPU
+        else str(amount)
+        for name, amount in sorted(amounts.items())
+    }
