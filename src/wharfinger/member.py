@@ -17,7 +17,7 @@ from wharfinger.config.member_files import MemberConnection
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.member_loops.folder import members_in
-from wharfinger.member_loops.member_agent import MemberAgent
+from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.observe.health import OK, HealthServer
 from wharfinger.process.connecting import connect_etcd
 from wharfinger.process.garbage import tune_garbage_collection
@@ -40,7 +40,7 @@ class MemberAgents:
     def __init__(self, settings: MemberAgentSettings, process: ProcessParts) -> None:
         self._settings = settings
         self._process = process
-        self._running: dict[str, tuple[MemberConnection, MemberAgent, asyncio.Task[None]]] = {}
+        self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
     def checks(self) -> Mapping[str, str]:
         """How each member is: name -> `ok`, or what its agent waits for."""
@@ -81,7 +81,7 @@ class MemberAgents:
             self._running.pop(name)[2].cancel()
         for name, connection in members.items():
             if name not in self._running:
-                agent = MemberAgent(
+                agent = MemberReporter(
                     connection,
                     self._process,
                     partial(_connect, connection),

@@ -16,7 +16,7 @@ from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRec
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import Unavailable
 from wharfinger.member_loops.joining import JoinToken, hub_id
-from wharfinger.member_loops.member_agent import MemberAgent
+from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -35,13 +35,13 @@ def member() -> MemoryStore:
     return MemoryStore()
 
 
-def agent(hub: MemoryStore, member: MemoryStore | None, name: str = "east") -> MemberAgent:
+def agent(hub: MemoryStore, member: MemoryStore | None, name: str = "east") -> MemberReporter:
     async def connect() -> Store:
         if member is None:
             raise Unavailable("no answer")
         return member.client()
 
-    return MemberAgent(
+    return MemberReporter(
         MemberConnection(name, EtcdSettings(), ClusterFormat.KUBERNETES),
         ProcessParts(hub.client()),
         connect,
@@ -52,7 +52,7 @@ def agent(hub: MemoryStore, member: MemoryStore | None, name: str = "east") -> M
 
 
 @asynccontextmanager
-async def serving(*agents: MemberAgent) -> AsyncIterator[None]:
+async def serving(*agents: MemberReporter) -> AsyncIterator[None]:
     tasks = [asyncio.create_task(one.run()) for one in agents]
     try:
         yield

@@ -19,7 +19,8 @@ P is the reference of a placement: `cluster/<name>` or `ns/<namespace>/<name>`.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -51,6 +52,8 @@ class DecisionRecord:
     """Mod revision of the placement's object; 0 = it was gone."""
     digest: str
     """Of the policy without its number of members."""
+    counting: str = ""
+    """Digest of all that counts in the decision (`placement.settled`), in hexadecimal digits."""
     abandons: bool = False
     """Whether what was delivered stays when the placement is deleted."""
     deleting: bool = False
@@ -78,6 +81,7 @@ class DecisionRecord:
             "policy": decision.policy,
             "number": decision.number,
             "digest": self.digest,
+            "counting": self.counting,
             "abandons": self.abandons,
             "deleting": self.deleting,
             "chosen": [
@@ -109,15 +113,28 @@ class DecisionRecord:
     @classmethod
     def from_bytes(cls, value: bytes) -> DecisionRecord:
         """Raises `ValueError` for what is none."""
-        try:
-            return cls._read(orjson.loads(_inflated(value)))
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise ValueError(f"is no decision: {error!r}"[:200]) from error
+        found = inflated(value)
+        with _reading():
+            pairs = found["pairs"]
+            return cls._read(
+                found,
+                tuple(
+                    MemberVerdict(
+                        name, pairs[pair][0], pairs[pair][1], _named(found["texts"][text], name), _read_scores(scores)
+                    )
+                    for name, pair, text, scores in found["others"]
+                ),
+            )
 
     @classmethod
-    def _read(cls, found: Mapping[str, Any]) -> DecisionRecord:
+    def of_chosen(cls, found: Mapping[str, Any]) -> DecisionRecord:
+        """An inflated record without its verdicts, which are most of it. Raises `ValueError`."""
+        with _reading():
+            return cls._read(found, ())
+
+    @classmethod
+    def _read(cls, found: Mapping[str, Any], verdicts: tuple[MemberVerdict, ...]) -> DecisionRecord:
         texts = found["texts"]
-        pairs = found["pairs"]
         return cls(
             decision=PlacementDecision(
                 policy=int(found["policy"]),
@@ -127,16 +144,14 @@ class DecisionRecord:
                     ChosenMember(name, identity, policy, _read_scores(scores), _named(texts[text], name))
                     for name, identity, policy, scores, text in found["chosen"]
                 ),
-                verdicts=tuple(
-                    MemberVerdict(name, pairs[pair][0], pairs[pair][1], _named(texts[text], name), _read_scores(scores))
-                    for name, pair, text, scores in found["others"]
-                ),
+                verdicts=verdicts,
                 condition=PolicyCondition(*found["condition"]),
                 deviations=frozenset(found["deviations"]),
             ),
             identity=int(found["identity"]),
             placement=int(found["placement"]),
             digest=str(found["digest"]),
+            counting=str(found["counting"]),
             abandons=bool(found["abandons"]),
             deleting=bool(found["deleting"]),
             evicted=frozenset(found["evicted"]),
@@ -147,6 +162,30 @@ class DecisionRecord:
             workflow_id=str(found["workflowId"]),
             run_id=str(found["runId"]),
         )
+
+
+def verdict_pairs(found: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Who was not chosen, with plugin and code, of an inflated record. Raises `ValueError`."""
+    with _reading():
+        pairs = [(str(plugin), str(code)) for plugin, code in found["pairs"]]
+        for name, pair, _, _ in found["others"]:
+            yield name, pairs[pair]
+
+
+def inflated(value: bytes) -> dict[str, Any]:
+    """A stored decision as the mapping that it is. Raises `ValueError` for what is none."""
+    found = orjson.loads(_inflated(value))
+    if not isinstance(found, dict):
+        raise ValueError("is no decision: no mapping")
+    return found
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"is no decision: {error!r}"[:200]) from error
 
 
 class PolicyRecord(Record):

@@ -41,6 +41,8 @@ TICK = 1.0
 """Seconds between two slices of that."""
 APART = 1.0
 """Seconds between two decisions of one placement, and as much more for each hundred members that it has."""
+MANY = 8
+"""Members that change at once, and one in so many, from which on everything is judged instead."""
 AT_A_TIME = 64
 """Starts that Temporal is asked for at the same time."""
 SLACK = 0.06
@@ -79,6 +81,12 @@ class PlacementJudge:
         self._decided: dict[str, tuple[int, float]] = {}
         """Placement -> mod revision of its decision, and the clock seconds at which it was seen."""
         self._judged: dict[str, tuple[int, ...]] = {}
+        self._reads: dict[str, MemberChange] = {}
+        """Placement -> which fields of a member it is decided by."""
+        self._readers: dict[MemberChange, set[str]] = {one: set() for one in MemberChange}
+        """The same, by field."""
+        self._began = False
+        """Whether everything was judged once."""
         self._stamps = dict.fromkeys(MemberChange, 0)
         self._news = asyncio.Event()
         self._places = asyncio.Semaphore(AT_A_TIME)
@@ -103,6 +111,8 @@ class PlacementJudge:
                 self._note_aging(change.member)
             if change.placement:
                 self._note_decided(change.placement)
+                if change.own:
+                    self._note_reads(change.placement)
                 (self._edited if change.own else self._due)[change.placement] = "edited" if change.own else "changed"
         if self._view.hubs | {self._me} != self._ring.members:
             self._ring = Ring(self._view.hubs | {self._me})
@@ -134,6 +144,16 @@ class PlacementJudge:
             del self._decided[reference]
         else:
             self._decided[reference] = revision, self._clock()
+
+    def _note_reads(self, reference: str) -> None:
+        seen = self._view.placements.get(reference)
+        fields = reads(seen.placement) if seen is not None else MemberChange(0)
+        for one in self._reads.pop(reference, MemberChange(0)) & ~fields:
+            self._readers[one].discard(reference)
+        for one in fields:
+            self._readers[one].add(reference)
+        if fields:
+            self._reads[reference] = fields
 
     def _note_aging(self, name: str) -> None:
         member = self._view.members.get(name)
@@ -169,6 +189,15 @@ class PlacementJudge:
         if not self._view.in_sync:
             return
         self._pass_timers()
+        if not self._began:
+            self._edited.clear()
+            self._due.clear()
+        if not self._began or len(self._members) > MANY + len(self._view.members) // MANY:
+            # cheaper than each placement for each member
+            cause = "many members changed" if self._began else "take-over"
+            self._members.clear()
+            self._due |= dict.fromkeys(self._view.references - self._due.keys() - self._edited.keys(), cause)
+            self._began = True
         began = self._clock()
         while self._edited or self._members or self._due:
             if self._edited:
@@ -200,8 +229,9 @@ class PlacementJudge:
 
     def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
         """The placements of this hub that have to be judged after a change of a member."""
-        for reference, seen in self._view.placements.items():
-            if not self.mine(reference):
+        for reference in set[str]().union(*(self._readers[one] for one in fields)):
+            seen = self._view.placements.get(reference)
+            if seen is None or not self.mine(reference):
                 continue
             stored = self._view.decisions.get(reference)
             if stored is None:
@@ -209,7 +239,7 @@ class PlacementJudge:
                 continue
             has_it = any(one.name == name for one in stored.chosen)
             judges_all = seen.placement.policy.type is PlacementType.PICK_ALL or not stored.condition.status
-            if (fields & MemberChange.STANDING and has_it) or (judges_all and fields & reads(seen.placement)):
+            if judges_all or (fields & MemberChange.STANDING and has_it):
                 yield reference
 
     # --- judging ----------------------------------------------------------------------------------
@@ -293,7 +323,7 @@ class PlacementJudge:
     def _stamp(self, reference: str) -> tuple[int, ...]:
         """What a decision for the placement depends on."""
         seen, stored = self._view.placements.get(reference), self._view.decisions.get(reference)
-        fields = reads(seen.placement) if seen is not None else MemberChange.STANDING
+        fields = self._reads.get(reference, MemberChange.STANDING)
         return (
             seen.revision if seen is not None else 0,
             stored.revision if stored is not None else 0,

@@ -48,7 +48,7 @@ SICK_AFTER = 10.0
 Connect = Callable[[], Awaitable[Store]]
 
 
-class MemberAgent:
+class MemberReporter:
     """One member."""
 
     def __init__(

@@ -12,6 +12,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import WhatFollows, answer, differs
 from wharfinger.engine.placements.seen import SeenDecision
 from wharfinger.model.placement import PlacementDecision
+from wharfinger.placement.settled import counting
 from wharfinger.registry import keys
 
 REASONS = 8
@@ -50,6 +51,7 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
         identity=seen.placement.identity if seen is not None else stored.identity if stored is not None else 0,
         placement=base.placement_revision,
         digest=found.digest,
+        counting=counting(decision).hex(),
         abandons=found.abandons,
         deleting=found.deleting,
         evicted=found.evicted,

@@ -79,6 +79,7 @@ class HubView:
         self.synced: set[str] = set()
         self.stamp = 0
         """Grows with each change of a member that a decision may depend on."""
+        self._by_name: tuple[int, tuple[Member, ...]] = (0, ())
         self._known: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         """Key -> mod revision."""
         self._agents: dict[str, MemberRecord] = {}
@@ -96,6 +97,15 @@ class HubView:
     def in_sync(self) -> bool:
         """Whether everything was listed."""
         return self.synced.issuperset(STREAMS)
+
+    @property
+    def by_name(self) -> tuple[Member, ...]:
+        """The members by name; the same tuple as long as none has changed."""
+        stamp, members = self._by_name
+        if stamp != self.stamp:
+            members = tuple(self.members[name].member for name in sorted(self.members))
+            self._by_name = self.stamp, members
+        return members
 
     def mod_revision(self, key: str) -> int:
         """Of a key of the hub or of an object; 0 = it is not there."""
@@ -347,6 +357,7 @@ class HubView:
             one.told = Ages(heartbeat, health)
             if one.obj:
                 one.member = member_of(one.obj, one.member.identity, one.status, heard=heartbeat is not None)
+        self.stamp += 1
 
     @property
     def references(self) -> set[str]:

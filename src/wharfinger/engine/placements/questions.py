@@ -91,7 +91,7 @@ def needs_attempt(view: HubView, reference: str, now: float) -> bool:
 def differs(found: WhatFollows, stored: SeenDecision) -> bool:
     """Whether an answer says anything that the stored decision does not."""
     assert found.decision is not None, "something was decided"
-    told = (found.deleting, found.evicted, found.abandons, found.digest, counting(found.decision))
+    told = (found.deleting, found.evicted, found.abandons, found.digest, counting(found.decision).hex())
     return told != (stored.deleting, stored.evicted, stored.abandons, stored.digest, stored.counting)
 
 
@@ -130,15 +130,13 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
 
 
 def _question(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDecision | None, now: float) -> Question:
-    names = sorted(view.members)
-    members = tuple(view.members[name].member for name in names)
     works = view.works.get(reference, {})
     cordoned = {name for name, one in view.drains.items() if one.want == "cordon"}
     return Question(
         placement=seen.placement,
         number=_number(view, reference, seen, stored),
-        members=members,
-        ages={name: view.members[name].ages(now) for name in names},
+        members=view.by_name,
+        ages={name: one.ages(now) for name, one in view.members.items()},
         standing=PlacementStanding(
             chosen=stored.chosen if stored is not None else (),
             delivered=frozenset(name for name, work in works.items() if work.want == "present"),

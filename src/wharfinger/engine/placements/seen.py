@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from typing import Any, NamedTuple
 
-from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placement_records import DecisionRecord, inflated, verdict_pairs
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
 from wharfinger.manifests.fields import integer, mapping, text
@@ -20,7 +20,6 @@ from wharfinger.model.fleet import Share
 from wharfinger.model.members import Member
 from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PlacementRef, PolicyCondition
 from wharfinger.placement.eligibility import Ages
-from wharfinger.placement.settled import counting
 from wharfinger.registry.store import KeyValue
 
 HISTORY_LIMIT = 10
@@ -52,6 +51,10 @@ class HubChange(NamedTuple):
     """Whether a user changed the placement itself."""
 
 
+HEARD = Ages(0.0, None)
+"""Of an agent that is there and well."""
+
+
 @dataclass(slots=True)
 class SeenMember:
     """A member, as its object, its agent's lease and its agent's words show it."""
@@ -76,6 +79,8 @@ class SeenMember:
         """How long ago it was heard, and has said that it is unhealthy: this hub's own time."""
         if self.told is not None:
             return self.told
+        if self.there and self.unhealthy is None:
+            return HEARD
         heartbeat = 0.0 if self.there else None if self.heard is None else now - self.heard
         return Ages(_tenths(heartbeat), _tenths(None if self.unhealthy is None else now - self.unhealthy))
 
@@ -220,7 +225,7 @@ class SeenDecision:
     digest: str
     chosen: tuple[ChosenMember, ...]
     condition: PolicyCondition
-    counting: bytes
+    counting: str
     evicted: frozenset[str]
     abandons: bool
     deleting: bool
@@ -242,10 +247,16 @@ class SeenDecision:
 
 def decision_of(kv: KeyValue) -> SeenDecision:
     """Raises `ValueError`."""
-    record = DecisionRecord.from_bytes(kv.value)
+    found = inflated(kv.value)
+    record = DecisionRecord.of_chosen(found)
     decision = record.decision
-    codes = {one.name: code_of(one.plugin, one.code) for one in decision.verdicts}
-    codes |= dict.fromkeys((one.name for one in decision.chosen), CHOSEN)
+    numbers: dict[tuple[str, str], int] = {}
+    codes = {one.name: CHOSEN for one in decision.chosen}
+    for name, pair in verdict_pairs(found):
+        number = numbers.get(pair)
+        if number is None:
+            number = numbers[pair] = code_of(*pair)
+        codes.setdefault(name, number)
     names = tuple(sorted(codes))
     return SeenDecision(
         revision=kv.mod_revision,
@@ -256,13 +267,13 @@ def decision_of(kv: KeyValue) -> SeenDecision:
         digest=record.digest,
         chosen=decision.chosen,
         condition=decision.condition,
-        counting=counting(decision),
+        counting=record.counting,
         evicted=record.evicted,
         abandons=record.abandons,
         deleting=record.deleting,
         token=record.token,
         names=names,
-        codes=bytes(codes[name] for name in names),
+        codes=bytes(map(codes.__getitem__, names)),
     )
 
 
