@@ -16,6 +16,7 @@ is open.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -71,21 +72,15 @@ class SchedulePlacement:
                 ]
             )
             workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
-        outcome = "error"
         try:
             result = await self._attempt(given)
-            outcome = result.outcome
-        except ApplicationError as error:  # of this attempt: contended
-            outcome = "contended"
-            raise error
-        except FailureError as error:
-            if is_cancelled_exception(error):
-                outcome = "cancelled"
-                raise
-            kind, message = kind_and_message(error)
-            raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
-        finally:
+        except (Exception, asyncio.CancelledError) as error:
+            ends_as, outcome = _ending(error)
             workflow.upsert_search_attributes([OUTCOME_KEY.value_set(outcome)])
+            if ends_as is error:
+                raise
+            raise ends_as from error
+        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
         workflow.set_current_details(result.why)
         return result
 
@@ -141,6 +136,18 @@ class SchedulePlacement:
             type=FailureType.CONTENDED,
             category=ApplicationErrorCategory.BENIGN,
         )
+
+
+def _ending(error: BaseException) -> tuple[BaseException, str]:
+    """The error that the run ends with, and its outcome as a search attribute."""
+    if is_cancelled_exception(error):
+        return error, "cancelled"
+    if isinstance(error, ApplicationError) and error.type == FailureType.CONTENDED:
+        return error, "contended"
+    if isinstance(error, FailureError):  # an activity's
+        kind, message = kind_and_message(error)
+        return failure(kind, message, non_retryable=kind == FailureType.WRONG_ID), "error"
+    return error, "error"
 
 
 def told(decided: DecidedPlacement) -> str:

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from temporalio.client import Client
 
 from wharfinger.activities.placements import DecidingActivities
+from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
@@ -32,7 +33,6 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
-from wharfinger.hub_loops.placement_workflows import TemporalPlacements
 from wharfinger.observe.health import OK, HealthServer
 from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
 from wharfinger.process.garbage import tune_garbage_collection

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import sandbox
+from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import placement_queue, placement_workflow_id
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
@@ -24,7 +25,6 @@ from wharfinger.contracts.placements import (
     RefusedBy,
     StreamRevisions,
 )
-from wharfinger.hub_loops.placement_workflows import TemporalPlacements
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 
 P = "cluster/web"

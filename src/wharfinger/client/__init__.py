@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wharfinger.client.fleet_plans import FleetPlan
     from wharfinger.client.fleet_status import FleetStatus
     from wharfinger.client.fleets import FleetChange, Fleets
+    from wharfinger.client.placements import PlacementExplanation, Placements
     from wharfinger.client.signals import Signalled
     from wharfinger.client.starts import outcome_of, start_attempt
     from wharfinger.client.wharfinger import Wharfinger
@@ -29,6 +30,8 @@ __all__ = [
     "Fleets",
     "Goal",
     "GoneReason",
+    "PlacementExplanation",
+    "Placements",
     "Signalled",
     "Verdict",
     "Wharfinger",
@@ -45,6 +48,8 @@ _MODULES = {
     "Fleets": "wharfinger.client.fleets",
     "Goal": "wharfinger.client.fleet_goals",
     "GoneReason": "wharfinger.contracts.attempts",
+    "PlacementExplanation": "wharfinger.client.placements",
+    "Placements": "wharfinger.client.placements",
     "Signalled": "wharfinger.client.signals",
     "Verdict": "wharfinger.client.fleet_goals",
     "Wharfinger": "wharfinger.client.wharfinger",

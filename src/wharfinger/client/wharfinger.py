@@ -23,6 +23,7 @@ from wharfinger.client import signals, submitting
 from wharfinger.client.assignments import Assignment, watch_assignments
 from wharfinger.client.cluster_format import in_its_format
 from wharfinger.client.fleets import Fleets
+from wharfinger.client.placements import Placements
 from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
 from wharfinger.contracts.attempts import AttemptResult, PermitDecision
@@ -188,6 +189,11 @@ class Wharfinger:
     def fleets(self) -> Fleets:
         """The fleets of scheduler instances: apply, plan, status, wait, undo, scale, and what steers a rollout."""
         return Fleets(self._store)
+
+    @property
+    def placements(self) -> Placements:
+        """Which member clusters placements get: decide, explain, plan, attempts."""
+        return Placements(self._client, self._store, cluster=self._cluster)
 
     async def attempts(self, namespace: str, name: str, *, limit: int = recorded.LIMIT) -> list[Attempt]:
         """The newest recorded attempts of the pod, oldest first; those of earlier pods of the name too."""

@@ -1,4 +1,4 @@
-"""Starts attempts of placements through a Temporal client: the real `PlacementStarter`."""
+"""Starts attempts of placements: those of hubs (`hub_loops.judging.PlacementStarter`) and of clients."""
 
 from __future__ import annotations
 

@@ -1,0 +1,111 @@
+"""Placements, as a program sees them: what was decided and why, what would be, and attempts.
+
+A placement is named by its reference: `cluster/<name>`, `ns/<namespace>/<name>`, or the name of a
+ClusterResourcePlacement alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.service import RPCError
+
+from wharfinger.client.placement_starts import TemporalPlacements
+from wharfinger.contracts.names import placement_workflow_id
+from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placements import PlacementAttemptResult, StreamRevisions
+from wharfinger.errors import NotFound, ServerError, WharfingerError
+from wharfinger.manifests import documents
+from wharfinger.observe import placement_attempts, placements
+from wharfinger.observe.placement_attempts import PlacementAttempt
+from wharfinger.observe.placement_plans import Supposition
+from wharfinger.observe.placements import DecidedAgain, SupposedPlacement, reference_of
+from wharfinger.registry import keys
+from wharfinger.registry.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementExplanation:
+    """A stored decision, and whether it would be made again."""
+
+    record: DecisionRecord
+    """`record.decision` names who was chosen, and has a verdict on everybody else."""
+    again: DecidedAgain
+
+
+class Placements:
+    """The placements of a cluster; `Wharfinger.placements`."""
+
+    def __init__(self, client: Client, store: Store, *, cluster: str) -> None:
+        self._client = client
+        self._store = store
+        self._cluster = cluster
+
+    async def decide(self, placement: str, *, timeout: float | None = None) -> PlacementAttemptResult:
+        """Have a placement decided, and wait for it: starts an attempt, or joins the open one.
+
+        `timeout` (seconds, None = for ever) ends the wait with `TimeoutError`, not the attempt. Raises `UsageError`,
+        `NotFound`, `WharfingerError` when the attempts ended without an outcome, and `ServerError`.
+        """
+        reference = reference_of(placement)
+        kv = (await self._store.get(keys.placement(reference))).kv
+        if kv is None:
+            raise NotFound(f"there is no placement {reference}")
+        seen = StreamRevisions(objects=kv.mod_revision)
+        try:
+            await TemporalPlacements(self._client, cluster=self._cluster).start(
+                reference, seen, "asked for by a client"
+            )
+            handle = self._client.get_workflow_handle(
+                placement_workflow_id(self._cluster, reference), result_type=PlacementAttemptResult
+            )
+            async with asyncio.timeout(timeout):
+                result: PlacementAttemptResult = await handle.result()
+                return result
+        except WorkflowFailureError as error:
+            raise WharfingerError(f"placement {reference} was not decided: {error.cause}") from error
+        except RPCError as error:
+            raise ServerError(f"Temporal did not start an attempt of placement {reference}: {error}") from error
+
+    async def decision(self, placement: str) -> DecisionRecord:
+        """The stored decision. Raises `UsageError`, `NotFound`, and the store's errors."""
+        return await placements.record_of(self._store, reference_of(placement))
+
+    async def explain(self, placement: str) -> PlacementExplanation:
+        """The stored decision, made again from what it was made from and compared. Raises as `decision` does."""
+        record = await self.decision(placement)
+        again = await placements.decided_again(self._store, reference_of(placement), record)
+        return PlacementExplanation(record, again)
+
+    async def attempts(self, placement: str, *, limit: int = 20) -> list[PlacementAttempt]:
+        """The newest attempts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
+        try:
+            return await placement_attempts.attempts(self._client, self._cluster, reference_of(placement), limit)
+        except RPCError as error:
+            raise ServerError(f"Temporal did not answer: {error}") from error
+
+    async def plan(
+        self, objects: Iterable[Mapping[str, Any]] = (), *, leave: Iterable[str] = (), drain: Iterable[str] = ()
+    ) -> list[SupposedPlacement]:
+        """Which placements would get other members; nothing is changed.
+
+        Args:
+            objects: placements and members as they would be; new members are taken to be online.
+            leave: names of members that would leave.
+            drain: names of members that would be drained.
+
+        Raises `UsageError` for objects that are not valid, `NotFound` for unknown members, and the store's errors.
+        """
+        now, then = await placements.read_all(self._store), await placements.read_all(self._store)
+        supposition = Supposition(then)
+        for number, obj in enumerate(objects):
+            supposition.suppose_file(f"object {number}", documents.to_json(obj))
+        for name in leave:
+            supposition.suppose_leaving(name)
+        for name in drain:
+            supposition.suppose_drain(name, "drain")
+        return placements.supposed(now, then)
