@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import free_port
 from tests.forked import Forked
 from tests.integration.dev_tree import DevTree, end_all, wait_until
-from tests.integration.placement_judge import history
 from tests.patience import patient
+from tests.placement.history import history
 from tests.placement.objects import agent_record, in_region, member_object, pick, placement_object, status_record
 from wharfinger.engine.placements.questions import needs_attempt
 from wharfinger.observe.placements import decided_again, read_all, record_of

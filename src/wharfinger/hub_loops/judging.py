@@ -85,6 +85,8 @@ class PlacementJudge:
         """Placement -> which fields of a member it is decided by."""
         self._readers: dict[MemberChange, set[str]] = {one: set() for one in MemberChange}
         """The same, by field."""
+        self._failing = False
+        """Whether Temporal refuses starts; it is said once."""
         self._began = False
         """Whether everything was judged once."""
         self._stamps = dict.fromkeys(MemberChange, 0)
@@ -202,13 +204,13 @@ class PlacementJudge:
         while self._edited or self._members or self._due:
             if self._edited:
                 reference = next(iter(self._edited))
-                self._judge(reference, self._edited.pop(reference), own=True)
+                self._judge_safely(reference, self._edited.pop(reference), own=True)
             elif self._members:
                 name = next(iter(self._members))
                 await self._judge_member(name, self._members.pop(name))
             else:
                 reference = next(iter(self._due))
-                self._judge(reference, self._due.pop(reference))
+                self._judge_safely(reference, self._due.pop(reference))
             if self._clock() - began > STRETCH:
                 await asyncio.sleep(0)
                 began = self._clock()
@@ -221,11 +223,18 @@ class PlacementJudge:
             stored = self._view.decisions.get(reference)
             if kind is not PlacementType.PICK_ALL or stored is None:
                 self._due.setdefault(reference, f"member {name} changed")
-            elif member_needs_attempt(self._view, reference, name, self._clock()):
+            elif self._member_matters(reference, name):
                 self._want(reference, f"member {name} changed")
             if self._clock() - began > STRETCH:
                 await asyncio.sleep(0)
                 began = self._clock()
+
+    def _member_matters(self, reference: str, name: str) -> bool:
+        try:
+            return member_needs_attempt(self._view, reference, name, self._clock())
+        except Exception:  # the whole placement is judged then, which says what is wrong
+            self._due.setdefault(reference, f"member {name} changed")
+            return False
 
     def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
         """The placements of this hub that have to be judged after a change of a member."""
@@ -243,6 +252,14 @@ class PlacementJudge:
                 yield reference
 
     # --- judging ----------------------------------------------------------------------------------
+
+    def _judge_safely(self, reference: str, cause: str, *, own: bool = False) -> None:
+        """Judge; what one placement does must not keep the others from being judged."""
+        try:
+            self._judge(reference, cause, own=own)
+        except Exception:
+            log.exception("placement_not_judged effect=as_it_was placement=%s", reference)
+            self._judged[reference] = self._stamp(reference)
 
     def _judge(self, reference: str, cause: str, *, own: bool = False) -> None:
         if not self.mine(reference):
@@ -293,11 +310,16 @@ class PlacementJudge:
             try:
                 await self._starter.start(reference, seen, cause)
             except Exception as error:  # whatever it is, the placement must not be forgotten
-                log.warning("placement_not_started effect=tried_again placement=%s error=%r", reference, str(error))
+                if not self._failing:
+                    self._failing = True
+                    log.warning("starts_fail effect=retried placement=%s error=%r", reference, str(error))
                 self._metrics.start_failures.inc()
                 self._started.pop(reference, None)
                 self._again(reference, self._clock() + APART)
                 return
+        if self._failing:
+            self._failing = False
+            log.info("starts_accepted_again")
         self._metrics.placement_starts.labels(cause.partition(" ")[0]).inc()
 
     # --- everything, now and then -----------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import SeenMember
+from wharfinger.engine.placements.seen import SeenMember, held
 from wharfinger.errors import StoreError
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
@@ -49,7 +49,11 @@ class Leavers:
         """Remove those that have left."""
         if not self._view.in_sync:
             return
-        leaving = {name: one for name, one in self._view.members.items() if one.member.leaving and self._mine(name)}
+        leaving = {
+            name: one
+            for name, one in self._view.members.items()
+            if one.member.leaving and not held(one.obj) and self._mine(name)
+        }
         self._since = {name: self._since.get(name, self._clock()) for name in leaving}
         if not leaving:
             return

@@ -278,3 +278,57 @@ async def test_a_member_that_this_hub_never_heard_is_not_online(scene: HubScene)
     await scene.attempt()
     (verdict,) = (await scene.record()).decision.verdicts
     assert verdict.reason.endswith("member agent not online yet")
+
+
+async def test_a_finalizer_of_others_keeps_a_deleted_placement(scene: HubScene) -> None:
+    obj = placement_object(deleting=True, **pick(3))
+    obj["metadata"]["finalizers"] = ["example.com/mine", "kubernetes-fleet.io/crp-cleanup"]
+    await scene.put(obj)
+    assert (await scene.attempt()).action == "nothing"
+    obj["metadata"]["finalizers"] = ["kubernetes-fleet.io/crp-cleanup"]
+    await scene.put(obj)
+    assert (await scene.attempt()).action == "remove"
+
+
+async def test_many_evictions_end_a_few_at_a_time(scene: HubScene) -> None:
+    await scene.put(placement_object(**pick(3)))
+    await scene.attempt()
+    for number in range(50):
+        await scene.put(eviction_object(f"e{number}", "web", "nobody"))
+    assert len((await scene.attempt()).evictions) == 20
+    await scene.attempt()
+    assert len((await scene.attempt()).evictions) == 10
+    assert (await scene.attempt()).action == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (keys.placement("cluster/web"), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "other"}}'),
+        (keys.placement("cluster/a/b"), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": "b"}}'),
+        (keys.placement("cluster/.."), b'{"kind": "ClusterResourcePlacement", "metadata": {"name": ".."}}'),
+        (keys.placement("cluster/big"), b'{"kind": "ClusterResourcePlacement", "x": "' + b"x" * 600_000 + b'"}'),
+        (keys.placement("cluster/list"), b"[]"),
+        (keys.member_cluster("m"), b'{"metadata": 1}'),
+        (keys.member_cluster("m"), b'{"metadata": {"labels": {"a": {}}}}'),
+        (keys.PLACEMENT_EVICTIONS + "e", b'{"spec": {"placementName": 1}}'),
+        (keys.PLACEMENT_BUDGETS + "web", b'{"spec": {"maxUnavailable": "many"}}'),
+        (keys.decision("cluster/web"), b"\x00\x01"),
+        (keys.POLICIES + "cluster/web/x", b"{}"),
+        (keys.work("cluster/web", "m"), b'{"want": "maybe"}'),
+        (keys.member("m"), b"{"),
+        (keys.member_status("m"), b'{"identity": "x"}'),
+        (keys.drain("m"), b'{"want": 1}'),
+        (keys.HUB, b""),
+        (keys.HUB + "unknown/x", b""),
+    ],
+)
+async def test_what_is_stored_amiss_disturbs_nothing_else(scene: HubScene, key: str, value: bytes) -> None:
+    await scene.store.put(key, value)
+    await scene.put(placement_object("good", **pick(3)))
+    await scene.attempt("cluster/good")
+    assert len(await scene.chosen("cluster/good")) == 3
+    assert all(len(why) <= 200 and "\n" not in why for why in scene.view.unreadable.values())
+    await scene.store.delete(key)
+    await scene.see()
+    assert scene.view.unreadable == {}

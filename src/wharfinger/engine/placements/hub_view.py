@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from pydantic import ValidationError
-
 from wharfinger.contracts.placement_records import (
     DrainRecord,
     MemberRecord,
@@ -165,8 +163,9 @@ class HubView:
             if stream == MEMBERS:
                 return self._take_member(key.removeprefix(keys.MEMBER_CLUSTERS), kv)
             return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
-        except (InvalidObject, ValidationError, ValueError) as error:
-            self.unreadable[key] = " ".join(str(error).split())[:200]
+        except Exception as error:  # whatever one value is, the others have to be taken
+            if kv is not None:
+                self.unreadable[key] = " ".join(str(error).split())[:200]
             return []
 
     # --- objects ----------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ class HubView:
             return [HubChange(reference, own=True)]
         before = self.placements.get(reference)
         try:
-            found = placement_of(kv)
+            found = placement_of(kv, reference)
         except InvalidObject as error:
             if before is not None and before.placement.identity == kv.create_revision:
                 self.placements[reference] = replace(before, unreadable=str(error))

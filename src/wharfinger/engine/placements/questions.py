@@ -29,7 +29,8 @@ from wharfinger.placement.question import PlacementStanding, Question
 from wharfinger.placement.settled import counting
 
 DELETING = PolicyCondition(False, "PlacementDeleting", "the placement is being deleted, and nothing is chosen for it")
-NEVER = Ages(None, None)
+EVICTIONS = 20
+"""Evictions that end with one attempt: a transaction takes so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class WhatFollows:
 def answer(view: HubView, reference: str, now: float) -> WhatFollows:
     """What follows for a placement. `now`: clock seconds of the hub."""
     seen, stored = view.placements.get(reference), view.decisions.get(reference)
-    pending = view.pending_evictions(reference)
+    pending = view.pending_evictions(reference)[:EVICTIONS]
     if seen is None or seen.placement.deleting:
         return _deleting(view, reference, seen, stored, pending)
     if seen.unreadable:
@@ -230,7 +231,8 @@ def _deleting(
     left = reference in view.works or reference in view.results
     if stored is None or stored.deleting:
         there = stored is not None or seen is not None or reference in view.policies
-        return WhatFollows(deleting=True, abandons=abandons, outcomes=outcomes, remove=there and not left)
+        held = seen is not None and seen.held
+        return WhatFollows(deleting=True, abandons=abandons, outcomes=outcomes, remove=there and not left and not held)
     number = stored.policy
     kind = placement.policy.type if placement is not None else PlacementType.PICK_ALL
     decision = PlacementDecision(

@@ -12,18 +12,23 @@ from typing import Any, NamedTuple
 from wharfinger.contracts.placement_records import DecisionRecord, inflated, verdict_pairs
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
-from wharfinger.manifests.fields import integer, mapping, text
+from wharfinger.manifests.fields import integer, mapping, text, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import placement_from_mapping
 from wharfinger.model.evictions import PlacementBudget
 from wharfinger.model.fleet import Share
 from wharfinger.model.members import Member
+from wharfinger.model.names import is_dns_subdomain
 from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PlacementRef, PolicyCondition
 from wharfinger.placement.eligibility import Ages
 from wharfinger.registry.store import KeyValue
 
 HISTORY_LIMIT = 10
 """Policies that are kept where a placement does not say how many."""
+OBJECT_LIMIT = 512 * 1024
+"""Bytes of a placement: its policy goes through Temporal."""
+KUBEFLEETS = "kubernetes-fleet.io/"
+"""What names of KubeFleet's finalizers begin with."""
 TENTH = 10
 """Ages are told in tenths of a second: what is recorded is exactly what was decided by."""
 
@@ -121,16 +126,22 @@ class SeenPlacement:
     digest: str
     """Of the policy without its number of members."""
     abandons: bool = False
+    held: bool = False
+    """Whether a finalizer keeps it."""
     history_limit: int = HISTORY_LIMIT
     unreadable: str = ""
 
 
-def placement_of(kv: KeyValue) -> SeenPlacement:
-    """Raises `InvalidObject`."""
+def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
+    """The object that lies under the key of a placement. Raises `InvalidObject`."""
+    if len(kv.value) > OBJECT_LIMIT:
+        raise InvalidObject(f"is larger than {OBJECT_LIMIT // 1024} KiB")
     obj = documents.parse(kv.value)
     if not isinstance(obj, Mapping):
         raise InvalidObject("is no object")
     placement = placement_from_mapping(obj, kv.create_revision)
+    if str(placement.ref) != reference or not is_dns_subdomain(placement.ref.name):
+        raise InvalidObject(f"is called {str(placement.ref)[:80]!r}, and lies under the key of {reference[:80]!r}")
     spec = mapping(obj, "spec")
     deleting = mapping(mapping(spec, "strategy", "spec."), "deleteStrategy", "spec.strategy.")
     return SeenPlacement(
@@ -139,8 +150,15 @@ def placement_of(kv: KeyValue) -> SeenPlacement:
         policy=mapping(spec, "policy", "spec."),
         digest=policy_digest(placement.policy),
         abandons=text(deleting, "propagationPolicy", "spec.strategy.deleteStrategy.") == "Abandon",
+        held=held(obj),
         history_limit=integer(spec, "revisionHistoryLimit", "spec.", low=1, high=1000) or HISTORY_LIMIT,
     )
+
+
+def held(obj: Mapping[str, Any]) -> bool:
+    """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
+    found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
+    return any(not one.startswith(KUBEFLEETS) for one in found)
 
 
 def policy_digest(policy: PlacementPolicy) -> str:

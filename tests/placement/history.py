@@ -18,6 +18,8 @@ class PlacementHistory:
     members: dict[str, tuple[int, bool]] = field(default_factory=dict)
     """Name -> identity, and whether it is leaving."""
     drained: set[str] = field(default_factory=set)
+    excused: dict[str, int] = field(default_factory=dict)
+    """Members that were leaving or drained, and the revision at which that ended: who decides may not have seen it."""
     decisions: dict[str, DecisionRecord] = field(default_factory=dict)
     versions: int = 0
     """Decisions that were seen."""
@@ -32,9 +34,13 @@ class PlacementHistory:
                 self.members.pop(name, None)
             else:
                 obj = json.loads(kv.value)
+                if self.members.get(name, (0, False))[1]:
+                    self.excused[name] = kv.mod_revision
                 self.members[name] = kv.create_revision, bool(obj.get("metadata", {}).get("deletionTimestamp"))
         elif key.startswith(keys.DRAINS):
             name = key.removeprefix(keys.DRAINS)
+            if name in self.drained:
+                self.excused[name] = kv.mod_revision
             self.drained.discard(name)
             if not event.deleted and DrainRecord.model_validate_json(kv.value).want == "drain":
                 self.drained.add(name)
@@ -63,7 +69,8 @@ class PlacementHistory:
             if (one.name, one.identity) in kept or one.name in now.evicted or one.name in self.drained:
                 continue
             identity, leaving = self.members.get(one.name, (0, True))
-            if identity == one.identity and not leaving:
+            excused = self.excused.get(one.name, 0) > min(now.seen.members, now.seen.hub)
+            if identity == one.identity and not leaving and not excused:
                 self.broken.append(f"{reference}@{revision}: {one.name} left without a cause")
 
 
