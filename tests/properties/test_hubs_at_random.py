@@ -75,8 +75,9 @@ class RandomHub:
     async def see(self) -> None:
         """See everything, and judge."""
         for stream, prefix in STREAMS.items():
-            found = [kv async for page in self.life.store.list(prefix) for kv in page.items]
-            self.judge.note(self.view.listed(stream, found))
+            pages = [page async for page in self.life.store.list(prefix)]
+            found = [kv for page in pages for kv in page.items]
+            self.judge.note(self.view.listed(stream, found, pages[-1].revision))
         await self.judge.judge_due()
         for _ in range(2):
             await asyncio.sleep(0)

@@ -39,6 +39,7 @@ class HubStreams:
                         prefix,
                         listed=partial(self._listed, stream),
                         changed=partial(self._changed, stream),
+                        reached=partial(self._view.reached, stream),
                         rng=self._rng,
                     )
                 )

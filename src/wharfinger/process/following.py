@@ -23,19 +23,23 @@ async def follow(
     *,
     listed: Callable[[Sequence[KeyValue]], None],
     changed: Callable[[Event], None],
+    reached: Callable[[int], None] = lambda _: None,
     rng: random.Random,
 ) -> None:
     """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
-    A new list replaces all that was passed before: what it does not contain is gone. Errors of the store are retried.
+    A new list replaces all that was passed before: what it does not contain is gone. `reached` is told up to which
+    revision all was passed, also while nothing changes. Errors of the store are retried.
     """
     while True:
         revision = await _list(store, prefix, listed, rng)
+        reached(revision)
         try:
             async with store.watch(prefix, revision + 1) as batches:
                 async for batch in batches:
                     for event in batch.events:
                         changed(event)
+                    reached(batch.revision)
         except Compacted as error:
             log.info("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
         except RevisionWentBack as error:

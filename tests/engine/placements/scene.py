@@ -39,8 +39,9 @@ class HubScene:
         """Bring the view up to the store; what has to be judged anew."""
         found: list[HubChange] = []
         for stream, prefix in STREAMS.items():
-            items = [kv async for page in self.store.list(prefix) for kv in page.items]
-            found += self.view.listed(stream, items)
+            pages = [page async for page in self.store.list(prefix)]
+            items = [kv for page in pages for kv in page.items]
+            found += self.view.listed(stream, items, pages[-1].revision)
         self.changes += found
         return found
 

@@ -113,7 +113,7 @@ class HubView:
         return 0
 
     async def wait_for(self, wanted: StreamRevisions, seconds: float) -> bool:
-        """Wait until each stream was seen up to a revision at which something happened in it; whether it was."""
+        """Wait until each stream was seen up to that revision; whether it was."""
         try:
             async with asyncio.timeout(seconds):
                 while not self.in_sync or not self.has_seen(wanted):
@@ -127,7 +127,7 @@ class HubView:
         return all(self.revisions[stream] >= getattr(wanted, stream) for stream in STREAMS)
 
     def listed(self, stream: str, found: Sequence[KeyValue], revision: int = 0) -> list[HubChange]:
-        """A new list of a stream: what it does not contain is gone."""
+        """A new list of a stream, of a revision: what it does not contain is gone."""
         known, now = self._known[stream], {kv.key for kv in found}
         changes: list[HubChange] = []
         for key in [key for key in known if key not in now]:
@@ -137,8 +137,8 @@ class HubView:
             if known.get(kv.key) != kv.mod_revision:
                 known[kv.key] = kv.mod_revision
                 changes += self._take(stream, kv.key, kv)
-        self._reached(stream, max([revision, *(kv.mod_revision for kv in found)]))
         self.synced.add(stream)
+        self.reached(stream, max([revision, *(kv.mod_revision for kv in found)]))
         return changes
 
     def changed(self, stream: str, event: Event) -> list[HubChange]:
@@ -149,10 +149,11 @@ class HubView:
         else:
             self._known[stream][kv.key] = kv.mod_revision
         changes = self._take(stream, kv.key, None if event.deleted else kv)
-        self._reached(stream, kv.mod_revision)
+        self.reached(stream, kv.mod_revision)
         return changes
 
-    def _reached(self, stream: str, revision: int) -> None:
+    def reached(self, stream: str, revision: int) -> None:
+        """All of a stream was seen up to that revision."""
         self.revisions[stream] = max(self.revisions[stream], revision)
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()

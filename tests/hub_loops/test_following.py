@@ -1,0 +1,37 @@
+"""A hub's streams, on a store in memory: what is gone at a new list, and how far a quiet stream was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+from tests.agent_loops.hosts import running, until
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.hub_loops.following import HubStreams
+from wharfinger.registry import keys
+from wharfinger.testing.memory_store import MemoryStore
+
+
+async def test_what_went_before_a_list_is_waited_for_no_longer() -> None:
+    store, view = MemoryStore(), HubView(time.monotonic)
+    key = keys.placement("cluster/web")
+    put = await store.put(key, b"{}")
+    await store.delete(key)
+    streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
+    async with running(streams.run()):
+        assert await view.wait_for(StreamRevisions(objects=put), 5.0)
+
+
+async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
+    store, view = MemoryStore(), HubView(time.monotonic)
+    streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
+    async with running(streams.run()):
+        await until(lambda: view.in_sync)
+        store.pause_watches()
+        put = await store.put(keys.member("a"), b"{}")
+        waiting = asyncio.create_task(view.wait_for(StreamRevisions(hub=put), 5.0))
+        assert not await view.wait_for(StreamRevisions(hub=put), 0.05)
+        store.resume_watches()
+        assert await waiting
