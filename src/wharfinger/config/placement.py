@@ -19,6 +19,7 @@ from wharfinger.config.placement_fields import (
     ResourceSelectorFields,
     RolloutStrategyFields,
 )
+from wharfinger.config.placement_override_fields import ClusterOverrideFields, OverrideFields, override_problems
 from wharfinger.config.placement_policy_fields import (
     LONGEST_NAME,
     LabelSelectorFields,
@@ -31,10 +32,12 @@ from wharfinger.framework.args import ConfigPart
 from wharfinger.model.placement_kinds import (
     BUDGET,
     CLUSTER_GROUP,
+    CLUSTER_OVERRIDE,
     CLUSTER_PLACEMENT,
     EVICTION,
     MEMBER_CLUSTER,
     NAMESPACED_PLACEMENT,
+    OVERRIDE,
     PLACEMENT_GROUP,
     PLACEMENTS,
     VERSIONS,
@@ -264,4 +267,6 @@ _KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[P
     MEMBER_CLUSTER: (MemberFields, CLUSTER_GROUP, _member),
     EVICTION: (EvictionFields, PLACEMENT_GROUP, _eviction),
     BUDGET: (BudgetFields, PLACEMENT_GROUP, _budget),
+    CLUSTER_OVERRIDE: (ClusterOverrideFields, PLACEMENT_GROUP, override_problems),
+    OVERRIDE: (OverrideFields, PLACEMENT_GROUP, override_problems),
 }

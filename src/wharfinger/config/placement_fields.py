@@ -179,7 +179,9 @@ class BudgetSpecFields(ConfigPart):
     """Members that must have it."""
 
 
-class _ObjectFields(ConfigPart):
+class ObjectFields(ConfigPart):
+    """What all objects have."""
+
     api_version: Text = ""
     """Group and version."""
     kind: Text = ""
@@ -190,28 +192,28 @@ class _ObjectFields(ConfigPart):
     """Of KubeFleet; nothing reads a placement's."""
 
 
-class PlacementFields(_ObjectFields):
+class PlacementFields(ObjectFields):
     """A ClusterResourcePlacement, or a ResourcePlacement."""
 
     spec: PlacementSpecFields = PlacementSpecFields()
     """What goes where, and how."""
 
 
-class MemberFields(_ObjectFields):
+class MemberFields(ObjectFields):
     """A MemberCluster."""
 
     spec: MemberSpecFields = MemberSpecFields()
     """What the hub knows of it."""
 
 
-class EvictionFields(_ObjectFields):
+class EvictionFields(ObjectFields):
     """A ClusterResourcePlacementEviction."""
 
     spec: EvictionSpecFields = EvictionSpecFields()
     """What leaves which member."""
 
 
-class BudgetFields(_ObjectFields):
+class BudgetFields(ObjectFields):
     """A ClusterResourcePlacementDisruptionBudget."""
 
     spec: BudgetSpecFields = BudgetSpecFields()

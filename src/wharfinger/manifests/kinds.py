@@ -92,9 +92,18 @@ PLACEMENT_BUDGET = Kind(
 PLACEMENTS = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
 DECIDING = (MEMBER_CLUSTER, *PLACEMENTS, PLACEMENT_EVICTION, PLACEMENT_BUDGET)
 """What the hub decides by."""
+OVERRIDES = (
+    Kind(
+        placement_kinds.CLUSTER_OVERRIDE,
+        PLACEMENT_GROUP,
+        "clusterresourceoverrides",
+        namespaced=False,
+        aliases=("cro",),
+    ),
+    Kind(placement_kinds.OVERRIDE, PLACEMENT_GROUP, "resourceoverrides", aliases=("ro",)),
+)
 DELIVERING = (
-    Kind("ClusterResourceOverride", PLACEMENT_GROUP, "clusterresourceoverrides", namespaced=False, aliases=("cro",)),
-    Kind("ResourceOverride", PLACEMENT_GROUP, "resourceoverrides", aliases=("ro",)),
+    *OVERRIDES,
     Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, "clusterresourceenvelopes", namespaced=False),
     Kind("ResourceEnvelope", PLACEMENT_GROUP, "resourceenvelopes"),
     Kind("ClusterStagedUpdateStrategy", PLACEMENT_GROUP, "clusterstagedupdatestrategies", namespaced=False),

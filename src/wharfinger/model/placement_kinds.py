@@ -13,3 +13,5 @@ NAMESPACED_PLACEMENT = "ResourcePlacement"
 PLACEMENTS = (CLUSTER_PLACEMENT, NAMESPACED_PLACEMENT)
 EVICTION = "ClusterResourcePlacementEviction"
 BUDGET = "ClusterResourcePlacementDisruptionBudget"
+CLUSTER_OVERRIDE = "ClusterResourceOverride"
+OVERRIDE = "ResourceOverride"

@@ -98,6 +98,10 @@ async def test_what_has_no_effect_yet_is_told() -> None:
         "apiVersion": "placement.kubernetes-fleet.io/v1",
         "kind": "ClusterResourceOverride",
         "metadata": {"name": "web"},
+        "spec": {
+            "clusterResourceSelectors": SELECTORS,
+            "policy": {"overrideRules": [{"overrideType": "Delete", "clusterSelector": {}}]},
+        },
     }
     applied = await apply(MemoryStore(), override)
     assert (applied.result, applied.notes) == (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -12,14 +13,19 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.conftest import EtcdServer
 from tests.placement.objects import agent_record, in_region, pick, placement_object, status_record
+from wharfinger.cli.options import ConnectionOptions
+from wharfinger.cli.output import Output
+from wharfinger.cli.placement.watching import watch_rows
 from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
+from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import UsageError
 from wharfinger.observe.placements import read_all, reference_of
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.settings import EtcdSettings
+from wharfinger.testing.memory_store import MemoryStore
 
 OWN = (keys.HUB, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS)
 TIME = "2026-01-01T00:00:00Z"
@@ -261,3 +267,40 @@ def test_objects_are_described_with_what_follows_from_them(shell: Shell, cluster
     clusters(decide_all)
     assert "Outcome:      blocked: Eviction is blocked" in shell("describe", "crpe", "e").out
     assert shell("describe", "rp", "team/web").err == "error: there is no resourceplacement team/web\n"
+
+
+async def test_a_watched_list_goes_on_with_what_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    read = iter([[{"n": "a", "v": "1"}, {"n": "b", "v": "1"}], [{"n": "a", "v": "2"}]])
+    ended = asyncio.Event()
+
+    def rows(_: HubView) -> list[dict[str, str]]:
+        try:
+            return next(read)
+        except StopIteration:
+            ended.set()
+            return [{"n": "a", "v": "2"}]
+
+    store = MemoryStore()
+
+    @asynccontextmanager
+    async def opened(_: ConnectionOptions) -> AsyncIterator[MemoryStore]:
+        yield store
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("wharfinger.cli.connect.open_store", opened)
+        patched.setattr("wharfinger.cli.placement.watching.APART", 0.0)
+        patched.setattr("wharfinger.cli.placement.watching.ANYWAY", 0.01)
+        task = asyncio.create_task(
+            watch_rows(
+                ConnectionOptions(),
+                rows,
+                key="n",
+                headings=("NAME", "V"),
+                row=lambda one: (one["n"], one["v"]),
+                output=Output.TABLE,
+            )
+        )
+        await ended.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert capsys.readouterr().out.splitlines() == ["NAME   V", "a      1", "b      1", "a      2", "b deleted"]

@@ -332,3 +332,16 @@ async def test_what_is_stored_amiss_disturbs_nothing_else(scene: HubScene, key: 
     await scene.store.delete(key)
     await scene.see()
     assert scene.view.unreadable == {}
+
+
+async def test_a_placement_of_a_namespace_goes_where_that_is() -> None:
+    scene = HubScene()
+    collected = {"conditions": [{"type": "NamespaceCollectionSucceeded", "status": "True"}]}
+    await scene.member("has", status={**collected, "namespaces": {"team": ""}})
+    await scene.member("has-not", status={**collected, "namespaces": {"other": ""}})
+    await scene.put(placement_object(namespace="team"))
+    await scene.attempt("ns/team/web")
+    assert await scene.chosen("ns/team/web") == ["has"]
+    await scene.store.delete(keys.placement("ns/team/web"))
+    await scene.attempt("ns/team/web")
+    assert (await scene.attempt("ns/team/web")).action == "remove"

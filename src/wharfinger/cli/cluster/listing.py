@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.cli.placement.watching import WatchOption, watch_rows
+from wharfinger.engine.placements.hub_view import HubView
 
 HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
 NODE_COUNT = "kubernetes-fleet.io/node-count"
@@ -20,39 +23,48 @@ def register(group: typer.Typer) -> None:
 
 
 @connected
-def list_clusters(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
+def list_clusters(
+    *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
+) -> None:
     """List member clusters: whether their agents are there, and how many placements each has."""
     from wharfinger.cli import connect
 
+    if watch:
+        connect.run(watch_rows(connection, rows_of, key="name", headings=HEADINGS, row=_row, output=output))
     found = connect.run(_read(connection))
     if output is not Output.TABLE:
         show(found, output)
     elif not found:
         typer.echo("no member clusters found", err=True)
     else:
-        rows = [
-            (
-                one["name"],
-                ",".join(one["state"]),
-                str(one["placements"]),
-                one["nodes"],
-                one["cpu"],
-                one["memory"],
-                ",".join(one["taints"]),
-                one["why"],
-            )
-            for one in found
-        ]
-        typer.echo(Columns(*HEADINGS).render(rows))
+        typer.echo(Columns(*HEADINGS).render([_row(one) for one in found]))
+
+
+def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        one["name"],
+        ",".join(one["state"]),
+        str(one["placements"]),
+        one["nodes"],
+        one["cpu"],
+        one["memory"],
+        ",".join(one["taints"]),
+        one["why"],
+    )
 
 
 async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
     from wharfinger.cli.connect import open_store
     from wharfinger.observe.placements import read_all
-    from wharfinger.placement.eligibility import why_not_eligible
 
     async with open_store(connection) as store:
-        view = await read_all(store)
+        return rows_of(await read_all(store))
+
+
+def rows_of(view: HubView) -> list[dict[str, Any]]:
+    """A mapping for each member."""
+    from wharfinger.placement.eligibility import why_not_eligible
+
     chosen = Counter(one.name for decision in view.decisions.values() for one in decision.chosen)
     found = []
     for name, seen in sorted(view.members.items()):

@@ -19,7 +19,7 @@ from wharfinger.errors import (
     RequestTooLarge,
 )
 from wharfinger.manifests import decode, documents, merge
-from wharfinger.manifests.kinds import DECIDING, DELIVERING, FLEET, NODE, POD, PRIORITY_CLASS, Reference
+from wharfinger.manifests.kinds import DECIDING, DELIVERING, FLEET, NODE, OVERRIDES, POD, PRIORITY_CLASS, Reference
 from wharfinger.manifests.rk8s.applying import written_over
 from wharfinger.manifests.rk8s.given import GivenDocument
 from wharfinger.registry import keys
@@ -136,13 +136,14 @@ class _Draft:
         return documents.to_json(obj)
 
     def _check_placement(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
+        self.notes = ()
         if self.about.kind in DELIVERING:
-            self.notes = (f"a {self.about.kind.name} has no effect yet: it is only kept",)
-        if self.about.kind not in DECIDING:
+            self.notes += (f"a {self.about.kind.name} has no effect yet: it is only kept",)
+        if self.about.kind not in (*DECIDING, *OVERRIDES):
             return
         from wharfinger.config.placement import check_placement_change, check_placement_object
 
-        self.notes = check_placement_object(obj)
+        self.notes += check_placement_object(obj)
         if before is not None:
             check_placement_change(before, obj)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, show
+from wharfinger.cli.placement.watching import WatchOption, watch_rows
+from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.model.placement import PlacementType
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "STATE", "WHY")
@@ -21,29 +24,33 @@ def register(group: typer.Typer) -> None:
 
 
 @connected
-def list_placements(*, output: OutputOption = Output.TABLE, connection: ConnectionOptions) -> None:
+def list_placements(
+    *, watch: WatchOption = False, output: OutputOption = Output.TABLE, connection: ConnectionOptions
+) -> None:
     """List placements: how many members each wants and has, and whether its policy is fulfilled."""
     from wharfinger.cli import connect
 
+    if watch:
+        connect.run(watch_rows(connection, rows_of, key="placement", headings=HEADINGS, row=_row, output=output))
     found = connect.run(_read(connection))
     if output is not Output.TABLE:
         show(found, output)
     elif not found:
         typer.echo("no placements found", err=True)
     else:
-        rows = [
-            (
-                row["placement"],
-                row["type"],
-                "all" if row["wanted"] is None else str(row["wanted"]),
-                str(row["chosen"]),
-                str(row["delivered"]),
-                row["state"],
-                "" if row["state"] == "fulfilled" else row["why"][:SHOWN],
-            )
-            for row in found
-        ]
-        typer.echo(Columns(*HEADINGS).render(rows))
+        typer.echo(Columns(*HEADINGS).render([_row(row) for row in found]))
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        row["placement"],
+        row["type"],
+        "all" if row["wanted"] is None else str(row["wanted"]),
+        str(row["chosen"]),
+        str(row["delivered"]),
+        row["state"],
+        "" if row["state"] == "fulfilled" else row["why"][:SHOWN],
+    )
 
 
 async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
@@ -51,7 +58,11 @@ async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
     from wharfinger.observe.placements import read_all
 
     async with open_store(connection) as store:
-        view = await read_all(store)
+        return rows_of(await read_all(store))
+
+
+def rows_of(view: HubView) -> list[dict[str, Any]]:
+    """A mapping for each placement."""
     rows = []
     for reference in sorted(view.placements.keys() | view.decisions.keys()):
         seen, stored = view.placements.get(reference), view.decisions.get(reference)
