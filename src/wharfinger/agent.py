@@ -17,7 +17,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -38,11 +37,12 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.transactions import Limits
 from wharfinger.errors import UsageError
 from wharfinger.observe.fleets import FleetView
-from wharfinger.observe.health import OK, HealthServer
+from wharfinger.observe.health import OK
 from wharfinger.plugins import builtin
-from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
+from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
+from wharfinger.process.opening import opened
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
@@ -54,7 +54,6 @@ from wharfinger.runtime import limits, lives, locks
 from wharfinger.runtime.processes import Processes
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.settings import AgentSettings, TemporalSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.rolling_update import RollingUpdate
 
@@ -234,23 +233,18 @@ async def run_agent(settings: AgentSettings) -> int:
     folder = _hold(settings)
     tune_garbage_collection()
     stop = stop_on_signals()
-    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
-    sdk = sdk_metrics()
-    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
-    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
-    if settings.health_port >= 0:
-        await health.start(settings.bind_address, settings.health_port)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(folder.close)
-        stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
-        if store is None:
-            return 0
-        stack.push_async_callback(store.close)
-        connected["etcd"] = OK
-        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
-        client = await unless_stopped(stop, connecting)
-        if client is None:
+        opening = opened(
+            settings.etcd,
+            settings.format,
+            settings.temporal,
+            bind_address=settings.bind_address,
+            health_port=settings.health_port,
+            stop=stop,
+        )
+        found = await stack.enter_async_context(opening)
+        if found is None:
             return 0
         runtime = Processes(settings.data_dir, limits.ProcessLimits(limits.delegated()))
         stack.push_async_callback(runtime.close)
@@ -259,12 +253,12 @@ async def run_agent(settings: AgentSettings) -> int:
         session = await stack.enter_async_context(aiohttp.ClientSession())
         agent = Agent(
             settings,
-            ProcessParts(store, metrics, rng=rng),
-            client,
+            found.process,
+            found.temporal,
             runtime=runtime,
             ask=asking(session, min(3.0, settings.probe_every)),
         )
-        health.checks, health.refresh = agent.checks, agent.refresh_metrics
+        found.health.checks, found.health.refresh = agent.checks, agent.refresh_metrics
         await agent.run(stop)
     return 0
 

@@ -13,9 +13,7 @@ and Temporal client; `run_hub` is the process around it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import random
 import socket
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +22,6 @@ from temporalio.client import Client
 
 from wharfinger.activities.placements import DecidingActivities
 from wharfinger.client.placement_starts import TemporalPlacements
-from wharfinger.client.starts import temporal_configuration
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.engine.failures import PODS_AND_NODES
@@ -33,10 +30,11 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
-from wharfinger.observe.health import OK, HealthServer
-from wharfinger.process.connecting import connect_etcd, connect_temporal, identity, release, sdk_metrics
+from wharfinger.observe.health import OK
+from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
+from wharfinger.process.opening import opened
 from wharfinger.process.polling import Polling, keep_polling, worker_factory
 from wharfinger.process.reachability import Reachability
 from wharfinger.process.registration import LeasedName, Registration
@@ -44,7 +42,6 @@ from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.registry import keys
 from wharfinger.runtime import lives
 from wharfinger.settings import HubSettings
-from wharfinger.telemetry import Metrics
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 
 
@@ -170,25 +167,16 @@ async def run_hub(settings: HubSettings) -> int:
     check_cluster(settings.cluster)
     tune_garbage_collection()
     stop = stop_on_signals()
-    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
-    configuration = temporal_configuration(settings.temporal)
-    sdk = sdk_metrics()
-    connected = {"etcd": "has not answered yet", "temporal": "has not answered yet"}
-    health = HealthServer(metrics, checks=lambda: connected, sdk_metrics_url=sdk.url)
-    if settings.health_port >= 0:
-        await health.start(settings.bind_address, settings.health_port)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
-        if store is None:
-            return 0
-        stack.push_async_callback(store.close)
-        connected["etcd"] = OK
-        connecting = connect_temporal(configuration, identity=identity(), runtime=sdk.runtime, rng=rng)
-        client = await unless_stopped(stop, connecting)
-        if client is None:
-            return 0
-        hub = Hub(settings, ProcessParts(store, metrics, rng=rng), client, health_url=health.url)
-        health.checks, health.refresh = hub.checks, hub.refresh_metrics
-        await hub.run(stop)
+    async with opened(
+        settings.etcd,
+        settings.format,
+        settings.temporal,
+        bind_address=settings.bind_address,
+        health_port=settings.health_port,
+        stop=stop,
+    ) as found:
+        if found is not None:
+            hub = Hub(settings, found.process, found.temporal, health_url=found.health.url)
+            found.health.checks, found.health.refresh = hub.checks, hub.refresh_metrics
+            await hub.run(stop)
     return 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Mapping
 from functools import partial
 
@@ -18,15 +17,14 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.member_loops.folder import members_in
 from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.observe.health import OK, HealthServer
-from wharfinger.process.connecting import connect_etcd
+from wharfinger.observe.health import OK
 from wharfinger.process.garbage import tune_garbage_collection
-from wharfinger.process.stopping import stop_on_signals, unless_stopped
+from wharfinger.process.opening import opened
+from wharfinger.process.stopping import stop_on_signals
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.rk8s_keys import store_of
 from wharfinger.registry.store import Store
 from wharfinger.settings import MemberAgentSettings
-from wharfinger.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -100,18 +98,16 @@ async def run_members(settings: MemberAgentSettings) -> int:
     members_in(settings.members_dir)  # better reported before anything is opened
     tune_garbage_collection()
     stop = stop_on_signals()
-    metrics, rng = Metrics(), random.Random()  # noqa: S311 - spreads retries, no secret
-    connected = {"etcd": "has not answered yet"}
-    health = HealthServer(metrics, checks=lambda: connected)
-    if settings.health_port >= 0:
-        await health.start(settings.bind_address, settings.health_port)
-    async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(health.stop)
-        store = await unless_stopped(stop, connect_etcd(settings.etcd, rng=rng, format_=settings.format))
-        if store is None:
-            return 0
-        stack.push_async_callback(store.close)
-        agents = MemberAgents(settings, ProcessParts(store, metrics, rng=rng))
-        health.checks, health.refresh = agents.ready, agents.refresh_metrics
-        await agents.run(stop)
+    async with opened(
+        settings.etcd,
+        settings.format,
+        None,
+        bind_address=settings.bind_address,
+        health_port=settings.health_port,
+        stop=stop,
+    ) as found:
+        if found is not None:
+            agents = MemberAgents(settings, found.process)
+            found.health.checks, found.health.refresh = agents.ready, agents.refresh_metrics
+            await agents.run(stop)
     return 0

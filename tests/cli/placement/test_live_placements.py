@@ -15,7 +15,7 @@ from tests.conftest import EtcdServer
 from tests.placement.objects import agent_record, in_region, pick, placement_object, status_record
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output
-from wharfinger.cli.placement.watching import watch_rows
+from wharfinger.cli.placement.watching import Listing, print_list
 from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
@@ -291,13 +291,11 @@ async def test_a_watched_list_goes_on_with_what_changes(capsys: pytest.CaptureFi
         patched.setattr("wharfinger.cli.placement.watching.APART", 0.0)
         patched.setattr("wharfinger.cli.placement.watching.ANYWAY", 0.01)
         task = asyncio.create_task(
-            watch_rows(
+            print_list(
                 ConnectionOptions(),
-                rows,
-                key="n",
-                headings=("NAME", "V"),
-                row=lambda one: (one["n"], one["v"]),
-                output=Output.TABLE,
+                Listing(rows, "n", ("NAME", "V"), lambda one: (one["n"], one["v"]), "nothing"),
+                Output.TABLE,
+                watch=True,
             )
         )
         await ended.wait()

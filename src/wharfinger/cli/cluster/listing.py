@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
-from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.cli.placement.watching import WatchOption, watch_rows
+from wharfinger.cli.output import Output, OutputOption
+from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
 
 HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
@@ -29,15 +29,8 @@ def list_clusters(
     """List member clusters: whether their agents are there, and how many placements each has."""
     from wharfinger.cli import connect
 
-    if watch:
-        connect.run(watch_rows(connection, rows_of, key="name", headings=HEADINGS, row=_row, output=output))
-    found = connect.run(_read(connection))
-    if output is not Output.TABLE:
-        show(found, output)
-    elif not found:
-        typer.echo("no member clusters found", err=True)
-    else:
-        typer.echo(Columns(*HEADINGS).render([_row(one) for one in found]))
+    listing = Listing(rows_of, "name", HEADINGS, _row, "no member clusters found")
+    connect.run(print_list(connection, listing, output, watch=watch))
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
@@ -51,14 +44,6 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
         ",".join(one["taints"]),
         one["why"],
     )
-
-
-async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.observe.placements import read_all
-
-    async with open_store(connection) as store:
-        return rows_of(await read_all(store))
 
 
 def rows_of(view: HubView) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ from typing import Any
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
-from wharfinger.cli.output import Columns, Output, OutputOption, show
-from wharfinger.cli.placement.watching import WatchOption, watch_rows
+from wharfinger.cli.output import Output, OutputOption
+from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.model.placement import PlacementType
 
@@ -30,15 +30,8 @@ def list_placements(
     """List placements: how many members each wants and has, and whether its policy is fulfilled."""
     from wharfinger.cli import connect
 
-    if watch:
-        connect.run(watch_rows(connection, rows_of, key="placement", headings=HEADINGS, row=_row, output=output))
-    found = connect.run(_read(connection))
-    if output is not Output.TABLE:
-        show(found, output)
-    elif not found:
-        typer.echo("no placements found", err=True)
-    else:
-        typer.echo(Columns(*HEADINGS).render([_row(row) for row in found]))
+    listing = Listing(rows_of, "placement", HEADINGS, _row, "no placements found")
+    connect.run(print_list(connection, listing, output, watch=watch))
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -51,14 +44,6 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["state"],
         "" if row["state"] == "fulfilled" else row["why"][:SHOWN],
     )
-
-
-async def _read(connection: ConnectionOptions) -> list[dict[str, Any]]:
-    from wharfinger.cli.connect import open_store
-    from wharfinger.observe.placements import read_all
-
-    async with open_store(connection) as store:
-        return rows_of(await read_all(store))
 
 
 def rows_of(view: HubView) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`-w` of lists of placements and clusters: the table first, then a row for whatever changes.
+"""Lists of placements and of clusters; with `-w` the table first, then a row for whatever changes.
 
 All is read again after a change, at most once a second, so that no row is missed and nothing is worked out twice.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ import typer
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Columns, Output, plain, show
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
+from wharfinger.registry.store import Store
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")]
 APART = 1.0
@@ -21,33 +23,54 @@ APART = 1.0
 ANYWAY = 60.0
 """Seconds after which it is looked without a change."""
 
-Read = Callable[[HubView], Sequence[Mapping[str, Any]]]
+Row = Mapping[str, Any]
 
 
-async def watch_rows(
-    connection: ConnectionOptions,
-    read: Read,
-    *,
-    key: str,
-    headings: Sequence[str],
-    row: Callable[[Mapping[str, Any]], Sequence[str]],
-    output: Output,
-) -> None:
-    """Print all rows, then those that change, until interrupted. `key` names the field that names a row."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a list shows."""
+
+    rows: Callable[[HubView], Sequence[Row]]
+    """A mapping for each row, as printed for programs."""
+    key: str
+    """The field that names a row."""
+    headings: Sequence[str]
+    cells: Callable[[Row], Sequence[str]]
+    nothing: str
+    """What is said where there is no row."""
+
+
+async def print_list(connection: ConnectionOptions, listing: Listing, output: Output, *, watch: bool) -> None:
+    """Print all rows; `watch`: then those that change, until interrupted."""
     from wharfinger.cli.connect import open_store
+    from wharfinger.observe.placements import read_all
+
+    async with open_store(connection) as store:
+        if watch:
+            await _watch(store, listing, output)
+        found = listing.rows(await read_all(store))
+    if output is not Output.TABLE:
+        show([dict(one) for one in found], output)
+    elif not found:
+        typer.echo(listing.nothing, err=True)
+    else:
+        typer.echo(Columns(*listing.headings).render([listing.cells(one) for one in found]))
+
+
+async def _watch(store: Store, listing: Listing, output: Output) -> None:
     from wharfinger.observe.placements import read_all
     from wharfinger.registry.key_watch import watching
 
-    columns, known, first = Columns(*headings), dict[str, Mapping[str, Any]](), True
-    async with open_store(connection) as store, watching(store, list(STREAMS.values())) as seen:
+    columns, known, first = Columns(*listing.headings), dict[str, Row](), True
+    async with watching(store, list(STREAMS.values())) as seen:
         while True:
-            found = {str(one[key]): one for one in read(await read_all(store))}
+            found = {str(one[listing.key]): one for one in listing.rows(await read_all(store))}
             changed = [one for name, one in found.items() if known.get(name) != one]
             if output is not Output.TABLE:
                 for one in changed:
                     show(dict(one), output)
             elif first or changed:
-                typer.echo(columns.render([row(one) for one in changed], headings=first))
+                typer.echo(columns.render([listing.cells(one) for one in changed], headings=first))
             for name in known.keys() - found.keys() if output is Output.TABLE else ():
                 typer.echo(f"{plain(name)} deleted")
             known, first = found, False

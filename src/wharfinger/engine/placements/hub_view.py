@@ -34,10 +34,10 @@ from wharfinger.engine.placements.seen import (
     difference,
     eviction_of,
     member_of,
+    object_of,
     placement_of,
 )
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests import documents
 from wharfinger.manifests.fields import mapping
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef
@@ -215,9 +215,7 @@ class HubView:
             self.members.pop(name, None)
             return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
         try:
-            obj = documents.parse(kv.value)
-            if not isinstance(obj, Mapping):
-                raise InvalidObject("is no object")
+            obj = object_of(kv)
             obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
             made = self._made(name, obj, kv.create_revision)
         except InvalidObject as error:

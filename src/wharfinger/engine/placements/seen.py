@@ -90,6 +90,14 @@ class SeenMember:
         return Ages(_tenths(heartbeat), _tenths(None if self.unhealthy is None else now - self.unhealthy))
 
 
+def object_of(kv: KeyValue) -> Mapping[str, Any]:
+    """The stored object. Raises `InvalidObject`."""
+    obj = documents.parse(kv.value)
+    if not isinstance(obj, Mapping):
+        raise InvalidObject("is no object")
+    return obj
+
+
 def member_of(obj: Mapping[str, Any], identity: int, status: Mapping[str, Any], *, heard: bool) -> Member:
     """A member. `heard`: whether its agent was ever there. Raises `InvalidObject`."""
     member = member_from_mapping({**obj, "status": status}, identity)
@@ -136,9 +144,7 @@ def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
     """The object that lies under the key of a placement. Raises `InvalidObject`."""
     if len(kv.value) > OBJECT_LIMIT:
         raise InvalidObject(f"is larger than {OBJECT_LIMIT // 1024} KiB")
-    obj = documents.parse(kv.value)
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no object")
+    obj = object_of(kv)
     placement = placement_from_mapping(obj, kv.create_revision)
     if str(placement.ref) != reference or not is_dns_subdomain(placement.ref.name):
         raise InvalidObject(f"is called {str(placement.ref)[:80]!r}, and lies under the key of {reference[:80]!r}")
@@ -178,9 +184,7 @@ class SeenEviction:
 
 def eviction_of(kv: KeyValue) -> SeenEviction:
     """Raises `InvalidObject`."""
-    obj = documents.parse(kv.value)
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no object")
+    obj = object_of(kv)
     spec = mapping(obj, "spec")
     return SeenEviction(
         kv.key.rpartition("/")[2],
@@ -200,9 +204,7 @@ class SeenBudget:
 
 def budget_of(kv: KeyValue) -> SeenBudget:
     """Raises `InvalidObject`."""
-    obj = documents.parse(kv.value)
-    if not isinstance(obj, Mapping):
-        raise InvalidObject("is no object")
+    obj = object_of(kv)
     spec = mapping(obj, "spec")
     return SeenBudget(
         kv.mod_revision, PlacementBudget(_share(spec.get("maxUnavailable")), _share(spec.get("minAvailable")))
