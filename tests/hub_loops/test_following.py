@@ -6,9 +6,12 @@ import asyncio
 import random
 import time
 
+import pytest
+
 from tests.agent_loops.hosts import running, until
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.errors import RevisionWentBack
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -35,3 +38,17 @@ async def test_an_attempt_waits_until_what_started_it_was_seen() -> None:
         assert not await view.wait_for(StreamRevisions(hub=put), 0.05)
         store.resume_watches()
         assert await waiting
+
+
+async def test_a_hub_ends_when_etcd_was_restored() -> None:
+    store, view = MemoryStore(), HubView(time.monotonic)
+    await store.put(keys.member("a"), b"{}")
+    before = (await store.get("x")).revision
+    streams = HubStreams(store, view, note=lambda _: None, rng=random.Random(1))
+    following = asyncio.create_task(streams.run())
+    await until(lambda: view.in_sync)
+    await store.put(keys.member("b"), b"{}")
+    await until(lambda: view.revisions["hub"] > before)
+    store.restore(before)
+    with pytest.raises(RevisionWentBack):
+        await following

@@ -212,3 +212,27 @@ async def test_a_sweep_leaves_out_what_has_the_same_inputs(scene: JudgedScene) -
     assert await scene.judged() == []
     scene.judge.sweep(scene.view.references)
     assert await scene.judged() == ["cluster/fulfilled"]
+
+
+async def test_a_thousand_members_that_join_at_once_start_one_attempt(scene: JudgedScene) -> None:
+    await scene.put(placement_object("all", **ALL))
+    await scene.settle()
+    scene.clock.advance(10)
+    for number in range(1000):
+        await scene.member(f"m{number:04}")
+    assert await scene.judged() == ["cluster/all"]
+    await scene.commit(scene.decide("cluster/all"), "cluster/all")
+    assert await scene.judged() == []
+    assert len(await scene.chosen("cluster/all")) == 1003
+
+
+async def test_usage_that_changes_everywhere_starts_nothing(scene: JudgedScene) -> None:
+    for number in range(50):
+        await scene.member(f"m{number}")
+    await scene.put(placement_object("all", **ALL))
+    await scene.put(placement_object("wanting", **pick(99)))
+    await scene.settle()
+    scene.clock.advance(10)
+    for number in range(50):
+        await scene.member(f"m{number}", status={"resourceUsage": {"available": {"cpu": str(number)}}})
+    assert await scene.judged() == []

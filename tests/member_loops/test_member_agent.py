@@ -193,3 +193,18 @@ async def test_a_member_that_left_gives_its_token_back(hub: MemoryStore, member:
             return kv is not None and MemberRecord.model_validate_json(kv.value).identity == identity
 
         await until(joined_again)
+
+
+async def test_a_member_that_was_restored_is_read_anew(hub: MemoryStore, member: MemoryStore) -> None:
+    async with serving(agent(hub, member)):
+        await put_member(hub)
+
+        async def has(nodes: str) -> bool:
+            return (await status(hub)).get("nodes") == nodes
+
+        await until(lambda: has("0"))
+        before = (await member.client().get("x")).revision
+        await member.put(keys.node("n1"), json.dumps(node_manifest("n1")).encode())
+        await until(lambda: has("1"))
+        member.restore(before)
+        await until(lambda: has("0"))

@@ -10,6 +10,7 @@ from functools import partial
 
 from wharfinger.engine.placements.hub_view import STREAMS, HubView
 from wharfinger.engine.placements.seen import HubChange
+from wharfinger.errors import RevisionWentBack
 from wharfinger.process.following import follow
 from wharfinger.registry.store import Event, KeyValue, Store
 
@@ -30,7 +31,13 @@ class HubStreams:
         self._said: set[str] = set()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow until cancelled. Raises `RevisionWentBack`: what this hub knows never was, as etcd has it."""
+        try:
+            await self._follow()
+        except* RevisionWentBack as errors:
+            raise errors.exceptions[0] from None
+
+    async def _follow(self) -> None:
         async with asyncio.TaskGroup() as group:
             for stream, prefix in STREAMS.items():
                 group.create_task(
@@ -40,6 +47,7 @@ class HubStreams:
                         listed=partial(self._listed, stream),
                         changed=partial(self._changed, stream),
                         reached=partial(self._view.reached, stream),
+                        survives_restore=False,
                         rng=self._rng,
                     )
                 )

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.errors import StoreError
+from wharfinger.errors import RevisionWentBack, StoreError
 from wharfinger.manifests.formats import format_of
 from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
@@ -210,6 +210,13 @@ class MemberReporter:
         self._trouble, self.state = trouble, trouble or "ok"
 
     async def _follow_all(self, member: Store, usage: MemberUsage) -> None:
+        """Until cancelled. Raises `RevisionWentBack`: another connection begins anew."""
+        try:
+            await self._follow_each(member, usage)
+        except* RevisionWentBack as errors:
+            raise errors.exceptions[0] from None
+
+    async def _follow_each(self, member: Store, usage: MemberUsage) -> None:
         async with asyncio.TaskGroup() as group:
             for prefix in FOLLOWED:
                 group.create_task(
@@ -218,6 +225,7 @@ class MemberReporter:
                         prefix,
                         listed=partial(usage.listed, prefix),
                         changed=partial(usage.changed, prefix),
+                        survives_restore=False,
                         rng=self._hub.rng,
                     )
                 )

@@ -24,15 +24,17 @@ async def follow(
     listed: Callable[[Sequence[KeyValue]], None],
     changed: Callable[[Event], None],
     reached: Callable[[int], None] = lambda _: None,
+    survives_restore: bool = True,
     rng: random.Random,
 ) -> None:
     """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
     A new list replaces all that was passed before: what it does not contain is gone. `reached` is told up to which
-    revision all was passed, also while nothing changes. Errors of the store are retried.
+    revision all was passed, also while nothing changes. Errors of the store are retried. Without `survives_restore`,
+    raises `RevisionWentBack` when etcd was restored from a backup, because what was passed before never was.
     """
     while True:
-        revision = await _list(store, prefix, listed, rng)
+        revision = await _list(store, prefix, listed, survives_restore, rng)
         reached(revision)
         try:
             async with store.watch(prefix, revision + 1) as batches:
@@ -43,13 +45,21 @@ async def follow(
         except Compacted as error:
             log.info("watch_compacted effect=list_again prefix=%s error=%r", prefix, str(error))
         except RevisionWentBack as error:
+            if not survives_restore:
+                raise
             log.error("etcd_revision_went_back effect=list_again prefix=%s error=%r", prefix, str(error))
         except StoreError as error:
             log.warning("watch_ended effect=list_again prefix=%s error=%r", prefix, str(error))
         await asyncio.sleep(PAUSE * (0.5 + rng.random()))
 
 
-async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]], None], rng: random.Random) -> int:
+async def _list(
+    store: Store,
+    prefix: str,
+    listed: Callable[[Sequence[KeyValue]], None],
+    survives_restore: bool,
+    rng: random.Random,
+) -> int:
     """Answers the revision of the list."""
     said = False
     for delay in delays(0.2, 5.0, rng):
@@ -59,6 +69,8 @@ async def _list(store: Store, prefix: str, listed: Callable[[Sequence[KeyValue]]
                 found += page.items
                 revision = page.revision
         except StoreError as error:
+            if isinstance(error, RevisionWentBack) and not survives_restore:
+                raise
             if not said:
                 said = True
                 log.warning("list_failed effect=retried prefix=%s error=%r", prefix, str(error))
