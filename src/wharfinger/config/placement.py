@@ -19,7 +19,12 @@ from wharfinger.config.placement_fields import (
     ResourceSelectorFields,
     RolloutStrategyFields,
 )
-from wharfinger.config.placement_override_fields import ClusterOverrideFields, OverrideFields, override_problems
+from wharfinger.config.placement_override_fields import (
+    ClusterOverrideFields,
+    ClusterOverrideSpecFields,
+    OverrideFields,
+    override_problems,
+)
 from wharfinger.config.placement_policy_fields import (
     LONGEST_NAME,
     LabelSelectorFields,
@@ -90,6 +95,18 @@ def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> No
             problems.append(("spec.strategy.type", "may not change from External to another type"))
     if problems:
         raise refuse(problems)
+
+
+def overridden(written: Mapping[str, Any]) -> dict[tuple[str, str, str, str], str]:
+    """Which objects an override selects (group, version, kind, name), each with the path of its selector."""
+    is_cluster = written.get("kind") == CLUSTER_OVERRIDE
+    model: type[ClusterOverrideFields | OverrideFields] = ClusterOverrideFields if is_cluster else OverrideFields
+    spec = understood(written, model)[0].spec
+    if isinstance(spec, ClusterOverrideSpecFields):
+        selectors, where = list[Any](spec.cluster_resource_selectors), "spec.clusterResourceSelectors"
+    else:
+        selectors, where = list[Any](spec.resource_selectors), "spec.resourceSelectors"
+    return {(one.group, one.version, one.kind, one.name): f"{where}[{index}]" for index, one in enumerate(selectors)}
 
 
 def _identity(written: Mapping[str, Any], group: str) -> Iterator[Problem]:

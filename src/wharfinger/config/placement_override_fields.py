@@ -1,7 +1,6 @@
 """Overrides as they are written: which objects are changed on which members, and how (`config.placement`).
 
-Names, limits and rules are KubeFleet's. That another override selects the same object is not looked at: nothing is
-delivered yet.
+Names, limits and rules are KubeFleet's. That no two overrides select one object is looked at when one is applied.
 """
 
 from __future__ import annotations

@@ -155,3 +155,26 @@ def test_pod_workers_skip_objects_of_placement_and_the_keys_of_hubs() -> None:
     assert keys.parse(KEY) is None
     assert keys.parse(MEMBER_KEY) is None
     assert not keys.HUB.startswith(keys.ROOT)
+
+
+def override(name: str, *objects: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ResourceOverride",
+        "metadata": {"name": name},
+        "spec": {
+            "resourceSelectors": [
+                {"group": "apps", "version": "v1", "kind": "Deployment", "name": each} for each in objects
+            ],
+            "policy": {"overrideRules": [{"overrideType": "Delete", "clusterSelector": {}}]},
+        },
+    }
+
+
+async def test_an_object_is_overridden_by_one_override_only() -> None:
+    store = MemoryStore()
+    assert (await apply(store, override("one", "a", "b"))).result == "created"
+    refused = await apply(store, override("other", "c", "b"))
+    assert refused.problems == ("spec.resourceSelectors[1]: apps/v1/Deployment/b is overridden by one already",)
+    assert (await apply(store, override("one", "b"))).result == "configured"
+    assert (await apply(store, override("other", "a"))).result == "created"

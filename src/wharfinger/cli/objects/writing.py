@@ -59,6 +59,10 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
     if manifest.document is not None:
         return await _write_rk8s(store, manifest.about, manifest.document, uid=uid, now=now)
     default = (await priority_classes(store)).default if manifest.about.kind is PRIORITY_CLASS else None
+    if manifest.about.kind in OVERRIDES:
+        taken = await _overridden_elsewhere(store, manifest.about, manifest.obj)
+        if taken:
+            return Applied(str(manifest.about), REFUSED, taken)
     draft = _Draft(manifest.about, dict(manifest.obj), uid, now, default.name if default is not None else "")
     key = keys.stored(draft.about.kind.folder, draft.about.namespace, draft.about.name)
     try:
@@ -68,6 +72,21 @@ async def write(store: Store, manifest: Manifest, *, uid: str, now: str) -> Appl
         return Applied(str(manifest.about), REFUSED, error.problems)
     except (InvalidObject, RequestTooLarge) as error:
         return Applied(str(manifest.about), REFUSED, (str(error),))
+
+
+async def _overridden_elsewhere(store: Store, about: Reference, obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which objects another override of the kind selects already, a line each: only one may, as in KubeFleet."""
+    from wharfinger.config.placement import overridden
+
+    own = overridden(obj)
+    problems: list[str] = []
+    prefix = keys.stored_prefix(about.kind.folder, about.namespace)
+    async for page in store.list(prefix):
+        for kv in page.items:
+            name, other = kv.key.removeprefix(prefix), readable(kv.value)
+            shared = own.keys() & overridden(other).keys() if other is not None and name != about.name else ()
+            problems += [f"{own[one]}: {'/'.join(filter(None, one))} is overridden by {name} already" for one in shared]
+    return tuple(sorted(problems))
 
 
 async def _write_rk8s(store: Store, about: Reference, document: GivenDocument, *, uid: str, now: str) -> Applied:

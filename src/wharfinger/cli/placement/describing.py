@@ -9,7 +9,7 @@ from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.kinds import MEMBER_CLUSTER, PLACEMENT_EVICTION, PLACEMENTS, Kind
+from wharfinger.manifests.kinds import DELIVERING, MEMBER_CLUSTER, PLACEMENT_EVICTION, PLACEMENTS, Kind
 from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
@@ -36,6 +36,8 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
 
 
 async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: str) -> list[tuple[str, Any]]:
+    if kind in DELIVERING:
+        return [("Effect", "none yet: it is only kept")]
     if kind is MEMBER_CLUSTER:
         return _of_member(view, name)
     if kind in PLACEMENTS:

@@ -59,7 +59,7 @@ def describe(
     from wharfinger.cli import connect
 
     found = kinds.by_word(kind)
-    if found in kinds.DECIDING:
+    if found in (*kinds.DECIDING, *kinds.DELIVERING):
         from wharfinger.cli.placement.describing import describe_object
 
         typer.echo(connect.run(describe_object(connection, found, name, namespace)))
