@@ -40,10 +40,6 @@ class MemberAgents:
         self._process = process
         self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
-    def checks(self) -> Mapping[str, str]:
-        """How each member is: name -> `ok`, or what its agent waits for."""
-        return {name: agent.state for name, (_, agent, _) in sorted(self._running.items())}
-
     def ready(self) -> Mapping[str, str]:
         """What readiness depends on: that the folder was read. A member that is away makes no process unready."""
         return {"members": OK if self._running else "the folder has no members"}

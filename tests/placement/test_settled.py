@@ -9,11 +9,16 @@ import pytest
 from tests.placement.cases import decided, member, pick
 from wharfinger.model.placement import MemberScores, PlacementDecision
 from wharfinger.model.selectors import Taint
-from wharfinger.placement.settled import is_settled
+from wharfinger.placement.settled import counting
 
 STORED = decided(pick(2), [member("a"), member("b", taints=(Taint("t", "", "NoSchedule"),)), member("c")])
 FIRST, *OTHERS = STORED.chosen
 (REFUSED,) = STORED.verdicts
+
+
+def is_settled(stored: PlacementDecision | None, decided: PlacementDecision) -> bool:
+    """Whether the stored decision says the same in all that counts."""
+    return stored is not None and counting(stored) == counting(decided)
 
 
 def test_nothing_stored_is_not_settled() -> None:

@@ -1,15 +1,10 @@
-"""Whether a decision says anything new: what is stored is replaced only then, and nothing is started otherwise."""
+"""What counts in a decision: what is stored is replaced only when that differs, and nothing is started otherwise."""
 
 from __future__ import annotations
 
 import hashlib
 
 from wharfinger.model.placement import PlacementDecision
-
-
-def is_settled(stored: PlacementDecision | None, decided: PlacementDecision) -> bool:
-    """Whether the stored decision says the same in all that counts."""
-    return stored is not None and counting(stored) == counting(decided)
 
 
 def counting(decision: PlacementDecision) -> bytes:

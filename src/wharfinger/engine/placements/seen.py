@@ -234,13 +234,11 @@ def code_of(plugin: str, code: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SeenDecision:
-    """A stored decision, small: texts and scores of those that were not chosen are in `value` only."""
+    """A stored decision, small: without texts and scores of those that were not chosen."""
 
     revision: int
     """Mod revision of its key."""
-    value: bytes
     identity: int
-    placement_revision: int
     policy: int
     digest: str
     chosen: tuple[ChosenMember, ...]
@@ -249,7 +247,6 @@ class SeenDecision:
     evicted: frozenset[str]
     abandons: bool
     deleting: bool
-    token: str
     names: tuple[str, ...]
     """Every member that it names, sorted."""
     codes: bytes
@@ -259,10 +256,6 @@ class SeenDecision:
         """What it says of a member: CHOSEN, NOT_THERE, or the number of a verdict's plugin and code."""
         at = bisect_left(self.names, member)
         return self.codes[at] if at < len(self.names) and self.names[at] == member else NOT_THERE
-
-    def record(self) -> DecisionRecord:
-        """All of it."""
-        return DecisionRecord.from_bytes(self.value)
 
 
 def decision_of(kv: KeyValue) -> SeenDecision:
@@ -280,9 +273,7 @@ def decision_of(kv: KeyValue) -> SeenDecision:
     names = tuple(sorted(codes))
     return SeenDecision(
         revision=kv.mod_revision,
-        value=kv.value,
         identity=record.identity,
-        placement_revision=record.placement,
         policy=decision.policy,
         digest=record.digest,
         chosen=decision.chosen,
@@ -291,7 +282,6 @@ def decision_of(kv: KeyValue) -> SeenDecision:
         evicted=record.evicted,
         abandons=record.abandons,
         deleting=record.deleting,
-        token=record.token,
         names=names,
         codes=bytes(map(codes.__getitem__, names)),
     )
