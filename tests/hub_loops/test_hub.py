@@ -17,9 +17,19 @@ from temporalio.client import Client
 from tests.agent_loops.hosts import until
 from tests.conftest import EtcdServer, TemporalServer
 from tests.patience import patient
-from tests.placement.objects import agent_record, in_region, member_object, pick, placement_object, status_record
+from tests.placement.objects import (
+    agent_record,
+    budget_object,
+    eviction_object,
+    in_region,
+    member_object,
+    pick,
+    placement_object,
+    status_record,
+)
 from wharfinger.client.placements import Placements
 from wharfinger.contracts.conversion import data_converter
+from wharfinger.contracts.placement_records import EvictionRecord, ResultRecord, WorkRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
@@ -31,6 +41,7 @@ from wharfinger.settings import EtcdSettings, HubSettings
 from wharfinger.telemetry import Metrics
 
 SECONDS = patient(30)
+WEB = "cluster/web"
 OWN = (keys.HUB, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS, keys.INSTALLATION)
 
 
@@ -147,6 +158,46 @@ async def test_a_leaving_member_goes_and_a_deleted_placement_too(world: World) -
         await until(lambda: gone(keys.placement("cluster/web")), SECONDS)
         assert await gone(keys.decision("cluster/web"))
         assert await gone(keys.policy("cluster/web", 1))
+
+
+async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World) -> None:
+    async def deliver(name: str, **said: bool) -> None:
+        result = ResultRecord(counter=1, applied=True, **{"available": True, **said})
+        await world.store.put(keys.result(WEB, name), result.to_bytes())
+
+    async def gone(key: str) -> bool:
+        return (await world.store.get(key)).kv is None
+
+    async def ended(name: str) -> bool:
+        kv = (await world.store.get(keys.evicted(name))).kv
+        return kv is not None and EvictionRecord.model_validate_json(kv.value).executed
+
+    await world.store.put(keys.rollout(WEB), b"{}")
+    await world.store.put(keys.losses(WEB), b"{}")
+    async with world.hub("h1"):
+        await world.put(placement_object(**pick(2)))
+        await world.put(budget_object("web", minAvailable=1))
+        await world.until_chosen("web", ["b", "c"])
+        for name in "bc":
+            await world.store.put(keys.work(WEB, name), WorkRecord(counter=1).to_bytes())
+            await deliver(name)
+        await world.put(eviction_object("e", "web", "c"))
+        await until(lambda: ended("e"), SECONDS)
+        await world.until_chosen("web", ["a", "b"])
+        await world.put(placement_object(generation=2, **pick(3)))
+        await world.until_chosen("web", ["a", "b"])  # it lingers on the third
+        await world.store.delete(keys.work(WEB, "c"))
+        await world.store.delete(keys.result(WEB, "c"))
+        await world.until_chosen("web", ["a", "b", "c"])
+
+        await world.put(placement_object(generation=2, deleting=True, **pick(3)))
+        await world.until_chosen("web", [])
+        assert not await gone(keys.placement(WEB))
+        await world.store.delete(keys.work(WEB, "b"))
+        await world.store.delete(keys.result(WEB, "b"))
+        await until(lambda: gone(keys.placement(WEB)), SECONDS)
+        assert await gone(keys.rollout(WEB))
+        assert await gone(keys.losses(WEB))
 
 
 async def test_two_hubs_share_the_placements_and_one_goes_on_alone(world: World) -> None:

@@ -51,7 +51,9 @@ async def stored(store: MemoryStore, key: str) -> dict[str, Any]:
 
 async def test_placements_lie_where_kubernetes_keeps_them() -> None:
     store = MemoryStore()
-    assert (await apply(store, placement())).result == "created"
+    applied = await apply(store, placement())
+    assert (applied.result, len(applied.notes)) == ("created", 1)
+    assert applied.notes[0].startswith("nothing is delivered yet")
     assert (await apply(store, placement("ResourcePlacement"))).result == "created"
     assert (await apply(store, member())).result == "created"
     assert (await stored(store, KEY))["metadata"]["generation"] == 1

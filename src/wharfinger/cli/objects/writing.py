@@ -19,7 +19,17 @@ from wharfinger.errors import (
     RequestTooLarge,
 )
 from wharfinger.manifests import decode, documents, merge
-from wharfinger.manifests.kinds import DECIDING, DELIVERING, FLEET, NODE, OVERRIDES, POD, PRIORITY_CLASS, Reference
+from wharfinger.manifests.kinds import (
+    DECIDING,
+    DELIVERING,
+    FLEET,
+    NODE,
+    OVERRIDES,
+    PLACEMENTS,
+    POD,
+    PRIORITY_CLASS,
+    Reference,
+)
 from wharfinger.manifests.rk8s.applying import written_over
 from wharfinger.manifests.rk8s.given import GivenDocument
 from wharfinger.registry import keys
@@ -156,6 +166,8 @@ class _Draft:
 
     def _check_placement(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
         self.notes = ()
+        if self.about.kind in PLACEMENTS:
+            self.notes += ("nothing is delivered yet: it is decided which clusters get it, and no object is copied",)
         if self.about.kind in DELIVERING:
             self.notes += (f"a {self.about.kind.name} has no effect yet: it is only kept",)
         if self.about.kind not in (*DECIDING, *OVERRIDES):
