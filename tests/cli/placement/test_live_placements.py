@@ -191,6 +191,18 @@ def test_clusters_are_listed_with_their_state(shell: Shell, clusters: On) -> Non
     assert cells(listed, "d")[:4] == ["d", "NotReady", "0", "edge=yes"]
 
 
+def test_what_keeps_an_agent_from_joining_is_shown(shell: Shell, clusters: On) -> None:
+    async def conflict(store: EtcdStore) -> None:
+        kv = (await store.get(keys.member_cluster("a"))).kv
+        assert kv is not None
+        told = {"type": "Joined", "status": "False", "message": "JoinConflict: it is another hub's"}
+        agent = {"type": "MemberAgent", "conditions": [told]}
+        await store.put(keys.member_status("a"), status_record(kv.create_revision, agentStatus=[agent]))
+
+    clusters(conflict)
+    assert "member agent not joined yet: JoinConflict: it is another hub's" in shell("cluster", "list").out
+
+
 def test_a_cluster_joins_again_with_more_labels_and_keeps_the_others(shell: Shell, on: On) -> None:
     assert shell("cluster", "join", "a", "--label", "x=1").out == "membercluster/a created\n"
     assert shell("cluster", "join", "a", "--label", "y=2", "--taint", "t=v").out == "membercluster/a configured\n"

@@ -55,6 +55,8 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
     for name, seen in sorted(view.members.items()):
         member, drain = seen.member, view.drains.get(name)
         why = seen.unreadable or why_not_eligible(member, seen.ages(0.0))
+        told = _told(seen.status) if why and seen.there else ""
+        why = f"{why}: {told}" if told else why
         state = ["Leaving" if member.leaving else "Ready" if not why else "NotReady"]
         if drain is not None:
             state.append("Drained" if drain.want == "drain" else "Cordoned")
@@ -74,6 +76,12 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _told(status: Mapping[str, Any]) -> str:
+    """What the member's agent says of a condition that does not hold; empty when it says nothing."""
+    conditions = [one for agent in status.get("agentStatus") or () for one in agent.get("conditions") or ()]
+    return next((str(one["message"]) for one in conditions if one.get("status") != "True" and one.get("message")), "")
 
 
 def _memory(amount: str | None) -> str | None:
