@@ -345,3 +345,12 @@ async def test_a_placement_of_a_namespace_goes_where_that_is() -> None:
     await scene.store.delete(keys.placement("ns/team/web"))
     await scene.attempt("ns/team/web")
     assert (await scene.attempt("ns/team/web")).action == "remove"
+
+
+async def test_an_unreadable_work_keeps_a_deleted_placement_until_it_goes(scene: HubScene) -> None:
+    await scene.put(placement_object(deleting=True, **pick(3)))
+    await scene.store.put(keys.work(P, "a"), b"{")
+    assert (await scene.attempt()).action == "nothing"
+    await scene.store.delete(keys.work(P, "a"))
+    assert P in {change.placement for change in await scene.see()}
+    assert (await scene.attempt()).action == "remove"

@@ -330,13 +330,12 @@ class HubView:
     ) -> list[HubChange]:
         reference, _, member = rest.rpartition("/")
         of_it = parts.setdefault(reference, {})
-        before = of_it.get(member)
         _store(of_it, member, value, kind)
         if not of_it:
             del parts[reference]
         decision = self.decisions.get(reference)
         waited_for = decision is None or decision.deleting or member in decision.evicted
-        gone = before is not None and value is None
+        gone = value is None
         return [HubChange(reference)] if (waited_for and gone) or any(self.pending_evictions(reference)) else []
 
     # --- reading ----------------------------------------------------------------------------------
