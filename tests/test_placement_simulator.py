@@ -189,3 +189,18 @@ def test_a_deleted_placement_is_forgotten(simulator: PlacementSimulator) -> None
     simulator.delete("ClusterResourcePlacement", "web")
     simulator.add(web(2))
     assert commit(simulator) == ["a", "b"]
+
+
+def test_a_plan_tells_who_would_get_other_members_and_changes_nothing(simulator: PlacementSimulator) -> None:
+    simulator.add(web(1))
+    simulator.commit(simulator.decide(P))
+    assert simulator.plan() == []
+    assert simulator.plan(web(1), leave=["a"]) == []
+    (planned,) = simulator.plan(leave=["b"])
+    assert planned.reference == P
+    assert [one["cluster"] for one in planned.bindings if one["state"] == "Scheduled"] == ["a"]
+    (planned,) = simulator.plan(web(2), cluster("c"))
+    assert sorted(one["cluster"] for one in planned.bindings) == ["b", "c"]
+    with pytest.raises(UsageError):
+        simulator.plan(leave=["x"])
+    assert simulator.plan() == []

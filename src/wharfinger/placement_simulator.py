@@ -21,7 +21,7 @@ from wharfinger.model.placement import Placement, PlacementType
 from wharfinger.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.upstream import UpstreamAttempt
-from wharfinger.placement.upstream_records import BOUND, SCHEDULED, Binding, SnapshotStatus, by_name
+from wharfinger.placement.upstream_records import BOUND, SCHEDULED, UNSCHEDULED, Binding, SnapshotStatus, by_name
 from wharfinger.simulation.placement_choice import choose
 from wharfinger.simulation.placement_shapes import (
     read_binding,
@@ -71,6 +71,10 @@ class _Placed:
     changed: str = ""
     """When the condition changed last."""
     version: int = 0
+
+    def copy(self) -> _Placed:
+        """Another one that can be changed."""
+        return replace(self, bindings=dict(self.bindings), numbers=dict(self.numbers), identities=dict(self.identities))
 
     @property
     def placement(self) -> Placement:
@@ -229,6 +233,21 @@ class PlacementSimulator:
         placed.identities, placed.status, placed.changed = dict(after.identities), after.status, after.changed
         placed.version += 1
 
+    def plan(self, *objects: Mapping[str, Any], leave: Sequence[str] = ()) -> list[SimulatedPlacement]:
+        """Which placements would get other members, with these objects added and these members gone; changes nothing.
+
+        Each as it would be decided, by reference. UsageError for a member that is not there.
+        """
+        then = PlacementSimulator(self._upstream, self.now, self._limit)
+        then._members, then._identities = dict(self._members), self._identities
+        then._placed = {reference: placed.copy() for reference, placed in self._placed.items()}
+        for obj in objects:
+            then.add(obj)
+        for name in leave:
+            then.delete(MEMBER_CLUSTER, name)
+        decided = [then.decide(reference) for reference, placed in sorted(then._placed.items()) if placed.obj]
+        return [one for one in decided if _chosen(one._after) != _chosen(self._placed.get(one.reference))]
+
     def _add_member(self, obj: Mapping[str, Any]) -> None:
         name = text(mapping(obj, "metadata"), "name", "metadata.")
         old = self._members.get(name)
@@ -279,6 +298,14 @@ class PlacementSimulator:
         if old is not None and new is not None and old.condition.status == new.condition.status:
             return placed.changed
         return rfc3339(datetime.fromisoformat(self.now).astimezone(UTC))
+
+
+def _chosen(placed: _Placed | None) -> set[tuple[str, int]]:
+    """Names and identities of the chosen."""
+    if placed is None:
+        return set()
+    live = [one for one in placed.bindings.values() if not one.deleting and one.state != UNSCHEDULED]
+    return {(one.cluster, placed.identities.get(one.id, 0)) for one in live}
 
 
 def _ages(member: Member, now: float) -> Ages:
