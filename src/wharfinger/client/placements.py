@@ -100,12 +100,12 @@ class Placements:
 
         Raises `UsageError` for objects that are not valid, `NotFound` for unknown members, and the store's errors.
         """
-        now, then = await placements.read_all(self._store), await placements.read_all(self._store)
-        supposition = Supposition(then)
+        view = await placements.read_all(self._store)
+        supposition = Supposition(view)
         for number, obj in enumerate(objects):
             supposition.suppose_file(f"object {number}", documents.to_json(obj))
         for name in leave:
             supposition.suppose_leaving(name)
         for name in drain:
             supposition.suppose_drain(name, "drain")
-        return placements.supposed(now, then)
+        return placements.supposed(view)

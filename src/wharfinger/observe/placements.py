@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wharfinger.contracts.placement_records import DecisionRecord
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
+from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, STREAMS, HubView
 from wharfinger.engine.placements.questions import answer
 from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
@@ -43,17 +43,11 @@ def reference_of(text: str, namespace: str = "") -> str:
 
 async def read_all(store: Store) -> HubView:
     """All that a hub sees now."""
-    view = HubView(time.monotonic)
-    revision = 0
-    for stream, prefixes in ((OBJECTS, [keys.PLACEMENT_OBJECTS]), (MEMBERS, [keys.MEMBER_CLUSTERS]), (HUB, [keys.HUB])):
-        found, revision = await _listed(store, prefixes, revision)
-        view.listed(stream, found, revision)
-    return view
+    return await _read(store, {stream: [prefix] for stream, prefix in STREAMS.items()}, None)
 
 
 async def read_one(store: Store, reference: str, at: StreamRevisions | None = None) -> HubView:
     """What one placement is decided by, now or as it was. Raises `Compacted` where etcd has forgotten that."""
-    view = HubView(time.monotonic)
     objects = [keys.placement(reference), *_OBJECTS_OF_ALL]
     records = [
         *_OF_ALL,
@@ -62,8 +56,13 @@ async def read_one(store: Store, reference: str, at: StreamRevisions | None = No
         f"{keys.WORKS}{reference}/",
         f"{keys.RESULTS}{reference}/",
     ]
-    revision = 0
-    for stream, prefixes in ((OBJECTS, objects), (MEMBERS, [keys.MEMBER_CLUSTERS]), (HUB, records)):
+    return await _read(store, {MEMBERS: [STREAMS[MEMBERS]], OBJECTS: objects, HUB: records}, at)
+
+
+async def _read(store: Store, wanted_keys: Mapping[str, Sequence[str]], at: StreamRevisions | None) -> HubView:
+    """Each stream's keys, all at one revision, or each stream's at its own."""
+    view, revision = HubView(time.monotonic), 0
+    for stream, prefixes in wanted_keys.items():
         wanted = getattr(at, stream) if at is not None else revision
         if at is not None and not wanted:  # nothing had ever happened there
             view.listed(stream, [])
@@ -157,14 +156,13 @@ class SupposedPlacement:
         return [name for name in self.before if name not in self.after]
 
 
-def supposed(now: HubView, then: HubView) -> list[SupposedPlacement]:
-    """What all placements would get, where that is another choice than is stored now."""
+def supposed(view: HubView) -> list[SupposedPlacement]:
+    """What all placements would get by a view in which something is supposed, where another choice is stored."""
     found = []
-    for reference in sorted(now.references | then.references):
-        stored = now.decisions.get(reference)
+    for reference in sorted(view.references):
+        stored = view.decisions.get(reference)
         before = [one.name for one in stored.chosen] if stored is not None else []
-        would = answer(then, reference, time.monotonic())
-        decision = would.decision
+        decision = answer(view, reference, time.monotonic()).decision
         if decision is None:
             continue
         changed = {(one.name, one.identity) for one in decision.chosen} ^ (

@@ -97,8 +97,8 @@ async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[st
     from wharfinger.observe.placements import read_all, supposed
 
     async with open_store(connection) as store:
-        now, then = await read_all(store), await read_all(store)
-    supposition = Supposition(then)
+        view = await read_all(store)
+    supposition = Supposition(view)
     for name, content in asked.files:
         supposition.suppose_file(name, content)
     for text in asked.labels:
@@ -123,5 +123,5 @@ async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[st
             "condition": one.condition,
             "why": dict(one.why),
         }
-        for one in supposed(now, then)
+        for one in supposed(view)
     ]

@@ -72,7 +72,6 @@ def _writes(request: CommitDecisionInput, time: str) -> Sequence[Operation]:
             Delete(keys.rollout(reference)),
             Delete(keys.losses(reference)),
             Delete(keys.placement(reference)),
-            *(Delete(keys.policy(reference, number)) for number in decided.forgotten[:FORGOTTEN]),
         ]
     return operations
 
