@@ -27,6 +27,7 @@ from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.seen import STATES, state_of
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
@@ -107,19 +108,11 @@ class Hub:
         """Bring the gauges up to date."""
         view, metrics = self.view, self.metrics
         states = Counter(
-            "unreadable"
-            if seen.unreadable
-            else "deleting"
-            if seen.placement.deleting
-            else "undecided"
-            if (stored := view.decisions.get(reference)) is None
-            else "fulfilled"
-            if stored.condition.status
-            else "unfulfilled"
+            state_of(seen, view.decisions.get(reference))
             for reference, seen in view.placements.items()
             if self.judge.mine(reference)
         )
-        for state in ("fulfilled", "unfulfilled", "undecided", "deleting", "unreadable"):
+        for state in STATES:
             metrics.placements_seen.labels(state).set(states[state])
         online = sum(one.there for one in view.members.values())
         metrics.member_clusters.labels("true").set(online)

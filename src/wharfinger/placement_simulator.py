@@ -17,7 +17,7 @@ from wharfinger.manifests.fields import mapping, text
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.members import Member
-from wharfinger.model.placement import Placement, PlacementType
+from wharfinger.model.placement import Placement, PlacementRef, PlacementType
 from wharfinger.model.placement_kinds import MEMBER_CLUSTER, NAMESPACED_PLACEMENT, PLACEMENTS
 from wharfinger.placement.eligibility import Ages
 from wharfinger.placement.upstream import UpstreamAttempt
@@ -125,8 +125,7 @@ class PlacementSimulator:
             if self._members.pop(name, None) is None:
                 raise UsageError(f"there is no {kind} {name}")
             return
-        where = f"ns/{namespace or 'default'}" if kind == NAMESPACED_PLACEMENT else "cluster"
-        reference = f"{where}/{name}"
+        reference = str(PlacementRef((namespace or "default") if kind == NAMESPACED_PLACEMENT else "", name))
         if kind not in PLACEMENTS or self._placed.pop(reference, None) is None:
             raise UsageError(f"there is no {kind} {name}")
 

@@ -22,7 +22,9 @@ from wharfinger.config.placement_fields import (
 from wharfinger.config.placement_override_fields import (
     ClusterOverrideFields,
     ClusterOverrideSpecFields,
+    NamedSelectorFields,
     OverrideFields,
+    OverrideSpecFields,
     override_problems,
 )
 from wharfinger.config.placement_policy_fields import (
@@ -99,14 +101,15 @@ def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> No
 
 def overridden(written: Mapping[str, Any]) -> dict[tuple[str, str, str, str], str]:
     """Which objects an override selects (group, version, kind, name), each with the path of its selector."""
-    is_cluster = written.get("kind") == CLUSTER_OVERRIDE
-    model: type[ClusterOverrideFields | OverrideFields] = ClusterOverrideFields if is_cluster else OverrideFields
-    spec = understood(written, model)[0].spec
-    if isinstance(spec, ClusterOverrideSpecFields):
-        selectors, where = list[Any](spec.cluster_resource_selectors), "spec.clusterResourceSelectors"
+    spec: ClusterOverrideSpecFields | OverrideSpecFields
+    if written.get("kind") == CLUSTER_OVERRIDE:
+        spec = understood(written, ClusterOverrideFields)[0].spec
     else:
-        selectors, where = list[Any](spec.resource_selectors), "spec.resourceSelectors"
-    return {(one.group, one.version, one.kind, one.name): f"{where}[{index}]" for index, one in enumerate(selectors)}
+        spec = understood(written, OverrideFields)[0].spec
+    selected: Iterable[ResourceSelectorFields | NamedSelectorFields] = spec.selected
+    return {
+        (one.group, one.version, one.kind, one.name): f"{spec.where}[{index}]" for index, one in enumerate(selected)
+    }
 
 
 def _identity(written: Mapping[str, Any], group: str) -> Iterator[Problem]:

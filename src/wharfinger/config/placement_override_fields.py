@@ -6,8 +6,8 @@ Names, limits and rules are KubeFleet's. That no two overrides select one object
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
@@ -82,6 +82,13 @@ class ClusterOverrideSpecFields(ConfigPart):
     policy: OverridePolicyFields | None = None
     """How."""
 
+    where: ClassVar = "spec.clusterResourceSelectors"
+
+    @property
+    def selected(self) -> Sequence[ResourceSelectorFields]:
+        """The selectors; `where` is their path."""
+        return self.cluster_resource_selectors
+
 
 class OverrideSpecFields(ConfigPart):
     """What is changed of objects of the namespace."""
@@ -92,6 +99,13 @@ class OverrideSpecFields(ConfigPart):
     """Which."""
     policy: OverridePolicyFields | None = None
     """How."""
+
+    where: ClassVar = "spec.resourceSelectors"
+
+    @property
+    def selected(self) -> Sequence[NamedSelectorFields]:
+        """The selectors; `where` is their path."""
+        return self.resource_selectors
 
 
 class ClusterOverrideFields(ObjectFields):
@@ -110,17 +124,15 @@ class OverrideFields(ObjectFields):
 
 def override_problems(fields: ConfigPart) -> Iterator[Problem]:
     """What is wrong with the fields of an override together."""
-    if isinstance(fields, ClusterOverrideFields):
-        selectors, where = fields.spec.cluster_resource_selectors, "spec.clusterResourceSelectors"
-        for index, one in enumerate(selectors):
-            if one.label_selector is not None:
+    assert isinstance(fields, ClusterOverrideFields | OverrideFields), "of these kinds"
+    spec = fields.spec
+    selectors, where = spec.selected, spec.where
+    if isinstance(spec, ClusterOverrideSpecFields):
+        for index, selector in enumerate(spec.cluster_resource_selectors):
+            if selector.label_selector is not None:
                 yield f"{where}[{index}].labelSelector", "is not supported; objects are overridden by name"
-        placement = fields.spec.placement
-        if placement is not None and placement.scope == "Namespaced":
+        if spec.placement is not None and spec.placement.scope == "Namespaced":
             yield "spec.placement.scope", "must be Cluster: it cannot be for a ResourcePlacement"
-    else:
-        assert isinstance(fields, OverrideFields), "of this kind"
-        selectors, where = fields.spec.resource_selectors, "spec.resourceSelectors"  # type: ignore[assignment]
     if not selectors:
         yield where, "is missing"
     for index, one in enumerate(selectors):
@@ -130,7 +142,6 @@ def override_problems(fields: ConfigPart) -> Iterator[Problem]:
     for again, count in Counter((one.group, one.version, one.kind, one.name) for one in selectors).items():
         if count > 1:
             yield where, f"{'/'.join(part for part in again if part)} is there twice"
-    spec: Any = fields.spec
     if spec.placement is not None and not spec.placement.name:
         yield "spec.placement.name", "is missing"
     if spec.policy is None or not spec.policy.override_rules:

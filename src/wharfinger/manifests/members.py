@@ -43,6 +43,36 @@ def member_from_mapping(obj: Mapping[str, Any], identity: int) -> Member:
     )
 
 
+def agent_status(*, joined: bool = True, healthy: bool = True, why: str = "") -> dict[str, Any]:
+    """What the agent of a member says: a field of a MemberCluster's status. `why`: what keeps it from either."""
+    conditions = [
+        _told("Joined", joined, "MemberClusterJoined", "MemberClusterJoinConflict", why),
+        _told("Healthy", healthy, "MemberClusterHealthy", "MemberClusterUnhealthy", why),
+    ]
+    return {"agentStatus": [{"type": MEMBER_AGENT, "conditions": conditions}]}
+
+
+def _told(kind: str, holds: bool, reason: str, otherwise: str, why: str) -> dict[str, str]:
+    told = {"type": kind, "status": str(holds), "reason": reason if holds else otherwise}
+    return {**told, "message": "" if holds else why}
+
+
+def with_labels(obj: Mapping[str, Any], labels: Mapping[str, str | None]) -> dict[str, Any]:
+    """The member with these labels besides its own; None takes one away."""
+    metadata = obj.get("metadata") or {}
+    changed = {**(metadata.get("labels") or {}), **labels}
+    kept = {key: value for key, value in changed.items() if value is not None}
+    return {**obj, "metadata": {**metadata, "labels": kept}}
+
+
+def with_taints(obj: Mapping[str, Any], taints: Mapping[str, str | None]) -> dict[str, Any]:
+    """The member with these taints (key and value) besides its own; None takes one away."""
+    spec = obj.get("spec") or {}
+    kept = [one for one in spec.get("taints") or () if one.get("key") not in taints]
+    added = [{"key": key, "value": value, "effect": "NoSchedule"} for key, value in taints.items() if value is not None]
+    return {**obj, "spec": {**spec, "taints": [*kept, *added]}}
+
+
 def moment(obj: Mapping[str, Any], key: str, where: str) -> float | None:
     """A time in seconds since the epoch; None when absent."""
     stamp = text(obj, key, where)

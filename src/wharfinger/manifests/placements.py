@@ -11,6 +11,8 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import integer, mapping, mappings, text, texts
 from wharfinger.manifests.selectors import label_selector, tolerations
+from wharfinger.model.evictions import Eviction, PlacementBudget
+from wharfinger.model.fleet import Share
 from wharfinger.model.placement import (
     ClusterPreference,
     ClusterSpread,
@@ -53,6 +55,30 @@ def placement_ref(obj: Mapping[str, Any]) -> PlacementRef:
         raise InvalidObject("metadata.name is missing")
     namespace = "" if kind == CLUSTER_PLACEMENT else text(metadata, "namespace", "metadata.") or "default"
     return PlacementRef(namespace, name)
+
+
+def eviction_from_mapping(obj: Mapping[str, Any], name: str) -> Eviction:
+    """An eviction; KubeFleet's concern ClusterResourcePlacements. Raises InvalidObject, naming the field."""
+    spec = mapping(obj, "spec")
+    placement = PlacementRef("", text(spec, "placementName", "spec."))
+    return Eviction(name, placement, text(spec, "clusterName", "spec."))
+
+
+def budget_from_mapping(obj: Mapping[str, Any]) -> PlacementBudget:
+    """A disruption budget. Raises InvalidObject, naming the field."""
+    spec = mapping(obj, "spec")
+    return PlacementBudget(_share(spec, "maxUnavailable"), _share(spec, "minAvailable"))
+
+
+def _share(spec: Mapping[str, Any], key: str) -> Share | None:
+    written = spec.get(key)
+    if written is None:
+        return None
+    if isinstance(written, int) and not isinstance(written, bool):
+        return Share(written)
+    if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
+        return Share(int(written[:-1][:9]), percent=True)
+    raise InvalidObject(f"spec.{key} is neither a number nor a percentage")
 
 
 def policy_from_mapping(spec: Mapping[str, Any]) -> PlacementPolicy:

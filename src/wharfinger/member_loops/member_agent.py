@@ -27,6 +27,7 @@ from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRec
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import RevisionWentBack, StoreError
 from wharfinger.manifests.formats import format_of
+from wharfinger.manifests.members import agent_status
 from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.process.backoff import delays
@@ -248,19 +249,5 @@ class MemberReporter:
         healthy = self._answered is not None and self._hub.clock() - self._answered <= max(
             SICK_AFTER, 2 * self._report_every
         )
-        conditions = [
-            {
-                "type": "Joined",
-                "status": str(joined),
-                "reason": "MemberClusterJoined" if joined else "MemberClusterJoinConflict",
-                "message": "" if joined else self._trouble,
-            },
-            {
-                "type": "Healthy",
-                "status": str(healthy),
-                "reason": "MemberClusterHealthy" if healthy else "MemberClusterUnhealthy",
-                "message": "" if healthy else self._trouble,
-            },
-        ]
         known = usage.status() if usage.in_sync else before
-        return {**known, "agentStatus": [{"type": "MemberAgent", "conditions": conditions}]}
+        return {**known, **agent_status(joined=joined, healthy=healthy, why=self._trouble)}

@@ -8,12 +8,13 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.formats import ObjectFormat
+from wharfinger.manifests.members import NAMESPACES_COLLECTED
+from wharfinger.model.members import NODE_COUNT
 from wharfinger.model.node import CPU, PODS
 from wharfinger.model.pod import Pod
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
-NODE_COUNT = "kubernetes-fleet.io/node-count"
 FOLLOWED = (keys.NODES, keys.PODS, keys.NAMESPACES)
 
 
@@ -68,7 +69,7 @@ class MemberUsage:
         }
         if self._format.has_surroundings:
             told["namespaces"] = dict.fromkeys(sorted(self._namespaces), "")
-            told["conditions"] = [{"type": "NamespaceCollectionSucceeded", "status": "True"}]
+            told["conditions"] = [{"type": NAMESPACES_COLLECTED, "status": "True"}]
         return told
 
     def _take(self, prefix: str, key: str, kv: KeyValue | None) -> None:

@@ -13,6 +13,8 @@ from wharfinger.model.selectors import Taint
 
 RESOURCES = "resources.kubernetes-fleet.io/"
 """What names of resource properties begin with: `<this><total|allocatable|available>-<resource>`."""
+NODE_COUNT = "kubernetes-fleet.io/node-count"
+"""A property: how many nodes a member has."""
 _KINDS = ("total", "allocatable", "available")
 
 

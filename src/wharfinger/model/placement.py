@@ -111,6 +111,13 @@ class PlacementRef(NamedTuple):
     def __str__(self) -> str:
         return f"ns/{self.namespace}/{self.name}" if self.namespace else f"cluster/{self.name}"
 
+    @classmethod
+    def parse(cls, reference: str) -> PlacementRef:
+        """Of P; whether the names can be names is not looked at."""
+        scope, _, rest = reference.partition("/")
+        namespace, _, name = rest.partition("/") if scope == "ns" else ("", "", rest)
+        return cls(namespace, name)
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

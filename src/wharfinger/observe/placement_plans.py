@@ -11,23 +11,16 @@ from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, HubView
 from wharfinger.errors import InvalidConfiguration, InvalidObject, NotFound, UsageError
 from wharfinger.manifests import documents
 from wharfinger.manifests.kinds import MEMBER_CLUSTER, PLACEMENTS, reference
+from wharfinger.manifests.members import agent_status, with_labels, with_taints
 from wharfinger.manifests.merge import marked
 from wharfinger.model.names import is_dns_subdomain, is_qualified_name
+from wharfinger.model.placement import PlacementRef
 from wharfinger.observe.placements import reference_of
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
 
 MOMENT = "2026-01-01T00:00:00Z"
 """When what is supposed to be deleted was marked; nothing depends on it."""
-ONLINE = {
-    "agentStatus": [
-        {
-            "type": "MemberAgent",
-            "conditions": [{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": "True"}],
-        }
-    ]
-}
-"""What the agent of a member says that there is not yet."""
 FIRST = 1 << 40
 """Revisions of what is supposed begin here: above all that there are."""
 
@@ -62,27 +55,17 @@ class Supposition:
             if about.kind is MEMBER_CLUSTER:
                 self._put_member(about.name, obj)
             else:
-                where = f"ns/{about.namespace}" if about.namespace else "cluster"
-                self._put_placement(f"{where}/{about.name}", obj)
+                self._put_placement(str(PlacementRef(about.namespace, about.name)), obj)
 
     def suppose_label(self, text: str) -> None:
         """`CLUSTER:KEY=VALUE`, or `CLUSTER:KEY-`. Raises `UsageError`, `NotFound`."""
         name, key, value = _taken_apart("label", text)
-        obj = self._member(name)
-        metadata = dict(obj["metadata"])
-        labels = {**(metadata.get("labels") or {}), key: value}
-        metadata["labels"] = {one: kept for one, kept in labels.items() if kept is not None}
-        self._put_member(name, {**obj, "metadata": metadata})
+        self._put_member(name, with_labels(self._member(name), {key: value}))
 
     def suppose_taint(self, text: str) -> None:
         """`CLUSTER:KEY=VALUE`, or `CLUSTER:KEY-`. Raises `UsageError`, `NotFound`."""
         name, key, value = _taken_apart("taint", text)
-        obj = self._member(name)
-        spec = dict(obj.get("spec") or {})
-        taints = [one for one in spec.get("taints") or () if one.get("key") != key]
-        if value is not None:
-            taints.append({"key": key, "value": value, "effect": "NoSchedule"})
-        self._put_member(name, {**obj, "spec": {**spec, "taints": taints}})
+        self._put_member(name, with_taints(self._member(name), {key: value}))
 
     def suppose_leaving(self, name: str) -> None:
         """A member leaves. Raises `NotFound`."""
@@ -112,7 +95,8 @@ class Supposition:
         identity = before.member.identity if before is not None else self._next()
         self._put(MEMBERS, keys.member_cluster(name), documents.to_json(obj), identity)
         if before is None:
-            self._put(HUB, keys.member_status(name), MemberStatusRecord(identity=identity, status=ONLINE).to_bytes())
+            status = MemberStatusRecord(identity=identity, status=agent_status())
+            self._put(HUB, keys.member_status(name), status.to_bytes())
             self._put(HUB, keys.member(name), MemberRecord(identity=identity).to_bytes())
 
     def _put_placement(self, found: str, obj: Mapping[str, Any]) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wharfinger.contracts.placement_records import DecisionRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HUB, MEMBERS, OBJECTS, STREAMS, HubView
 from wharfinger.engine.placements.questions import answer
+from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import Compacted, NotFound, RevisionFuture, UsageError
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.placement import PlacementDecision
+from wharfinger.placement.eligibility import why_not_eligible
 from wharfinger.placement.settled import counting
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
@@ -101,6 +104,19 @@ async def record_of(store: Store, reference: str) -> DecisionRecord:
         return DecisionRecord.from_bytes(kv.value)
     except ValueError as error:
         raise NotFound(f"the decision of placement {reference} cannot be read: {error}") from error
+
+
+def why_not_taking(seen: SeenMember) -> str:
+    """Why a member takes nothing new, as far as etcd shows it; empty when it does."""
+    why = seen.unreadable or why_not_eligible(seen.member, seen.ages(0.0))
+    told = _agents_words(seen.status) if why and seen.there else ""
+    return f"{why}: {told}" if told else why
+
+
+def _agents_words(status: Mapping[str, Any]) -> str:
+    """What the member's agent says of a condition that does not hold; empty when it says nothing."""
+    conditions = [one for agent in status.get("agentStatus") or () for one in agent.get("conditions") or ()]
+    return next((str(one["message"]) for one in conditions if one.get("status") != "True" and one.get("message")), "")
 
 
 @dataclass(frozen=True, slots=True)

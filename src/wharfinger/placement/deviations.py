@@ -6,6 +6,7 @@ KubeFleet fail on, fails as a `Stuck`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 D1 = "D1"
@@ -36,6 +37,11 @@ D12 = "D12"
 """Who was evicted is chosen again once its work is gone; there, at once."""
 
 ALL = frozenset({D1, D2, D3, D4, D5, D6, D7, D8, D9, D10, D11, D12})
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of deviations by their number."""
+    return sorted(names, key=lambda name: int(name[1:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.model.members import NODE_COUNT
 
 HEADINGS = ("NAME", "STATE", "PLACEMENTS", "NODES", "CPU", "MEMORY", "TAINTS", "WHY")
-NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
 def register(group: typer.Typer) -> None:
@@ -48,15 +48,13 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 def rows_of(view: HubView) -> list[dict[str, Any]]:
     """A mapping for each member."""
-    from wharfinger.placement.eligibility import why_not_eligible
+    from wharfinger.observe.placements import why_not_taking
 
     chosen = Counter(one.name for decision in view.decisions.values() for one in decision.chosen)
     found = []
     for name, seen in sorted(view.members.items()):
         member, drain = seen.member, view.drains.get(name)
-        why = seen.unreadable or why_not_eligible(member, seen.ages(0.0))
-        told = _told(seen.status) if why and seen.there else ""
-        why = f"{why}: {told}" if told else why
+        why = why_not_taking(seen)
         state = ["Leaving" if member.leaving else "Ready" if not why else "NotReady"]
         if drain is not None:
             state.append("Drained" if drain.want == "drain" else "Cordoned")
@@ -76,12 +74,6 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _told(status: Mapping[str, Any]) -> str:
-    """What the member's agent says of a condition that does not hold; empty when it says nothing."""
-    conditions = [one for agent in status.get("agentStatus") or () for one in agent.get("conditions") or ()]
-    return next((str(one["message"]) for one in conditions if one.get("status") != "True" and one.get("message")), "")
 
 
 def _memory(amount: str | None) -> str | None:

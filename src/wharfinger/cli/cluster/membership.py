@@ -41,14 +41,11 @@ def join(
     from wharfinger.cli import connect
 
     labels = dict(_pair("label", text) for text in label or ())
-    taints = [
-        {"key": key, "value": value, "effect": "NoSchedule"}
-        for key, value in (_pair("taint", text) for text in taint or ())
-    ]
+    taints = dict(_pair("taint", text) for text in taint or ())
     connect.run(_join(connection, name, labels, taints))
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
+def _pair(option: str, text: str) -> tuple[str, str | None]:
     from wharfinger.model.names import is_qualified_name
 
     key, _, value = text.partition("=")
@@ -57,12 +54,15 @@ def _pair(option: str, text: str) -> tuple[str, str]:
     return key, value
 
 
-async def _join(connection: ConnectionOptions, name: str, labels: dict[str, str], taints: list[dict[str, str]]) -> None:
+async def _join(
+    connection: ConnectionOptions, name: str, labels: dict[str, str | None], taints: dict[str, str | None]
+) -> None:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.files import Manifest
     from wharfinger.cli.objects.writing import REFUSED, write
     from wharfinger.client.committing import readable
     from wharfinger.manifests.kinds import reference
+    from wharfinger.manifests.members import with_labels, with_taints
     from wharfinger.manifests.times import rfc3339
     from wharfinger.registry import keys
 
@@ -71,15 +71,13 @@ async def _join(connection: ConnectionOptions, name: str, labels: dict[str, str]
         before: dict[str, Any] = (readable(kv.value) if kv is not None else None) or {}
         if (before.get("metadata") or {}).get("deletionTimestamp"):
             raise UsageError(f"member cluster {name} is leaving: join again when it is gone")
-        metadata, spec = before.get("metadata") or {}, before.get("spec") or {}
-        added = {one["key"] for one in taints}
-        kept = [one for one in spec.get("taints") or () if one.get("key") not in added]
-        manifest = {
+        named = {
+            **before,
             "apiVersion": before.get("apiVersion") or f"{CLUSTER_GROUP}/v1",
             "kind": MEMBER_CLUSTER,
-            "metadata": {**metadata, "name": name, "labels": {**(metadata.get("labels") or {}), **labels}},
-            "spec": {**spec, "taints": [*kept, *taints]},
+            "metadata": {**(before.get("metadata") or {}), "name": name},
         }
+        manifest = with_taints(with_labels(named, labels), taints)
         about = reference(manifest, "")
         written = Manifest("the command line", about, manifest)
         applied = await write(store, written, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))

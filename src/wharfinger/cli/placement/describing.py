@@ -10,7 +10,8 @@ from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.kinds import DELIVERING, MEMBER_CLUSTER, PLACEMENT_EVICTION, PLACEMENTS, Kind
-from wharfinger.placement.eligibility import why_not_eligible
+from wharfinger.model.placement import PlacementRef
+from wharfinger.observe.placements import read_all, why_not_taking
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
@@ -19,7 +20,6 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
     """The text about an object of placement. Raises `NotFound`, `InvalidObject`."""
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.objects.stored import one, pod_key
-    from wharfinger.observe.placements import read_all
 
     if kind.namespaced:
         namespace, name = pod_key(name, namespace)
@@ -41,7 +41,7 @@ async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: 
     if kind is MEMBER_CLUSTER:
         return _of_member(view, name)
     if kind in PLACEMENTS:
-        return _of_placement(view, f"ns/{namespace}/{name}" if kind.namespaced else f"cluster/{name}")
+        return _of_placement(view, str(PlacementRef(namespace if kind.namespaced else "", name)))
     if kind is PLACEMENT_EVICTION:
         kv = (await store.get(keys.evicted(name))).kv
         if kv is None:
@@ -57,7 +57,7 @@ async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: 
 
 def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
     seen = view.members[name]
-    why = seen.unreadable or why_not_eligible(seen.member, seen.ages(0.0))
+    why = why_not_taking(seen)
     drain = view.drains.get(name)
     having = sorted(
         reference for reference, decision in view.decisions.items() if any(one.name == name for one in decision.chosen)
@@ -81,7 +81,7 @@ def _of_placement(view: HubView, reference: str) -> list[tuple[str, Any]]:
         return [*facts, ("Decision", "none yet: does a hub run? (`wharfinger hub`)")]
     facts.append(("Decision", stored.condition.message))
     facts.append(("Chosen", ", ".join(one.name for one in stored.chosen) or "nobody"))
-    pending = [one.name for one in view.pending_evictions(reference)]
+    pending = [one.eviction.name for one in view.pending_evictions(reference)]
     if pending:
         facts.append(("Evictions", f"waiting: {', '.join(pending)}"))
     return facts

@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
+from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
 
 
 def register(group: typer.Typer) -> None:
@@ -50,8 +50,8 @@ def explain(
         ]
         typer.echo(Columns("CLUSTER", "CHOSEN", "SCORES", "REFUSED-BY", "WHY").render(rows))
         typer.echo(plain(f"{told['again']['message']}; decided {told['decided']} by {told['workflow']}@{told['run']}"))
-        if told["deviations"]:
-            typer.echo(f"KubeFleet would decide otherwise: {', '.join(told['deviations'])} (docs/placement.md)")
+        for line in tell_deviations(told):
+            typer.echo(line)
     if told["again"]["possible"] and not told["again"]["same"]:
         raise typer.Exit(1)
 
@@ -100,14 +100,9 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, cluste
             raise NotFound(f"the decision of {reference} does not name cluster {cluster[:80]!r}")
     return {
         "placement": reference,
-        "condition": {
-            "status": decision.condition.status,
-            "reason": decision.condition.reason,
-            "message": decision.condition.message,
-        },
+        **decision_mapping(decision),
         "verdicts": verdicts,
         "again": {"possible": again.decision is not None, "same": again.same, "message": again.why},
-        "deviations": sorted(decision.deviations, key=lambda one: int(one[1:])),
         "decided": record.time,
         "seen": {"members": record.seen.members, "objects": record.seen.objects, "hub": record.seen.hub},
         "workflow": record.workflow_id,

@@ -11,6 +11,7 @@ from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Output, OutputOption
 from wharfinger.cli.placement.watching import Listing, WatchOption, print_list
 from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.seen import state_of
 from wharfinger.model.placement import PlacementType
 
 HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "STATE", "WHY")
@@ -52,9 +53,7 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
     for reference in sorted(view.placements.keys() | view.decisions.keys()):
         seen, stored = view.placements.get(reference), view.decisions.get(reference)
         policy = seen.placement.policy if seen is not None else None
-        deleting = seen is None or seen.placement.deleting
         unreadable = seen.unreadable if seen is not None else ""
-        state = "undecided" if stored is None else "fulfilled" if stored.condition.status else "unfulfilled"
         fixed = policy is not None and policy.type is PlacementType.PICK_FIXED
         rows.append(
             {
@@ -63,7 +62,7 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
                 "wanted": None if policy is None else len(set(policy.names)) if fixed else policy.number,
                 "chosen": len(stored.chosen) if stored is not None else 0,
                 "delivered": sum(one.want == "present" for one in view.works.get(reference, {}).values()),
-                "state": "deleting" if deleting else "unreadable" if unreadable else state,
+                "state": state_of(seen, stored),
                 "why": unreadable or (stored.condition.message if stored is not None else "no hub has decided it yet"),
             }
         )

@@ -10,8 +10,10 @@ import typer
 
 from wharfinger.cli.files import FilesOption, contents_of
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.placement.naming import tell_deviations
 from wharfinger.errors import InvalidConfiguration, InvalidObject, UsageError
 from wharfinger.model.placement_kinds import MEMBER_CLUSTER, PLACEMENTS
+from wharfinger.placement.deviations import in_order
 
 if TYPE_CHECKING:
     from wharfinger.placement_simulator import SimulatedPlacement
@@ -138,7 +140,7 @@ def _mapping(decided: SimulatedPlacement) -> dict[str, Any]:
         "numberOfClusters": decided.snapshot.get("numberOfClusters"),
         "condition": {name: status["scheduled"][name] for name in ("status", "reason", "message")} if status else None,
         "decisions": list(status["decisions"]) if status else [],
-        "deviations": sorted(decided.deviations, key=lambda name: int(name[1:])),
+        "deviations": in_order(decided.deviations),
         "error": failures[0] if failures else None,
     }
 
@@ -160,6 +162,5 @@ def _table(decided: SimulatedPlacement) -> str:
     lines = [f"{plain(told['placement'])}: {plain(told['condition']['message'])}"]
     if rows:
         lines.append(Columns("CLUSTER", "CHOSEN", "SPREAD", "AFFINITY", "WHY").render(rows))
-    if told["deviations"]:
-        lines.append(f"KubeFleet would decide otherwise: {', '.join(told['deviations'])} (docs/placement.md)")
+    lines += tell_deviations(told)
     return "\n".join(lines)

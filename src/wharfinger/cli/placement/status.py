@@ -8,7 +8,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
+from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
 
 
 def register(group: typer.Typer) -> None:
@@ -41,8 +41,8 @@ def status(
         typer.echo(Columns("CLUSTER", "ONLINE", "WORK", "WHY").render(rows))
     if told["evicted"]:
         typer.echo(plain(f"evicted from {', '.join(told['evicted'])}, whose works are not gone yet"))
-    if told["deviations"]:
-        typer.echo(f"KubeFleet would decide otherwise: {', '.join(told['deviations'])} (docs/placement.md)")
+    for line in tell_deviations(told):
+        typer.echo(line)
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str) -> dict[str, Any]:
@@ -73,11 +73,7 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str) -> dic
         )
     return {
         "placement": reference,
-        "condition": {
-            "status": decision.condition.status,
-            "reason": decision.condition.reason,
-            "message": decision.condition.message,
-        },
+        **decision_mapping(decision),
         "policy": decision.policy,
         "numberOfClusters": decision.number,
         "generation": decision.generation,
@@ -87,7 +83,6 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str) -> dic
         "decided": record.time,
         "members": members,
         "evicted": sorted(record.evicted),
-        "deviations": sorted(decision.deviations, key=lambda one: int(one[1:])),
         "workflow": record.workflow_id,
         "run": record.run_id,
     }

@@ -12,6 +12,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import WhatFollows, answer, differs
 from wharfinger.engine.placements.seen import SeenDecision
 from wharfinger.model.placement import PlacementDecision
+from wharfinger.placement.deviations import in_order
 from wharfinger.placement.settled import counting
 from wharfinger.registry import keys
 
@@ -79,7 +80,7 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
             "added": added,
             "removed": removed,
             "refused": _refused(decision),
-            "deviations": tuple(sorted(decision.deviations, key=lambda name: int(name[1:]))),
+            "deviations": tuple(in_order(decision.deviations)),
         }
     )
 
@@ -87,15 +88,15 @@ def draft(view: HubView, request: DecideInput, *, clock: float, time: str, token
 def _ends(view: HubView, reference: str, found: WhatFollows) -> tuple[EvictionEnd, ...]:
     return tuple(
         EvictionEnd(
-            name=one.name,
+            name=one.eviction.name,
             revision=one.revision,
-            cluster=one.cluster,
+            cluster=one.eviction.cluster,
             valid=said.valid,
             executed=said.executed,
             message=said.message,
         )
         for one in view.pending_evictions(reference)
-        if (said := found.outcomes.get(one.name)) is not None
+        if (said := found.outcomes.get(one.eviction.name)) is not None
     )
 
 
@@ -112,11 +113,11 @@ def _moves(stored: SeenDecision | None, decision: PlacementDecision) -> tuple[tu
     """Who was chosen newly, and who is not chosen any more; the first ones of many."""
     before = {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
     now = {(one.name, one.identity) for one in decision.chosen}
-    return _named(name for name, _ in now - before), _named(name for name, _ in before - now)
+    return _named(now - before), _named(before - now)
 
 
-def _named(names: object) -> tuple[str, ...]:
-    found = sorted(names)  # type: ignore[call-overload]
+def _named(members: set[tuple[str, int]]) -> tuple[str, ...]:
+    found = sorted(name for name, _ in members)
     return tuple(found[:LISTED]) + ((f"and {len(found) - LISTED} more",) if len(found) > LISTED else ())
 
 

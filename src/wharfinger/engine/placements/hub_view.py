@@ -8,7 +8,7 @@ What cannot be read is not gone: it stays as it was, and is named by its `unread
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,21 +24,20 @@ from wharfinger.contracts.records import Record
 from wharfinger.engine.placements.seen import (
     HubChange,
     MemberChange,
-    SeenBudget,
     SeenDecision,
     SeenEviction,
     SeenMember,
     SeenPlacement,
-    budget_of,
     decision_of,
     difference,
-    eviction_of,
     member_of,
     object_of,
     placement_of,
 )
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
+from wharfinger.manifests.placements import budget_from_mapping, eviction_from_mapping
+from wharfinger.model.evictions import PlacementBudget
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef
 from wharfinger.placement.eligibility import Ages
@@ -68,7 +67,8 @@ class HubView:
         self.evictions: dict[str, SeenEviction] = {}
         self.ended: set[str] = set()
         """Names of evictions that have ended."""
-        self.budgets: dict[str, SeenBudget] = {}
+        self.budgets: dict[str, PlacementBudget] = {}
+        """By the name of their placement."""
         self.drains: dict[str, DrainRecord] = {}
         self.hubs: set[str] = set()
         self.unreadable: dict[str, str] = {}
@@ -179,13 +179,15 @@ class HubView:
         if key.startswith(keys.PLACEMENT_EVICTIONS):
             before = self.evictions.pop(name, None)
             if kv is not None:
-                self.evictions[name] = eviction_of(kv)
-            return [HubChange(str(one.placement)) for one in (before, self.evictions.get(name)) if one is not None]
+                self.evictions[name] = SeenEviction(eviction_from_mapping(object_of(kv), name), kv.mod_revision)
+            return [
+                HubChange(str(one.eviction.placement)) for one in (before, self.evictions.get(name)) if one is not None
+            ]
         if key.startswith(keys.PLACEMENT_BUDGETS):
             if kv is None:
                 self.budgets.pop(name, None)
             else:
-                self.budgets[name] = budget_of(kv)
+                self.budgets[name] = budget_from_mapping(object_of(kv))
             return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
         return []
 
@@ -200,8 +202,7 @@ class HubView:
             if before is not None and before.placement.identity == kv.create_revision:
                 self.placements[reference] = replace(before, unreadable=str(error))
             else:
-                ref = ref_of(reference)
-                nothing = Placement(ref, 0, identity=kv.create_revision)
+                nothing = Placement(PlacementRef.parse(reference), 0, identity=kv.create_revision)
                 self.placements[reference] = SeenPlacement(nothing, kv.mod_revision, {}, "", unreadable=str(error))
             raise
         self.placements[reference] = found
@@ -217,7 +218,7 @@ class HubView:
         try:
             obj = object_of(kv)
             obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
-            made = self._made(name, obj, kv.create_revision)
+            made = self._made(name, obj, kv.create_revision, kv.mod_revision)
         except InvalidObject as error:
             if before is not None and before.member.identity == kv.create_revision:
                 before.unreadable, before.revision = str(error), kv.mod_revision
@@ -226,7 +227,6 @@ class HubView:
                 self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
             self._member_changed(name, MemberChange.ELIGIBILITY)
             raise
-        made.revision = kv.mod_revision
         self.members[name] = made
         if before is None:
             return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
@@ -235,7 +235,7 @@ class HubView:
             fields |= MemberChange.ELIGIBILITY
         return self._member_changed(name, fields)
 
-    def _made(self, name: str, obj: Mapping[str, object], identity: int) -> SeenMember:
+    def _made(self, name: str, obj: Mapping[str, object], identity: int, revision: int) -> SeenMember:
         """A member from its object and what is known of its agent. Raises `InvalidObject`."""
         before = self.members.get(name)
         if before is not None and before.member.identity != identity:
@@ -251,7 +251,7 @@ class HubView:
         return SeenMember(
             name=name,
             member=member,
-            revision=before.revision if before is not None else 0,
+            revision=revision,
             obj=obj,
             status=status,
             there=there,
@@ -264,7 +264,7 @@ class HubView:
         before = self.members.get(name)
         if before is None or not before.obj:
             return []
-        made = self._made(name, before.obj, before.member.identity)
+        made = self._made(name, before.obj, before.member.identity, before.revision)
         made.unreadable = before.unreadable
         self.members[name] = made
         fields = difference(before.member, made.member)
@@ -342,10 +342,11 @@ class HubView:
 
     def pending_evictions(self, reference: str) -> Sequence[SeenEviction]:
         """Evictions of a placement that have not ended, in the order in which they were put."""
-        found = [
-            one for one in self.evictions.values() if str(one.placement) == reference and one.name not in self.ended
-        ]
+        found = [one for one in self._waiting() if str(one.eviction.placement) == reference]
         return sorted(found, key=lambda one: one.revision)
+
+    def _waiting(self) -> Iterator[SeenEviction]:
+        return (one for name, one in self.evictions.items() if name not in self.ended)
 
     def as_heard(self, ages: Mapping[str, tuple[float | None, float | None]]) -> None:
         """Take these ages, as a decision recorded them, for what is known of the members' agents."""
@@ -359,15 +360,8 @@ class HubView:
     @property
     def references(self) -> set[str]:
         """All placements that there are, were, or that evictions name."""
-        evicting = {str(one.placement) for one in self.evictions.values() if one.name not in self.ended}
+        evicting = {str(one.eviction.placement) for one in self._waiting()}
         return self.placements.keys() | self.decisions.keys() | evicting
-
-
-def ref_of(reference: str) -> PlacementRef:
-    """The placement that P names."""
-    scope, _, rest = reference.partition("/")
-    namespace, _, name = rest.partition("/") if scope == "ns" else ("", "", rest)
-    return PlacementRef(namespace, name)
 
 
 def _keep(kept: set[K], key: K, *, there: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import CHOSEN, NOT_THERE, SeenDecision, SeenEviction, SeenPlacement, code_of
-from wharfinger.model.evictions import Eviction, EvictionOutcome
+from wharfinger.model.evictions import EvictionOutcome
 from wharfinger.model.placement import (
     ChosenMember,
     Placement,
@@ -179,12 +179,9 @@ def _evicted(
     free: list[str] = []
     chosen = list(stored.chosen) if stored is not None else []
     budget = view.budgets.get(placement.ref.name) if placement is not None else None
-    for one in pending:
+    for one in (each.eviction for each in pending):
         delivered = _delivered(view, reference, chosen)
-        asked = Eviction(one.name, one.placement, one.cluster)
-        said = judge_eviction(
-            asked, placement, _as_decided(stored, chosen), delivered, budget.budget if budget is not None else None
-        )
+        said = judge_eviction(one, placement, _as_decided(stored, chosen), delivered, budget)
         outcomes[one.name] = said
         if said.executed and one.cluster in {each.name for each in chosen}:
             evicted.add(one.cluster)

@@ -15,11 +15,10 @@ from wharfinger.manifests import documents
 from wharfinger.manifests.fields import integer, mapping, text, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import placement_from_mapping
-from wharfinger.model.evictions import PlacementBudget
-from wharfinger.model.fleet import Share
+from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
 from wharfinger.model.names import is_dns_subdomain
-from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PlacementRef, PolicyCondition
+from wharfinger.model.placement import ChosenMember, Placement, PlacementPolicy, PolicyCondition
 from wharfinger.placement.eligibility import Ages
 from wharfinger.registry.store import KeyValue
 
@@ -174,51 +173,11 @@ def policy_digest(policy: PlacementPolicy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeenEviction:
-    """A user's wish that a placement leaves a member."""
+    """An eviction's object."""
 
-    name: str
+    eviction: Eviction
     revision: int
-    placement: PlacementRef
-    cluster: str
-
-
-def eviction_of(kv: KeyValue) -> SeenEviction:
-    """Raises `InvalidObject`."""
-    obj = object_of(kv)
-    spec = mapping(obj, "spec")
-    return SeenEviction(
-        kv.key.rpartition("/")[2],
-        kv.mod_revision,
-        PlacementRef("", text(spec, "placementName", "spec.")),
-        text(spec, "clusterName", "spec."),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class SeenBudget:
-    """A disruption budget; it has the name of its placement."""
-
-    revision: int
-    budget: PlacementBudget
-
-
-def budget_of(kv: KeyValue) -> SeenBudget:
-    """Raises `InvalidObject`."""
-    obj = object_of(kv)
-    spec = mapping(obj, "spec")
-    return SeenBudget(
-        kv.mod_revision, PlacementBudget(_share(spec.get("maxUnavailable")), _share(spec.get("minAvailable")))
-    )
-
-
-def _share(written: object) -> Share | None:
-    if written is None:
-        return None
-    if isinstance(written, int) and not isinstance(written, bool):
-        return Share(written)
-    if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
-        return Share(int(written[:-1][:9]), percent=True)
-    raise InvalidObject("spec has neither a number nor a percentage")
+    """Mod revision of its object."""
 
 
 _CODES: dict[tuple[str, str], int] = {}
@@ -256,6 +215,20 @@ class SeenDecision:
         """What it says of a member: CHOSEN, NOT_THERE, or the number of a verdict's plugin and code."""
         at = bisect_left(self.names, member)
         return self.codes[at] if at < len(self.names) and self.names[at] == member else NOT_THERE
+
+
+def state_of(seen: SeenPlacement | None, stored: SeenDecision | None) -> str:
+    """How a placement stands, in a word; a placement without an object is being deleted."""
+    if seen is None or seen.placement.deleting:
+        return "deleting"
+    if seen.unreadable:
+        return "unreadable"
+    if stored is None:
+        return "undecided"
+    return "fulfilled" if stored.condition.status else "unfulfilled"
+
+
+STATES = ("deleting", "unreadable", "undecided", "fulfilled", "unfulfilled")
 
 
 def decision_of(kv: KeyValue) -> SeenDecision:
