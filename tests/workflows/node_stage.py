@@ -13,7 +13,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from tests.workflows.conftest import sandbox
+from tests.workflows.conftest import Scripted, sandbox
 from wharfinger.contracts.names import node_workflow_id, task_queue
 from wharfinger.contracts.node_eviction import Cleared, ClearInput, Looked, LookInput, NodeEvictions, NodeResult
 from wharfinger.worker_loops.node_workflows import TemporalNodes
@@ -28,12 +28,11 @@ GONE = Cleared(removed=2, made_anew=1, pods=("default/a", "default/b"))
 
 
 @dataclass
-class ScriptedNodes(NodeEvictions):
+class ScriptedNodes(Scripted, NodeEvictions):
     """Answers in turn what the test wrote down, the last answer for ever."""
 
     looks: list[Looked | BaseException] = field(default_factory=lambda: [THERE])
     clears: list[Cleared | BaseException] = field(default_factory=lambda: [GONE])
-    asked: list[Any] = field(default_factory=list)
     while_looking: Callable[[], Awaitable[None]] | None = None
     """What happens before the next answer of `look_at_node`."""
 
@@ -42,21 +41,14 @@ class ScriptedNodes(NodeEvictions):
         happens, self.while_looking = self.while_looking, None
         if happens is not None:
             await happens()
-        found = self._next(self.looks, request)
+        found = self._next(request, self.looks)
         assert isinstance(found, Looked)
         return found
 
     @activity.defn(name="clear_node")
     async def clear_node(self, request: ClearInput) -> Cleared:
-        found = self._next(self.clears, request)
+        found = self._next(request, self.clears)
         assert isinstance(found, Cleared)
-        return found
-
-    def _next(self, script: list[Any], request: Any) -> Any:
-        self.asked.append(request)
-        found = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(found, BaseException):
-            raise found
         return found
 
 

@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from tests.workflows.conftest import sandbox
+from tests.workflows.conftest import Scripted, sandbox
 from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import placement_queue, placement_workflow_id
 from wharfinger.contracts.placements import (
@@ -46,30 +46,22 @@ CONTENDED = CommittedPlacement(outcome="contended", seen=StreamRevisions(hub=12)
 
 
 @dataclass
-class ScriptedPlacements(PlacementActivities):
+class ScriptedPlacements(Scripted, PlacementActivities):
     """Answers in turn what the test wrote down, the last answer for ever."""
 
     decisions: list[DecidedPlacement | BaseException] = field(default_factory=lambda: [CHOSEN])
     commits: list[CommittedPlacement | BaseException] = field(default_factory=lambda: [COMMITTED])
-    asked: list[Any] = field(default_factory=list)
 
     @activity.defn(name="decide")
     async def decide(self, request: DecideInput) -> DecidedPlacement:
-        found = self._next(self.decisions, request)
+        found = self._next(request, self.decisions)
         assert isinstance(found, DecidedPlacement)
         return found
 
     @activity.defn(name="commit_decision")
     async def commit_decision(self, request: CommitDecisionInput) -> CommittedPlacement:
-        found = self._next(self.commits, request)
+        found = self._next(request, self.commits)
         assert isinstance(found, CommittedPlacement)
-        return found
-
-    def _next(self, script: list[Any], request: Any) -> Any:
-        self.asked.append(request)
-        found = script.pop(0) if len(script) > 1 else script[0]
-        if isinstance(found, BaseException):
-            raise found
         return found
 
 

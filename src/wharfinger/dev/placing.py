@@ -22,8 +22,10 @@ from wharfinger.dev import asking, ports
 from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
+from wharfinger.manifests import documents, merge
+from wharfinger.manifests.kinds import MEMBER_CLUSTER, Reference
 from wharfinger.manifests.times import rfc3339
-from wharfinger.model.placement_kinds import CLUSTER_GROUP, MEMBER_CLUSTER
+from wharfinger.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put, Store
 
@@ -83,20 +85,16 @@ class PlacingPart:
     async def join(self, store: Store) -> None:
         """Make the members known that are not."""
         for number, name in enumerate(self.names):
-            obj = {
+            manifest = {
                 "apiVersion": f"{CLUSTER_GROUP}/v1",
-                "kind": MEMBER_CLUSTER,
-                "metadata": {
-                    "name": name,
-                    "uid": str(uuid4()),
-                    "generation": 1,
-                    "creationTimestamp": rfc3339(datetime.now(UTC)),
-                    "labels": {REGION: "east" if number % 3 < 2 else "west"},
-                },
+                "kind": MEMBER_CLUSTER.name,
+                "metadata": {"name": name, "labels": {REGION: "east" if number % 3 < 2 else "west"}},
                 "spec": {},
             }
+            about = Reference(MEMBER_CLUSTER, "", name)
+            obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
             key = keys.member_cluster(name)
-            await store.txn([Compare(key, "create", 0)], [Put(key, json.dumps(obj).encode())])
+            await store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])
 
     def _etcd(self, name: str) -> ChildSpec:
         data = self.folder.root / "members" / name

@@ -114,29 +114,37 @@ class MemberReporter:
         )
         token = JoinToken(hub=await hub_id(self._hub.store), name=self.name)
         self.state = "stands by: another agent has the member"
-        registering = asyncio.create_task(registration.claim())
-        reporting: asyncio.Task[None] | None = None
+        serving = asyncio.create_task(self._be_there(registration, identity, record, token))
         try:
             while await self._identity() == identity:
-                if registering.done() and reporting is None:
-                    registering.result()
-                    registering = asyncio.create_task(registration.run())
-                    reporting = asyncio.create_task(self._report(identity, record, token))
-                for task in (registering, reporting):
-                    if task is not None and task.done() and not (task is registering and reporting is None):
-                        task.result()
-                await asyncio.sleep(min(self._look_every, 0.2) if reporting is None else self._look_every)
+                ended, _ = await asyncio.wait({serving}, timeout=self._look_every)
+                for one in ended:
+                    one.result()
         finally:
-            for task in (registering, reporting):
-                if task is not None:
-                    task.cancel()
-            await asyncio.gather(
-                *(task for task in (registering, reporting) if task is not None), return_exceptions=True
-            )
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
             with suppress(StoreError):
                 await registration.leave()
         if not await self._identity():
             await self._leave(token)
+
+    async def _be_there(
+        self, registration: Registration, identity: int, record: MemberRecord, token: JoinToken
+    ) -> None:
+        """Register once no other agent has the member, then report, until cancelled. Raises the store's errors."""
+        await registration.claim()
+        tasks = [
+            asyncio.create_task(registration.run()),
+            asyncio.create_task(self._report(identity, record, token)),
+        ]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in ended:
+                one.result()
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _leave(self, token: JoinToken) -> None:
         """The member has left: another hub may have it."""

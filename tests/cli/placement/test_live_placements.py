@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ import pytest
 from tests.cli.conftest import Shell
 from tests.conftest import EtcdServer
 from tests.placement.objects import agent_record, in_region, pick, placement_object, status_record
-from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output
-from wharfinger.cli.placement.watching import Listing, print_list
+from wharfinger.cli.placement.watching import Listing, watch_list
 from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
@@ -292,25 +290,9 @@ async def test_a_watched_list_goes_on_with_what_changes(capsys: pytest.CaptureFi
             ended.set()
             return [{"n": "a", "v": "2"}]
 
-    store = MemoryStore()
-
-    @asynccontextmanager
-    async def opened(_: ConnectionOptions) -> AsyncIterator[MemoryStore]:
-        yield store
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("wharfinger.cli.connect.open_store", opened)
-        patched.setattr("wharfinger.cli.placement.watching.APART", 0.0)
-        patched.setattr("wharfinger.cli.placement.watching.ANYWAY", 0.01)
-        task = asyncio.create_task(
-            print_list(
-                ConnectionOptions(),
-                Listing(rows, "n", ("NAME", "V"), lambda one: (one["n"], one["v"]), "nothing"),
-                Output.TABLE,
-                watch=True,
-            )
-        )
-        await ended.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    listing = Listing(rows, "n", ("NAME", "V"), lambda one: (one["n"], one["v"]), "nothing")
+    task = asyncio.create_task(watch_list(MemoryStore(), listing, Output.TABLE, apart=0.0, anyway=0.01))
+    await ended.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert capsys.readouterr().out.splitlines() == ["NAME   V", "a      1", "b      1", "a      2", "b deleted"]

@@ -47,7 +47,7 @@ async def print_list(connection: ConnectionOptions, listing: Listing, output: Ou
 
     async with open_store(connection) as store:
         if watch:
-            await _watch(store, listing, output)
+            await watch_list(store, listing, output)
         found = listing.rows(await read_all(store))
     if output is not Output.TABLE:
         show([dict(one) for one in found], output)
@@ -57,7 +57,10 @@ async def print_list(connection: ConnectionOptions, listing: Listing, output: Ou
         typer.echo(Columns(*listing.headings).render([listing.cells(one) for one in found]))
 
 
-async def _watch(store: Store, listing: Listing, output: Output) -> None:
+async def watch_list(
+    store: Store, listing: Listing, output: Output, *, apart: float = APART, anyway: float = ANYWAY
+) -> None:
+    """Print all rows, then those that change, until cancelled. `apart`, `anyway`: seconds."""
     from wharfinger.observe.placements import read_all
     from wharfinger.registry.key_watch import watching
 
@@ -74,5 +77,5 @@ async def _watch(store: Store, listing: Listing, output: Output) -> None:
             for name in known.keys() - found.keys() if output is Output.TABLE else ():
                 typer.echo(f"{plain(name)} deleted")
             known, first = found, False
-            await seen.changed(ANYWAY)
-            await asyncio.sleep(APART)
+            await seen.changed(anyway)
+            await asyncio.sleep(apart)
