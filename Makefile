@@ -8,6 +8,7 @@
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
 #   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
+#   make kubernetes-merge-keys   list how kubectl apply merges lists anew, from the Go module in tools/kubernetes-merge-keys
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
 
@@ -19,7 +20,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: kubernetes-fields setup linked servers cluster-server demo check quick-tests test test-servers soak lint docs types bench clean
+.PHONY: kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server demo check quick-tests test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -97,6 +98,11 @@ cluster-server: linked
 kubernetes-fields:
 	@cd tools/kubernetes-fields && GOFLAGS=-mod=readonly GOWORK=off go run . > fields.new || { rm -f fields.new; exit 1; }
 	@mv tools/kubernetes-fields/fields.new src/wharfinger/manifests/kubernetes_fields.json
+
+# How kubectl apply merges the fields of the same release.
+kubernetes-merge-keys:
+	@cd tools/kubernetes-merge-keys && GOFLAGS=-mod=readonly GOWORK=off go run . > keys.new || { rm -f keys.new; exit 1; }
+	@mv tools/kubernetes-merge-keys/keys.new src/wharfinger/applying/merge_keys.json
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
