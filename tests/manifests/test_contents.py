@@ -1,0 +1,341 @@
+"""Resource selectors, overrides, and objects as they go to members."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests.contents import override_from_mapping, sanitised, selectors_from_mapping
+from wharfinger.model.contents import (
+    ObjectId,
+    Override,
+    OverridePatch,
+    OverrideRule,
+    ResourceSelector,
+    SelectionScope,
+)
+from wharfinger.model.placement import PlacementRef
+from wharfinger.model.selectors import LabelSelector, Operator, Requirement
+
+APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+BOUND = {"wharfinger.dev/attempt": "workflow@run"}
+APPLIED = {
+    "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    "deployment.kubernetes.io/revision": "3",
+}
+
+
+def test_selectors_are_read_whole() -> None:
+    spec = {
+        "resourceSelectors": [
+            {"group": "", "version": "v1", "kind": "Namespace", "name": "web", "selectionScope": "NamespaceOnly"},
+            {"group": "apps", "version": "v1", "kind": "Deployment", "labelSelector": {"matchLabels": {"app": "web"}}},
+        ]
+    }
+    assert selectors_from_mapping(spec) == (
+        ResourceSelector("", "v1", "Namespace", "web", None, SelectionScope.ALONE),
+        ResourceSelector("apps", "v1", "Deployment", "", APP, SelectionScope.WITH_RESOURCES),
+    )
+    assert selectors_from_mapping({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ({"resourceSelectors": 3}, "spec.resourceSelectors is no list"),
+        ({"resourceSelectors": [3]}, "spec.resourceSelectors[0] is no mapping"),
+        ({"resourceSelectors": [{"kind": 3}]}, "spec.resourceSelectors[0].kind is no text"),
+        (
+            {"resourceSelectors": [{"selectionScope": "All"}]},
+            "spec.resourceSelectors[0].selectionScope 'All' is none of NamespaceOnly, NamespaceWithResources, "
+            "NamespaceWithResourceSelectors",
+        ),
+        (
+            {"resourceSelectors": [{"labelSelector": []}]},
+            "spec.resourceSelectors[0].labelSelector is no mapping",
+        ),
+    ],
+)
+def test_a_wrong_selector_is_reported_with_its_path(written: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        selectors_from_mapping(written)
+    assert str(caught.value) == reason
+
+
+def override(**spec: Any) -> dict[str, Any]:
+    return {"kind": "ResourceOverride", "metadata": {"name": "ro", "namespace": "team"}, "spec": spec}
+
+
+def test_a_namespaced_override_is_read_whole() -> None:
+    rules = [
+        {
+            "clusterSelector": {"clusterSelectorTerms": [{"labelSelector": {"matchLabels": {"app": "web"}}}, {}]},
+            "jsonPatchOverrides": [
+                {"op": "add", "path": "/spec", "value": {"a": [1]}},
+                {"op": "remove", "path": "/data", "value": "ignored"},
+            ],
+        },
+        {"clusterSelector": {}, "overrideType": "Delete"},
+        {"overrideType": "JSONPatch"},
+    ]
+    found = override_from_mapping(
+        override(
+            placement={"name": "web", "scope": "Namespaced"},
+            resourceSelectors=[{"group": "apps", "version": "v1", "kind": "Deployment", "name": "web"}],
+            policy={"overrideRules": rules},
+        )
+    )
+    nothing = LabelSelector((Requirement("", Operator.IN),))
+    assert found == Override(
+        name="ro",
+        namespace="team",
+        placement=PlacementRef("team", "web"),
+        selectors=(ObjectId("apps", "v1", "Deployment", "team", "web"),),
+        rules=(
+            OverrideRule(
+                (APP, nothing),
+                patches=(OverridePatch("add", "/spec", {"a": [1]}), OverridePatch("remove", "/data")),
+            ),
+            OverrideRule((), delete=True),
+            OverrideRule(None),
+        ),
+    )
+    assert found.source == "team/ro"
+    assert [rule.matches({}) for rule in found.rules] == [False, True, False]
+
+
+def test_a_cluster_override_is_read_whole() -> None:
+    found = override_from_mapping(
+        {
+            "kind": "ClusterResourceOverride",
+            "metadata": {"name": "cro"},
+            "spec": {
+                "placement": {"name": "web"},
+                "clusterResourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": "web"}],
+            },
+        }
+    )
+    selected = ObjectId("", "v1", "Namespace", "", "web")
+    assert found == Override("cro", "", PlacementRef("", "web"), (selected,), ())
+    assert found.source == "cro"
+
+
+def test_an_override_without_namespace_or_placement() -> None:
+    found = override_from_mapping({"kind": "ResourceOverride", "metadata": {"name": "ro"}})
+    assert found == Override("ro", "default", None, (), ())
+
+
+RULE = "spec.policy.overrideRules[0]."
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"placement": 3}, "spec.placement is no mapping"),
+        ({"placement": {"scope": "All"}}, "spec.placement.scope 'All' is neither Cluster nor Namespaced"),
+        ({"placement": {"name": []}}, "spec.placement.name is no text"),
+        ({"resourceSelectors": {}}, "spec.resourceSelectors is no list"),
+        ({"resourceSelectors": [{"name": 1}]}, "spec.resourceSelectors[0].name is no text"),
+        ({"policy": []}, "spec.policy is no mapping"),
+        ({"policy": {"overrideRules": ["x"]}}, "spec.policy.overrideRules[0] is no mapping"),
+        (
+            {"policy": {"overrideRules": [{"overrideType": "Keep"}]}},
+            f"{RULE}overrideType 'Keep' is neither JSONPatch nor Delete",
+        ),
+        ({"policy": {"overrideRules": [{"clusterSelector": 1}]}}, f"{RULE}clusterSelector is no mapping"),
+        (
+            {"policy": {"overrideRules": [{"jsonPatchOverrides": [{"op": "move"}]}]}},
+            f"{RULE}jsonPatchOverrides[0].op 'move' is none of add, remove, replace",
+        ),
+        (
+            {"policy": {"overrideRules": [{"jsonPatchOverrides": [{"op": "add", "path": 1}]}]}},
+            f"{RULE}jsonPatchOverrides[0].path is no text",
+        ),
+        (
+            {
+                "policy": {
+                    "overrideRules": [
+                        {
+                            "clusterSelector": {
+                                "clusterSelectorTerms": [
+                                    {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}
+                                ]
+                            }
+                        }
+                    ]
+                }
+            },
+            f"{RULE}clusterSelector.clusterSelectorTerms[0].labelSelector.matchExpressions[0].operator 'Like' is none "
+            "of In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        ),
+    ],
+)
+def test_a_wrong_override_is_reported_with_its_path(spec: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        override_from_mapping(override(**spec))
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("obj", "reason"),
+    [
+        ({}, "kind '' is neither ClusterResourceOverride nor ResourceOverride"),
+        ({"kind": "ResourceOverride"}, "metadata.name is missing"),
+        ({"kind": "ResourceOverride", "metadata": 1}, "metadata is no mapping"),
+        ({"kind": "ResourceOverride", "metadata": {"name": 1}}, "metadata.name is no text"),
+    ],
+)
+def test_an_object_of_another_kind_is_no_override(obj: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        override_from_mapping(obj)
+    assert str(caught.value) == reason
+
+
+# What members get
+
+HUB_METADATA = {
+    "selfLink": "/x",
+    "uid": "1",
+    "resourceVersion": "2",
+    "generation": 3,
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "deletionTimestamp": "2026-01-01T00:00:00Z",
+    "managedFields": [{"manager": "m"}],
+    "ownerReferences": [{"name": "owner"}],
+}
+
+
+def clean(obj: dict[str, Any]) -> dict[str, Any]:
+    before = copy.deepcopy(obj)
+    found = sanitised(obj)
+    assert obj == before
+    assert sanitised(found) == found
+    return found
+
+
+def test_sanitised_content_of_a_custom_resource_definition() -> None:
+    stays = {
+        "name": "object-name",
+        "generateName": "object-generateName",
+        "namespace": "object-namespace",
+        "deletionGracePeriodSeconds": 9999,
+        "labels": {"label-key": "label-value"},
+        "finalizers": ["object-finalizer"],
+    }
+    obj = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {**stays, **HUB_METADATA, "annotations": {**APPLIED, "svc-annotation-key": "value"}},
+        "status": {"conditions": []},
+    }
+    assert clean(obj) == {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {**stays, "annotations": {"svc-annotation-key": "value"}},
+    }
+
+
+def test_annotations_that_become_empty_are_dropped() -> None:
+    assert clean({"metadata": {"name": "a", "annotations": APPLIED}}) == {"metadata": {"name": "a"}}
+
+
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc"}}
+STAYS = {"selector": {"a": "b"}, "type": "LoadBalancer", "loadBalancerIP": "192.168.1.3", "ipFamilies": ["IPv4"]}
+
+
+def test_sanitised_content_of_a_service() -> None:
+    given = {
+        **STAYS,
+        "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"],
+        "healthCheckNodePort": 30001,
+        "ports": [{"name": "svc-port", "port": 9001, "nodePort": 30002}, "malformed"],
+    }
+    assert clean({**SERVICE, "spec": given, "status": {}}) == {
+        **SERVICE,
+        "spec": {**STAYS, "ports": [{"name": "svc-port", "port": 9001}, "malformed"]},
+    }
+
+
+def test_a_headless_service_stays_headless() -> None:
+    spec = {"clusterIP": "None", "clusterIPs": ["None"], "ports": [{"port": 1}]}
+    assert clean({**SERVICE, "spec": spec})["spec"] == spec
+
+
+def test_services_of_another_group_are_left_alone() -> None:
+    obj = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {}, "spec": {"clusterIP": "1"}}
+    assert clean(obj) == obj
+
+
+UIDS = {"controller-uid": "1", "batch.kubernetes.io/controller-uid": "1"}
+
+
+@pytest.mark.parametrize("manual", [None, False, True])
+def test_the_generated_selector_of_a_job_is_dropped(manual: bool | None) -> None:
+    spec: dict[str, Any] = {
+        "selector": {"matchLabels": dict(UIDS)},
+        "template": {"metadata": {"creationTimestamp": None, "labels": {**UIDS, "app": "web"}}, "spec": {}},
+    }
+    if manual is not None:
+        spec["manualSelector"] = manual
+    found = clean({"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": spec})["spec"]
+    if manual:
+        assert found == spec
+    else:
+        assert found["selector"] == {"matchLabels": {}}
+        assert found["template"] == {"metadata": {"labels": {"app": "web"}}, "spec": {}}
+
+
+def pod(annotations: dict[str, str]) -> dict[str, Any]:
+    metadata = {"name": "web", "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n1", "containers": []}}
+
+
+def test_a_pod_that_was_bound_on_the_hub_is_unbound() -> None:
+    assert clean(pod(BOUND)) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": []},
+    }
+
+
+def test_a_node_that_the_user_named_stays() -> None:
+    assert clean(pod({"own": "x"})) == pod({"own": "x"})
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {},
+        {"metadata": None},
+        {**SERVICE, "spec": {"ports": 3, "clusterIP": 7}},
+        {**SERVICE, "spec": None},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {"selector": 1, "template": []}},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}},
+        {"apiVersion": [], "kind": {}, "metadata": {"annotations": None}},
+    ],
+)
+def test_malformed_parts_are_left_for_the_member_to_refuse(obj: dict[str, Any]) -> None:
+    assert sanitised(obj).get("spec") == obj.get("spec")
+
+
+@pytest.mark.parametrize(
+    ("obj", "reason"),
+    [
+        ({"metadata": 3}, "metadata is no mapping"),
+        ({"metadata": {"annotations": ["x"]}}, "metadata.annotations is no mapping"),
+        ({**SERVICE, "spec": 3}, "spec is no mapping"),
+        (
+            {"apiVersion": "batch/v1", "kind": "Job", "spec": {"manualSelector": "yes"}},
+            "spec.manualSelector is neither true nor false",
+        ),
+    ],
+)
+def test_malformed_metadata_raises_invalid_object(obj: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        sanitised(obj)
+    assert str(caught.value) == reason
