@@ -29,11 +29,11 @@ from wharfinger.config.placement_override_fields import (
 )
 from wharfinger.config.placement_policy_fields import (
     LONGEST_NAME,
-    LabelSelectorFields,
     PolicyFields,
     TermFields,
     TolerationFields,
 )
+from wharfinger.config.placement_update_fields import UPDATE_KINDS, forbidden_change, label_problems
 from wharfinger.config.understanding import understood
 from wharfinger.framework.args import ConfigPart
 from wharfinger.model.placement_kinds import (
@@ -47,6 +47,7 @@ from wharfinger.model.placement_kinds import (
     OVERRIDE,
     PLACEMENT_GROUP,
     PLACEMENTS,
+    UPDATE_STRATEGIES,
     VERSIONS,
 )
 
@@ -79,7 +80,7 @@ def check_placement_object(written: Mapping[str, Any]) -> tuple[str, ...]:
 
 def check_placement_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Check that a valid object may become another valid one. Raises InvalidConfiguration."""
-    problems: list[Problem] = []
+    problems: list[Problem] = [*forbidden_change(old, new)]
     if new.get("kind") == EVICTION:
         before, after = understood(old, EvictionFields)[0].spec, understood(new, EvictionFields)[0].spec
         if before.placement_name != after.placement_name:
@@ -122,7 +123,7 @@ def _identity(written: Mapping[str, Any], group: str) -> Iterator[Problem]:
         yield "metadata.name", "is missing"
     elif not isinstance(name, str):
         yield "metadata.name", "is no text"
-    elif len(name) > LONGEST_NAME and written.get("kind") != EVICTION:
+    elif len(name) > LONGEST_NAME and written.get("kind") not in (EVICTION, *UPDATE_STRATEGIES):
         yield "metadata.name", f"is longer than {LONGEST_NAME} characters"
 
 
@@ -144,7 +145,7 @@ def _resource(selector: ResourceSelectorFields, where: str) -> Iterator[Problem]
             yield f"{where}{field}", "is missing"
     if selector.name and selector.label_selector is not None:
         yield f"{where}labelSelector", "must be absent where there is a name"
-    yield from _labels(selector.label_selector, f"{where}labelSelector.")
+    yield from label_problems(selector.label_selector, f"{where}labelSelector.")
 
 
 def _policy(policy: PolicyFields) -> Iterator[Problem]:
@@ -199,7 +200,7 @@ def _affinity(policy: PolicyFields) -> Iterator[Problem]:
 
 
 def _term(term: TermFields, where: str) -> Iterator[Problem]:
-    yield from _labels(term.label_selector, f"{where}labelSelector.")
+    yield from label_problems(term.label_selector, f"{where}labelSelector.")
     for index, one in enumerate(term.property_selector.match_expressions if term.property_selector is not None else ()):
         path = f"{where}propertySelector.matchExpressions[{index}]."
         for field, value in (("name", one.name), ("operator", one.operator), ("values", one.values)):
@@ -210,19 +211,6 @@ def _term(term: TermFields, where: str) -> Iterator[Problem]:
         yield f"{where}propertySorter.name", "is missing"
     if sorter is not None and sorter.sort_order is None:
         yield f"{where}propertySorter.sortOrder", "is missing"
-
-
-def _labels(selector: LabelSelectorFields | None, where: str) -> Iterator[Problem]:
-    for index, one in enumerate(selector.match_expressions if selector is not None else ()):
-        path = f"{where}matchExpressions[{index}]."
-        if not one.key:
-            yield f"{path}key", "is missing"
-        if one.operator is None:
-            yield f"{path}operator", "is missing"
-        elif one.operator in ("In", "NotIn") and not one.values:
-            yield f"{path}values", f"is missing; {one.operator} needs some"
-        elif one.operator in ("Exists", "DoesNotExist") and one.values:
-            yield f"{path}values", f"must be absent for {one.operator}"
 
 
 def _toleration(toleration: TolerationFields, where: str) -> Iterator[Problem]:
@@ -289,4 +277,5 @@ _KINDS: dict[str, tuple[type[ConfigPart], str, Callable[[ConfigPart], Iterator[P
     BUDGET: (BudgetFields, PLACEMENT_GROUP, _budget),
     CLUSTER_OVERRIDE: (ClusterOverrideFields, PLACEMENT_GROUP, override_problems),
     OVERRIDE: (OverrideFields, PLACEMENT_GROUP, override_problems),
+    **UPDATE_KINDS,
 }
