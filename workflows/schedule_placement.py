@@ -38,13 +38,14 @@ with workflow.unsafe.imports_passed_through():
         PlacementActivities,
         PlacementAttemptInput,
         PlacementAttemptResult,
+        StreamRevisions,
         latest,
         placement_retry,
         required_seen,
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.model.texts import shortened
-    from wharfinger.workflows.attempt_run import failure, kind_and_message
+    from wharfinger.workflows.attempt_run import kind_and_message
 
 OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
@@ -75,7 +76,7 @@ class SchedulePlacement:
         try:
             result = await self._attempt(given)
         except (Exception, asyncio.CancelledError) as error:
-            ends_as, outcome = _ending(error)
+            ends_as, outcome = _ending(error, _required())
             workflow.upsert_search_attributes([OUTCOME_KEY.value_set(outcome)])
             if ends_as is error:
                 raise
@@ -132,22 +133,36 @@ class SchedulePlacement:
     def _contended(self, committed: CommittedPlacement) -> ApplicationError:
         return ApplicationError(
             f"{committed.moved} moved after this was decided",
-            committed.seen.model_dump(exclude_defaults=True),
+            latest(committed.seen, _required()).model_dump(exclude_defaults=True),
             type=FailureType.CONTENDED,
             category=ApplicationErrorCategory.BENIGN,
         )
 
 
-def _ending(error: BaseException) -> tuple[BaseException, str]:
-    """The error that the run ends with, and its outcome as a search attribute."""
+def _ending(error: BaseException, required: StreamRevisions) -> tuple[BaseException, str]:
+    """The error that the run ends with, and its outcome as a search attribute.
+
+    `required`: what this attempt must have seen by the failures before it. The next one must have seen it, too.
+    """
     if is_cancelled_exception(error):
         return error, "cancelled"
     if isinstance(error, ApplicationError) and error.type == FailureType.CONTENDED:
         return error, "contended"
     if isinstance(error, FailureError):  # an activity's
         kind, message = kind_and_message(error)
-        return failure(kind, message, non_retryable=kind == FailureType.WRONG_ID), "error"
-    return error, "error"
+        return _failure(kind, message, required), "error"
+    if isinstance(error, asyncio.CancelledError):
+        return error, "error"
+    return _failure(FailureType.SCHEDULER_ERROR, f"the scheduler failed: {error}", required), "error"
+
+
+def _failure(kind: str, message: str, required: StreamRevisions) -> ApplicationError:
+    return ApplicationError(
+        message,
+        required.model_dump(exclude_defaults=True),
+        type=kind,
+        non_retryable=kind == FailureType.WRONG_ID,
+    )
 
 
 def told(decided: DecidedPlacement) -> str:
@@ -162,9 +177,7 @@ def told(decided: DecidedPlacement) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _required() -> Any:
+def _required() -> StreamRevisions:
     """What this attempt must have seen, by the failure of the one before."""
     last = workflow.get_last_failure()
-    return required_seen(
-        last.details if isinstance(last, ApplicationError) and last.type == FailureType.CONTENDED else ()
-    )
+    return required_seen(last.details if isinstance(last, ApplicationError) else ())

@@ -3,7 +3,9 @@
 ::
 
     follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      hub_loops
-                                                       └─────► decide, commit_decision                 activities
+                                                       │  └──► rollouts ─start─► RollOutPlacement
+                                                       └─────► decide, plan_rollout, write_works ...   activities
+    contents: what placements select                                                                   hub_loops
     leavers: the objects of members that have left go                                                  hub_loops.leavers
 
 Several hubs may run: they share the placements, and any of them carries out any attempt. `Hub` is one on a given store
@@ -16,21 +18,25 @@ import asyncio
 import os
 import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from temporalio.client import Client
 
+from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.activities.placements import DecidingActivities
 from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
 from wharfinger.engine.failures import PODS_AND_NODES
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import STATES, state_of
+from wharfinger.engine.placements.seen import STATES, HubChange, state_of
+from wharfinger.hub_loops.contents import ContentsStreams
 from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
+from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.observe.health import OK
 from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
@@ -43,6 +49,7 @@ from wharfinger.process.stopping import stop_on_signals, unless_stopped
 from wharfinger.registry import keys
 from wharfinger.runtime import lives
 from wharfinger.settings import HubSettings
+from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.schedule_placement import SchedulePlacement
 
 
@@ -80,13 +87,28 @@ class Hub:
         )
         starter = TemporalPlacements(client, cluster=settings.cluster)
         self.judge = PlacementJudge(process, self.view, starter, me=self.name)
-        self._streams = HubStreams(process.store, self.view, note=self.judge.note, rng=process.rng)
+        self.contents = ContentsView(process.clock)
+        self.rollouts = RolloutJudge(
+            process,
+            self.view,
+            self.contents,
+            starter,
+            mine=self.judge.mine,
+            sees=lambda: self._registration.registered and self.view.in_sync,
+        )
+        self._streams = HubStreams(process.store, self.view, note=self._note, rng=process.rng)
+        self._contents_streams = ContentsStreams(
+            process.store, self.contents, note=self.rollouts.note_contents, rng=process.rng
+        )
         self._leavers = Leavers(process, self.view, mine=self.judge.mine)
         factory = worker_factory(
             client,
             task_queue=placement_queue(settings.cluster),
-            workflows=[SchedulePlacement],
-            activities=DecidingActivities(process, self.view, cluster=settings.cluster).all,
+            workflows=[SchedulePlacement, RollOutPlacement],
+            activities=[
+                *DecidingActivities(process, self.view, cluster=settings.cluster).all,
+                *RollingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
+            ],
             identity=identity(),
             build_id=release(),
             max_cached_workflows=500,
@@ -94,6 +116,11 @@ class Hub:
             failures=PODS_AND_NODES,
         )
         self._polling = Polling(factory, drain_timeout=settings.drain_timeout)
+
+    def _note(self, changes: Iterable[HubChange]) -> None:
+        found = list(changes)
+        self.judge.note(found)
+        self.rollouts.note(found)
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
@@ -120,7 +147,7 @@ class Hub:
         wanted = Counter(work.want for works in view.works.values() for work in works.values())
         for want in ("present", "absent", "release"):
             metrics.works.labels(want).set(wanted[want])
-        metrics.placements_unsettled.set(self.judge.unsettled)
+        metrics.placements_unsettled.set(self.judge.unsettled + self.rollouts.unsettled)
         metrics.ready.set(all(said == OK for said in self.checks().values()))
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -136,7 +163,9 @@ class Hub:
             for name, work in (
                 ("registration", self._registration.run()),
                 ("streams", self._streams.run()),
+                ("contents", self._contents_streams.run()),
                 ("judge", self.judge.run()),
+                ("rollouts", self.rollouts.run()),
                 ("leavers", self._leavers.run()),
                 ("reachability", self._reachability.run()),
                 ("polling", keep_polling(self._polling, process.rng)),

@@ -237,4 +237,13 @@ class Metrics:
         self.member_clusters = Gauge(
             "wharfinger_member_clusters", "Member clusters, by whether their agent is there.", ["online"], **own
         )
+        self.rollout_starts = Counter(
+            "wharfinger_placement_rollout_starts",
+            "Rollouts of placements that were started, by cause.",
+            ["cause"],
+            **own,
+        )
+        self.works_written = Counter(
+            "wharfinger_works_written", "Changes of works of placements on members, by kind.", ["kind"], **own
+        )
         self.works = Gauge("wharfinger_works", "Works of placements on members, by what is wanted.", ["want"], **own)

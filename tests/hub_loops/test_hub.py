@@ -29,7 +29,8 @@ from tests.placement.objects import (
 )
 from wharfinger.client.placements import Placements
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.placement_records import EvictionRecord, ResultRecord, WorkRecord
+from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.hub import Hub
@@ -241,6 +242,6 @@ async def test_a_program_decides_explains_and_plans(world: World) -> None:
 async def test_a_second_hub_of_the_same_name_does_not_start(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wharfinger.process.registration.SLACK", -9.0)
     async with world.hub("h1"):
-        with pytest.raises(UsageError, match="hub h1 has an agent already"):
+        with pytest.raises(UsageError, match="hub h1 runs already"):
             async with world.hub("h1"):
                 pass

@@ -87,6 +87,23 @@ def test_a_budget_allows_as_many_disruptions(budget: PlacementBudget, available:
     ("budget", "executed"),
     [
         (PlacementBudget(max_unavailable=Share(1)), False),
+        (PlacementBudget(max_unavailable=Share(2)), True),
+        (PlacementBudget(min_available=Share(2)), True),
+        (PlacementBudget(min_available=Share(3)), False),
+    ],
+)
+def test_who_was_just_evicted_counts_as_unavailable(budget: PlacementBudget, *, executed: bool) -> None:
+    placement = Placement(REF, 1, pick(4))
+    decision = decided(placement.policy, [member(name) for name in "abc"])
+    found = judge_eviction(Eviction("e", REF, "a"), placement, decision, EVERYWHERE, budget, evicted=1)
+    assert found.executed is executed
+    assert found.message.endswith("availablePlacements: 3, totalPlacements: 4")
+
+
+@pytest.mark.parametrize(
+    ("budget", "executed"),
+    [
+        (PlacementBudget(max_unavailable=Share(1)), False),
         (PlacementBudget(min_available=Share(50, percent=True)), False),
         (PlacementBudget(min_available=Share(2)), True),
         (PlacementBudget(min_available=Share(3)), False),

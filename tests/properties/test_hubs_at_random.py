@@ -27,7 +27,8 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.contracts.placement_records import DrainRecord, ResultRecord, WorkRecord
+from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.contracts.placement_records import DrainRecord
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
     DecidedPlacement,

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from wharfinger.applying.comparing import Difference, differences
 from wharfinger.applying.merge import conflicts, merged
+from wharfinger.applying.plain import plain, same
 
 WHOLE = (Difference("/", "(the whole object)", ""),)
 
@@ -40,7 +41,7 @@ class ObjectStep:
     message: str = ""
     diffs: tuple[Difference, ...] = ()
     drifts: tuple[Difference, ...] = ()
-    """What others had changed of what was applied."""
+    """What others had changed of what was applied. With a full comparison also what they have added."""
 
 
 def step_for(
@@ -66,14 +67,16 @@ def step_for(
     """
     reports = strategy.get("type") == "ReportDiff"
     full = strategy.get("comparisonOption") == "FullComparison"
-    if live is None:
-        if reports:
-            return ObjectStep("report", reason="FoundDiff", message="it is not there", diffs=WHOLE)
-        return ObjectStep("create", wanted)
     if owner is not None and owner.life != life:
         owner = None
     if owner is not None and owner.placement != placement:
         return _refused("OwnedByOtherPlacement", f"it is placed by {owner.placement} already")
+    if reports and live is None:
+        return ObjectStep("report", reason="FoundDiff", message="it is not there", diffs=WHOLE)
+    if _metadata(wanted).get("ownerReferences") and not strategy.get("allowCoOwnership") and not reports:
+        return _refused("FailedToApply", "its manifest names owners, and co-ownership is not allowed")
+    if live is None:
+        return ObjectStep("create", merged(None, wanted, {}, group))
     if reports:
         found = differences(wanted, live, group=group, full=full)
         return ObjectStep("report", live, "FoundDiff" if found else "NoDiffFound", _counted(found), diffs=found)
@@ -117,7 +120,7 @@ def _applied(
     last = owner.last if owner is not None else None
     guarded = strategy.get("whenToApply") == "IfNotDrifted"
     unchanged = owner is not None and last == wanted
-    drifts = differences(wanted, live, group=group, full=full and guarded, last=last) if unchanged else ()
+    drifts = differences(wanted, live, group=group, full=full, last=last) if unchanged else ()
     if guarded and drifts:
         told = f"it has drifted ({_counted(drifts)}), and whenToApply is IfNotDrifted"
         return ObjectStep("refuse", live, "FoundDrifts", told, drifts=drifts)
@@ -126,10 +129,12 @@ def _applied(
         if found:
             return _refused("FailedToApply", f"others have set {', '.join(found[:5])}, and force is false")
     after = merged(last, wanted, live, group)
-    if after == live:
-        return ObjectStep("keep", live)
+    if full and not unchanged:
+        drifts = differences(wanted, after, group=group, full=True)
+    if same(after, plain(live)):
+        return ObjectStep("keep", live, drifts=drifts)
     action: Literal["put", "replace"] = "replace" if _cannot_change(live, after) else "put"
-    return ObjectStep(action, wanted if action == "replace" else after, drifts=drifts)
+    return ObjectStep(action, merged(None, wanted, {}, group) if action == "replace" else after, drifts=drifts)
 
 
 def _cannot_change(live: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Starts attempts of placements: those of hubs (`hub_loops.judging.PlacementStarter`) and of clients."""
+"""Starts attempts and rollouts of placements: for hubs (`PlacementStarter`, `RolloutStarter`) and for clients."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from temporalio.common import (
 
 from wharfinger.client.starts import TASK_TIMEOUT
 from wharfinger.contracts.names import (
+    ROLL_OUT_PLACEMENT,
     SCHEDULE_PLACEMENT,
     SEARCH_PLACEMENT,
     placement_attribute,
     placement_queue,
+    placement_rollout_id,
     placement_workflow_id,
 )
+from wharfinger.contracts.placement_rollouts import RolloutInput
 from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisions, placement_retry
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
@@ -29,7 +32,7 @@ RPC_TIMEOUT = timedelta(seconds=5)
 
 
 class TemporalPlacements:
-    """Attempts of one cluster's placements."""
+    """Attempts and rollouts of one cluster's placements."""
 
     def __init__(self, client: Client, *, cluster: str) -> None:
         self._client = client
@@ -37,18 +40,37 @@ class TemporalPlacements:
 
     async def start(self, reference: str, seen: StreamRevisions, cause: str) -> None:
         """See `PlacementStarter.start`."""
-        attribute = SearchAttributePair(PLACEMENT_KEY, placement_attribute(reference))
-        await self._client.start_workflow(
+        await self._start(
             SCHEDULE_PLACEMENT,
-            PlacementAttemptInput(placement=reference, seen=seen, cause=cause).model_dump(exclude_defaults=True),
-            id=placement_workflow_id(self._cluster, reference),
+            PlacementAttemptInput(placement=reference, seen=seen, cause=cause),
+            placement_workflow_id(self._cluster, reference),
+            "Decides which member clusters the placement gets.",
+        )
+
+    async def start_rollout(self, reference: str, seen: StreamRevisions, cause: str) -> None:
+        """See `RolloutStarter.start_rollout`."""
+        await self._start(
+            ROLL_OUT_PLACEMENT,
+            RolloutInput(placement=reference, seen=seen, cause=cause),
+            placement_rollout_id(self._cluster, reference),
+            "Brings to member clusters what was decided, within the placement's budget.",
+        )
+
+    async def _start(
+        self, workflow: str, given: PlacementAttemptInput | RolloutInput, workflow_id: str, details: str
+    ) -> None:
+        attribute = SearchAttributePair(PLACEMENT_KEY, placement_attribute(given.placement))
+        await self._client.start_workflow(
+            workflow,
+            given.model_dump(exclude_defaults=True),
+            id=workflow_id,
             task_queue=placement_queue(self._cluster),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             retry_policy=placement_retry(),
             task_timeout=TASK_TIMEOUT,
             search_attributes=TypedSearchAttributes([attribute]),
-            static_summary=f"placement {reference}",
-            static_details="Decides which member clusters the placement gets.",
+            static_summary=f"placement {given.placement}",
+            static_details=details,
             rpc_timeout=RPC_TIMEOUT,
         )

@@ -26,6 +26,8 @@ FLEET = "Fleet"
 ROLLING_UPDATE = "RollingUpdate"
 NODE_EVICTION = "NodeEviction"
 SCHEDULE_PLACEMENT = "SchedulePlacement"
+ROLL_OUT_PLACEMENT = "RollOutPlacement"
+STAGED_UPDATE_RUN = "StagedUpdateRun"
 
 AFTER_COHORT = "cohort "
 """Begins the cause of a chain that follows on a cohort's record: then its `<workflow id>@<run id>`."""
@@ -125,6 +127,19 @@ def placement_queue(cluster: str) -> str:
 def placement_workflow_id(cluster: str, reference: str) -> str:
     """The one id of a placement's attempts: `<cluster>/placement/<P>`, at most 255 characters."""
     return _within_limit(f"{cluster}/placement/", reference)
+
+
+def placement_rollout_id(cluster: str, reference: str) -> str:
+    """The one id of a placement's rollouts: `<cluster>/placement-rollout/<P>`, at most 255 characters."""
+    return _within_limit(f"{cluster}/placement-rollout/", reference)
+
+
+def update_run_id(cluster: str, reference: str, run: str, identity: int) -> str:
+    """The one id of an update run: `<cluster>/update-run/<P>/<run>/<identity>`, at most 255 characters.
+
+    `identity`: the create revision of its object, so that a run that is made again has another id.
+    """
+    return _within_limit(f"{cluster}/update-run/", f"{reference}/{run}", f"/{identity}")
 
 
 def placement_attribute(reference: str) -> str:

@@ -4,16 +4,14 @@
 
     decisions/<P>          DecisionRecord      commit_decision, by compare-and-set
     policies/<P>/<n>       PolicyRecord        the same transaction, create-only
-    evictions/<name>       EvictionRecord      the same transaction, create-only
-    rollouts/<P>, losses/<P>                   who delivers, and agents; only their mod revisions are compared here
-    works/<P>/<member>     WorkRecord          who delivers
-    results/<P>/<member>   ResultRecord        the member's agent
+    evictions/<name>       EvictionRecord      the same transaction, once for each life of the eviction
     members/<member>       MemberRecord        the member's agent, under its lease
     memberstatus/<member>  MemberStatusRecord  the member's agent
     drains/<member>        DrainRecord         the CLI
     hubs/<hub>             HubRecord           the hub, under its lease
 
-P is the reference of a placement: `cluster/<name>` or `ns/<namespace>/<name>`.
+P is the reference of a placement: `cluster/<name>` or `ns/<namespace>/<name>`. What is delivered:
+`contracts.delivery_records`.
 """
 
 from __future__ import annotations
@@ -201,6 +199,8 @@ class PolicyRecord(Record):
 class EvictionRecord(Record):
     """How an eviction ended."""
 
+    identity: int = 0
+    """Create revision of its object: it says nothing of another one of that name. 0 = any, of an earlier release."""
     valid: bool
     executed: bool
     message: str
@@ -211,29 +211,6 @@ class EvictionRecord(Record):
     """RFC 3339, UTC."""
     workflow_id: str = ""
     run_id: str = ""
-
-
-class WorkRecord(Record):
-    """What shall be on one member."""
-
-    counter: int = 0
-    want: Literal["present", "absent", "release"] = "present"
-    identity: int = 0
-    """Of the member."""
-    snapshot: int = 0
-
-
-class ResultRecord(Record):
-    """What is on one member."""
-
-    counter: int = 0
-    applied: bool = False
-    available: bool = False
-    untrackable: bool = False
-    failed: bool = False
-    """Or only differences are reported."""
-    gone: bool = False
-    reason: str = ""
 
 
 class MemberRecord(Record):
@@ -260,6 +237,9 @@ class DrainRecord(Record):
     """A member that takes nothing new, or also gives up what it has."""
 
     want: Literal["cordon", "drain"]
+    identity: int = 0
+    """Create revision of the MemberCluster: it says nothing of another one of that name. 0 = any, of an earlier
+    release."""
     by: str = ""
     why: str = ""
     time: str = ""

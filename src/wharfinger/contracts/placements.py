@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from temporalio import activity
 from temporalio.common import RetryPolicy
 
@@ -83,6 +83,10 @@ class EvictionEnd(Contract):
     name: str
     revision: int
     """Mod revision of its object."""
+    identity: int = 0
+    """Create revision of its object."""
+    record: int = 0
+    """Mod revision of the record of an earlier eviction of this name, which is written over; 0 = there is none."""
     cluster: str
     valid: bool
     executed: bool
@@ -175,8 +179,11 @@ def placement_retry() -> RetryPolicy:
 
 
 def required_seen(details: Sequence[Any]) -> StreamRevisions:
-    """What the attempt after a contended one must have seen, from the details of that failure."""
-    return StreamRevisions.model_validate(details[0]) if details else StreamRevisions()
+    """What the attempt after a failed one must have seen, from the details of that failure."""
+    try:
+        return StreamRevisions.model_validate(details[0]) if details else StreamRevisions()
+    except ValidationError:  # of another failure than an attempt's
+        return StreamRevisions()
 
 
 def latest(one: StreamRevisions, other: StreamRevisions) -> StreamRevisions:

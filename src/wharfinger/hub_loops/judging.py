@@ -6,7 +6,11 @@ can be forgotten. What is judged:
 - a placement, its decision, its evictions and budget: that placement, users' edits first;
 - a member's labels, taints, properties, namespaces, eligibility: that one member, for each PickAll that reads the
   field; the whole placement where its policy is not fulfilled;
-- a member that is gone, leaving, cordoned or drained: the placements that have it as well.
+- a member that is gone, leaving, cordoned or drained: the placements that have it as well;
+- any of these: the placements that wait for the successor of a drained member.
+
+An attempt that changed nothing is tried a few more times, for it may have joined a run that was ending; then it waits
+for another input.
 
 Several hubs share the placements by rendezvous. Two that disagree for a moment start the same workflow id, and one
 joins the other's run.
@@ -18,14 +22,14 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.questions import member_needs_attempt, needs_attempt
-from wharfinger.engine.placements.seen import HubChange, MemberChange
-from wharfinger.model.placement import Placement, PlacementType
+from wharfinger.engine.placements.seen import HubChange, MemberChange, Readers
+from wharfinger.model.placement import PlacementType
 from wharfinger.placement.eligibility import TOO_OLD
 from wharfinger.process.rendezvous import Ring
 
@@ -47,6 +51,19 @@ AT_A_TIME = 64
 """Starts that Temporal is asked for at the same time."""
 SLACK = 0.06
 """Seconds after which a heart-beat that becomes too old is too old, whatever was rounded."""
+
+
+SWEPT = "sweep"
+Stamp = tuple[int, ...]
+"""Tells apart what a placement was judged by."""
+
+
+class Started(NamedTuple):
+    """An attempt that was started: until when (clock seconds) the placement is left alone, and how long that is."""
+
+    until: float
+    wait: float
+    stamp: Stamp
 
 
 class PlacementStarter(Protocol):
@@ -75,16 +92,15 @@ class PlacementJudge:
         """Placements, with the clock seconds at which they are judged again."""
         self._aging: list[tuple[float, str]] = []
         """Members, with the clock seconds at which they become too long silent or unhealthy."""
-        self._started: dict[str, tuple[float, float]] = {}
-        """Placements whose attempt was started, until their decision changes: the clock seconds until when they are
-        left alone, and how long that is."""
+        self._started: dict[str, Started] = {}
+        """Placements whose attempt was started, until their decision changes."""
         self._decided: dict[str, tuple[int, float]] = {}
         """Placement -> mod revision of its decision, and the clock seconds at which it was seen."""
-        self._judged: dict[str, tuple[int, ...]] = {}
-        self._reads: dict[str, MemberChange] = {}
-        """Placement -> which fields of a member it is decided by."""
-        self._readers: dict[MemberChange, set[str]] = {one: set() for one in MemberChange}
-        """The same, by field."""
+        self._judged: dict[str, Stamp] = {}
+        self._noted: dict[str, int] = {}
+        """Placement -> grows with each change of it that was seen."""
+        self._changes = 0
+        self._readers = Readers()
         self._failing = False
         """Whether Temporal refuses starts; it is said once."""
         self._began = False
@@ -92,12 +108,14 @@ class PlacementJudge:
         self._stamps = dict.fromkeys(MemberChange, 0)
         self._news = asyncio.Event()
         self._places = asyncio.Semaphore(AT_A_TIME)
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._edited_meanwhile: dict[str, bool] = {}
+        """Placements that users changed while their start is under way."""
 
     @property
     def unsettled(self) -> int:
         """Placements that are to be judged, or whose attempt was started."""
-        return len(self._edited.keys() | self._due.keys() | self._started.keys())
+        return len(self._edited.keys() | self._due.keys() | self._started.keys() | self._starting.keys())
 
     def mine(self, key: str) -> bool:
         """Whether this hub looks after a key."""
@@ -106,15 +124,20 @@ class PlacementJudge:
     def note(self, changes: Iterable[HubChange]) -> None:
         """Note what has to be judged anew."""
         for change in changes:
+            if change.delivered:
+                continue
             if change.member:
                 self._members[change.member] = self._members.get(change.member, MemberChange(0)) | change.fields
                 for one in change.fields:
                     self._stamps[one] += 1
                 self._note_aging(change.member)
             if change.placement:
+                self._changes += 1
+                self._noted[change.placement] = self._changes
                 self._note_decided(change.placement)
                 if change.own:
-                    self._note_reads(change.placement)
+                    seen = self._view.placements.get(change.placement)
+                    self._readers.note(change.placement, seen.placement if seen is not None else None)
                 (self._edited if change.own else self._due)[change.placement] = "edited" if change.own else "changed"
         if self._view.hubs | {self._me} != self._ring.members:
             self._ring = Ring(self._view.hubs | {self._me})
@@ -130,7 +153,7 @@ class PlacementJudge:
                     await self._wait()
                     await self.judge_due()
         finally:
-            for task in self._starting:
+            for task in self._starting.values():
                 task.cancel()
 
     # --- what is due ------------------------------------------------------------------------------
@@ -147,16 +170,6 @@ class PlacementJudge:
         else:
             self._decided[reference] = revision, self._clock()
 
-    def _note_reads(self, reference: str) -> None:
-        seen = self._view.placements.get(reference)
-        fields = reads(seen.placement) if seen is not None else MemberChange(0)
-        for one in self._reads.pop(reference, MemberChange(0)) & ~fields:
-            self._readers[one].discard(reference)
-        for one in fields:
-            self._readers[one].add(reference)
-        if fields:
-            self._reads[reference] = fields
-
     def _note_aging(self, name: str) -> None:
         member = self._view.members.get(name)
         if member is None:
@@ -168,7 +181,8 @@ class PlacementJudge:
 
     async def _wait(self) -> None:
         """Until something is to be judged."""
-        timers = [heap[0][0] for heap in (self._later, self._aging) if heap]
+        # before all is listed no timer passes
+        timers = [heap[0][0] for heap in (self._later, self._aging) if heap and self._view.in_sync]
         seconds = max(0.0, min(timers) - self._clock()) if timers else None
         try:
             async with asyncio.timeout(seconds):
@@ -184,6 +198,7 @@ class PlacementJudge:
             self._due.setdefault(reference, "again")
         while self._aging and self._aging[0][0] <= now:
             _, name = heapq.heappop(self._aging)
+            self._stamps[MemberChange.ELIGIBILITY] += 1
             self._members[name] = self._members.get(name, MemberChange(0)) | MemberChange.ELIGIBILITY
 
     async def judge_due(self) -> None:
@@ -238,7 +253,8 @@ class PlacementJudge:
 
     def _concerned(self, name: str, fields: MemberChange) -> Iterator[str]:
         """The placements of this hub that have to be judged after a change of a member."""
-        for reference in set[str]().union(*(self._readers[one] for one in fields)):
+        drained = {one for one, drain in self._view.drains.items() if drain.want == "drain"}
+        for reference in self._readers.of(fields):
             seen = self._view.placements.get(reference)
             if seen is None or not self.mine(reference):
                 continue
@@ -246,9 +262,9 @@ class PlacementJudge:
             if stored is None:
                 yield reference
                 continue
-            has_it = any(one.name == name for one in stored.chosen)
+            chosen = {one.name for one in stored.chosen}
             judges_all = seen.placement.policy.type is PlacementType.PICK_ALL or not stored.condition.status
-            if judges_all or (fields & MemberChange.STANDING and has_it):
+            if judges_all or not drained.isdisjoint(chosen) or (fields & MemberChange.STANDING and name in chosen):
                 yield reference
 
     # --- judging ----------------------------------------------------------------------------------
@@ -259,10 +275,11 @@ class PlacementJudge:
             self._judge(reference, cause, own=own)
         except Exception:
             log.exception("placement_not_judged effect=as_it_was placement=%s", reference)
-            self._judged[reference] = self._stamp(reference)
+            self._note_judged(reference)
 
     def _judge(self, reference: str, cause: str, *, own: bool = False) -> None:
         if not self.mine(reference):
+            self._forget(reference)
             return
         now = self._clock()
         if not own and self._left_alone(reference, now):
@@ -271,28 +288,42 @@ class PlacementJudge:
             self._want(reference, cause, own=own)
         else:
             self._started.pop(reference, None)
-            self._judged[reference] = self._stamp(reference)
+            self._note_judged(reference)
         self._metrics.placements_unsettled.set(self.unsettled)
+
+    def _note_judged(self, reference: str) -> None:
+        if reference in self._view.placements or reference in self._view.decisions:
+            self._judged[reference] = self._stamp(reference)
+        else:
+            self._forget(reference)
+
+    def _forget(self, reference: str) -> None:
+        """It is another hub's, or is gone."""
+        self._started.pop(reference, None)
+        self._judged.pop(reference, None)
+        if reference not in self._view.placements and reference not in self._view.decisions:
+            self._noted.pop(reference, None)
 
     def _want(self, reference: str, cause: str, *, own: bool = False) -> None:
         """Start an attempt, now or when the last decision lies long enough ago."""
-        now = self._clock()
+        now, stamp = self._clock(), self._stamp(reference)
+        if own and reference in self._starting:
+            self._edited_meanwhile[reference] = True
+            return
         if not own and self._left_alone(reference, now):
             return
+        before = self._started.get(reference)
+        if before is not None and (before.wait, before.stamp) == (AGAIN, stamp) and cause != SWEPT:
+            return  # its attempts change nothing, whatever is decided here: it waits for another input
         if not own and now < (not_before := self._not_before(reference)):
             self._again(reference, not_before)
             return
-        _, before = self._started.get(reference, (0.0, SOON / 2))
-        wait = min(AGAIN, 2 * before)
-        self._started[reference] = now + wait, wait
-        self._again(reference, now + wait)
-        task = asyncio.create_task(self._start(reference, cause))
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        self._starting[reference] = asyncio.create_task(self._start(reference, cause, stamp))
 
     def _left_alone(self, reference: str, now: float) -> bool:
-        """Whether an attempt was started a short time ago. It is judged again after that time."""
-        return reference in self._started and now < self._started[reference][0]
+        """Whether an attempt is being started, or was a short time ago. It is judged again after that time."""
+        started = self._started.get(reference)
+        return reference in self._starting or (started is not None and now < started.until)
 
     def _not_before(self, reference: str) -> float:
         decided, decision = self._decided.get(reference), self._view.decisions.get(reference)
@@ -304,19 +335,27 @@ class PlacementJudge:
         heapq.heappush(self._later, (at, reference))
         self._news.set()
 
-    async def _start(self, reference: str, cause: str) -> None:
-        seen = self._view.seen
-        async with self._places:
-            try:
-                await self._starter.start(reference, seen, cause)
-            except Exception as error:  # whatever it is, the placement must not be forgotten
-                if not self._failing:
-                    self._failing = True
-                    log.warning("starts_fail effect=retried placement=%s error=%r", reference, str(error))
-                self._metrics.start_failures.inc()
-                self._started.pop(reference, None)
-                self._again(reference, self._clock() + APART)
-                return
+    async def _start(self, reference: str, cause: str, stamp: Stamp) -> None:
+        try:
+            async with self._places:
+                await self._starter.start(reference, self._view.newest, cause)
+        except Exception as error:  # whatever it is, the placement must not be forgotten
+            if not self._failing:
+                self._failing = True
+                log.warning("starts_fail effect=retried placement=%s error=%r", reference, str(error))
+            self._metrics.start_failures.inc()
+            self._started.pop(reference, None)
+            self._again(reference, self._clock() + APART)
+            return
+        finally:
+            del self._starting[reference]
+            if self._edited_meanwhile.pop(reference, False):
+                self._edited.setdefault(reference, "edited")
+                self._news.set()
+        before = self._started.get(reference)
+        wait = min(AGAIN, 2 * before.wait) if before is not None else SOON
+        self._started[reference] = Started(self._clock() + wait, wait, stamp)
+        self._again(reference, self._clock() + wait)
         if self._failing:
             self._failing = False
             log.info("starts_accepted_again")
@@ -339,31 +378,16 @@ class PlacementJudge:
         """Judge these again, without those that have the same inputs as when they were judged last."""
         for reference in references:
             if self._judged.get(reference) != self._stamp(reference):
-                self._due.setdefault(reference, "sweep")
+                self._due.setdefault(reference, SWEPT)
                 self._news.set()
 
-    def _stamp(self, reference: str) -> tuple[int, ...]:
+    def _stamp(self, reference: str) -> Stamp:
         """What a decision for the placement depends on."""
         seen, stored = self._view.placements.get(reference), self._view.decisions.get(reference)
-        fields = self._reads.get(reference, MemberChange.STANDING)
+        fields = self._readers.reads(reference)
         return (
             seen.revision if seen is not None else 0,
             stored.revision if stored is not None else 0,
+            self._noted.get(reference, 0),
             sum(count for one, count in self._stamps.items() if one & fields),
         )
-
-
-def reads(placement: Placement) -> MemberChange:
-    """Which fields of a member a placement is decided by."""
-    policy = placement.policy
-    found = MemberChange.ELIGIBILITY | MemberChange.STANDING | MemberChange.TAINTS
-    if placement.ref.namespace:
-        found |= MemberChange.NAMESPACES
-    if policy.spread or any(term.labels is not None for term in policy.required):
-        found |= MemberChange.LABELS
-    if any(term.properties for term in policy.required):
-        found |= MemberChange.PROPERTIES
-    for one in policy.preferred:
-        found |= MemberChange.LABELS if one.labels is not None else MemberChange(0)
-        found |= MemberChange.PROPERTIES if one.sorter is not None else MemberChange(0)
-    return found

@@ -1,14 +1,17 @@
-"""Removes the objects of members that leave, once no decision and no work names them."""
+"""Removes what has no use any more: objects of members that have left, and records of evictions that are gone.
+
+A member's object goes once no decision and no work names it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.seen import SeenMember, held
+from wharfinger.engine.placements.seen import SeenMember
 from wharfinger.errors import StoreError
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Store
@@ -18,7 +21,10 @@ log = logging.getLogger(__name__)
 EVERY = 1.0
 """Seconds between two looks."""
 UNREACHABLE = 900.0
-"""Seconds without its agent after which a leaving member goes, whatever is on it."""
+"""Seconds without its agent, or without an answer of the member, after which a leaving member goes, whatever is on
+it."""
+AT_ONCE = 100
+"""Records of evictions that are removed at one look."""
 
 
 class Leavers:
@@ -34,25 +40,34 @@ class Leavers:
         self._mine = mine
         self._every = every
         self._since: dict[str, float] = {}
-        """Leaving members without an agent that this hub has never heard, and since when it knows them."""
+        """Leaving members, and since when this hub knows that they leave."""
+        self._failed: set[str] = set()
+        """Keys whose removal failed; it is said once."""
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(self._every)
-            try:
-                await self.look()
-            except StoreError as error:
-                log.debug("leaver_not_removed effect=tried_again error=%r", str(error))
+            await self._guarded("all", self.look())
 
     async def look(self) -> None:
-        """Remove those that have left."""
+        """Remove those that have left, and records that nothing needs."""
         if not self._view.in_sync:
             return
+        await self._look_at_members()
+        gone = [
+            name
+            for name in self._view.ended
+            if not self._view.mod_revision(f"{keys.PLACEMENT_EVICTIONS}{name}") and self._mine(keys.evicted(name))
+        ]
+        for name in gone[:AT_ONCE]:
+            await self._guarded(keys.evicted(name), self._forget_eviction(name))
+
+    async def _look_at_members(self) -> None:
         leaving = {
             name: one
             for name, one in self._view.members.items()
-            if one.member.leaving and not held(one.obj) and self._mine(name)
+            if one.member.leaving and not one.held and not one.unreadable and self._mine(name)
         }
         self._since = {name: self._since.get(name, self._clock()) for name in leaving}
         if not leaving:
@@ -61,12 +76,26 @@ class Leavers:
         named |= {name for works in self._view.works.values() for name in works}
         for name, one in leaving.items():
             if name not in named or self._silent(name, one) > UNREACHABLE:
-                await self._remove(name, one)
+                await self._guarded(keys.member_cluster(name), self._remove(name, one))
+
+    async def _guarded(self, about: str, removal: Awaitable[None]) -> None:
+        """What cannot be removed must not keep the others."""
+        try:
+            await removal
+            self._failed.discard(about)
+        except StoreError as error:
+            log.debug("leaver_not_removed effect=tried_again about=%s error=%r", about, str(error))
+        except Exception:
+            if about not in self._failed:
+                self._failed.add(about)
+                log.exception("leaver_not_removed effect=tried_again about=%s", about)
 
     def _silent(self, name: str, one: SeenMember) -> float:
-        if one.there:
+        """Seconds since this hub knows that nobody reaches a leaving member."""
+        if one.reachable:
             return 0.0
-        return self._clock() - (self._since[name] if one.heard is None else max(one.heard, self._since[name]))
+        moments = [moment for moment in (None if one.there else one.heard, one.unhealthy) if moment is not None]
+        return self._clock() - max(self._since[name], min(moments, default=0.0))
 
     async def _remove(self, name: str, one: SeenMember) -> None:
         key = keys.member_cluster(name)
@@ -74,3 +103,11 @@ class Leavers:
         answered = await self._store.txn([Compare(key, "mod", one.revision)], gone)
         if answered.succeeded:
             log.info("member_left member=%s", name)
+
+    async def _forget_eviction(self, name: str) -> None:
+        record = keys.evicted(name)
+        compares = [
+            Compare(record, "mod", self._view.mod_revision(record)),
+            Compare(f"{keys.PLACEMENT_EVICTIONS}{name}", "create", 0),
+        ]
+        await self._store.txn(compares, [Delete(record)])

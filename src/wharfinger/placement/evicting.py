@@ -46,8 +46,13 @@ def judge_eviction(
     decision: PlacementDecision | None,
     delivered: Delivered,
     budget: PlacementBudget | None,
+    *,
+    evicted: int = 0,
 ) -> EvictionOutcome:
-    """How an eviction ends. The decision that follows from an executed one is stored with it."""
+    """How an eviction ends. The decision that follows from an executed one is stored with it.
+
+    `evicted`: members that left the decision by evictions before this one, and have no successors yet.
+    """
     if placement is None:
         return EvictionOutcome(False, False, _NO_PLACEMENT)
     if placement.deleting:
@@ -65,16 +70,16 @@ def judge_eviction(
         return EvictionOutcome(True, True, _FAILED)
     if budget is None:
         return EvictionOutcome(True, True, _ALLOWED)
-    return _by_budget(placement, decision, delivered, budget)
+    return _by_budget(placement, decision, delivered, budget, evicted)
 
 
 def _by_budget(
-    placement: Placement, decision: PlacementDecision, delivered: Delivered, budget: PlacementBudget
+    placement: Placement, decision: PlacementDecision, delivered: Delivered, budget: PlacementBudget, evicted: int
 ) -> EvictionOutcome:
     least, most = budget.min_available, budget.max_unavailable
     if placement.policy.type is PlacementType.PICK_ALL and (most is not None or (least is not None and least.percent)):
         return EvictionOutcome(True, False, _WRONG_BUDGET)
-    total = len(decision.chosen)
+    total = len(decision.chosen) + evicted
     available = sum(one.name in delivered.available for one in decision.chosen)
     wanted = placement.policy.number or 0
     room = 0

@@ -49,17 +49,18 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
     least = target - budget.max_unavailable.of(target, up=True)
     most = target + budget.max_surge.of(target, up=True)
 
-    outdated = [one for one in kept if one.chosen and one.want == "present" and not one.current]
-    outdated += [one for one in kept if one.chosen and one.want == "present" and one.current and one.outrun]
-    failing = [one for one in outdated if one.failed or one.outrun or _is_stuck(one, budget)]
-    updates = [one for one in outdated if one not in failing]
+    delivered = [one for one in kept if one.chosen and one.want == "present" and not one.leaving]
+    outdated = [one for one in delivered if not one.current]
+    outdated += [one for one in delivered if one.current and one.outrun]
+    failing = [one for one in outdated if _has_failed(one, budget)]
+    updates = [one for one in outdated if not _has_failed(one, budget)]
     unwanted = [one for one in kept if not one.chosen and one.want == "present"]
     free = [one for one in unwanted if not _is_available(one)]
     free += [one for one in kept if not one.chosen and one.want in ("absent", "release") and one.outrun]
     removals = [one for one in unwanted if _is_available(one)]
-    returning = [one for one in kept if one.chosen and one.want in ("absent", "release")]
-    additions = [one for one in kept if one.chosen and one.want is None]
-    additions += [one for one in dropped if one.chosen and not one.gone]
+    returning = [one for one in kept if _stays(one) and one.want in ("absent", "release")]
+    additions = [one for one in kept if _stays(one) and one.want is None]
+    additions += [one for one in dropped if _stays(one) and not one.gone]
 
     spare = max(0, len(ready) - least)
     room = max(0, most - len(counted) - sum(not _counts(one) for one in free))
@@ -98,6 +99,15 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
 
 def _is_available(one: MemberDelivery) -> bool:
     return one.reachable and (one.available or one.reported)
+
+
+def _stays(one: MemberDelivery) -> bool:
+    """Whether it may get something: a member that leaves gets nothing any more."""
+    return one.chosen and not one.leaving
+
+
+def _has_failed(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    return one.failed or one.outrun or _is_stuck(one, budget)
 
 
 def _is_stuck(one: MemberDelivery, budget: RolloutBudget) -> bool:

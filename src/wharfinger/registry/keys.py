@@ -72,6 +72,13 @@ CLUSTER_PLACEMENTS = PLACEMENT_OBJECTS + "clusterresourceplacements/"
 NAMESPACED_PLACEMENTS = PLACEMENT_OBJECTS + "resourceplacements/"
 PLACEMENT_EVICTIONS = PLACEMENT_OBJECTS + "clusterresourceplacementevictions/"
 PLACEMENT_BUDGETS = PLACEMENT_OBJECTS + "clusterresourceplacementdisruptionbudgets/"
+OVERRIDES = (PLACEMENT_OBJECTS + "clusterresourceoverrides/", PLACEMENT_OBJECTS + "resourceoverrides/")
+UPDATE_STRATEGIES = (
+    PLACEMENT_OBJECTS + "clusterstagedupdatestrategies/",
+    PLACEMENT_OBJECTS + "stagedupdatestrategies/",
+)
+UPDATE_RUNS = (PLACEMENT_OBJECTS + "clusterstagedupdateruns/", PLACEMENT_OBJECTS + "stagedupdateruns/")
+"""Each first the kind without a namespace."""
 HUB = ASIDE + "hub/"
 """What hubs and the agents of members keep; `contracts.placement_records` says who writes which."""
 DECISIONS = HUB + "decisions/"
@@ -80,6 +87,11 @@ ROLLOUTS = HUB + "rollouts/"
 WORKS = HUB + "works/"
 RESULTS = HUB + "results/"
 LOSSES = HUB + "losses/"
+SNAPSHOTS = HUB + "snapshots/"
+PINS = HUB + "pins/"
+RUNS = HUB + "runs/"
+CONTENTS = ASIDE + "contents/"
+"""What snapshots consist of, by digest: no hub follows it."""
 MEMBERS = HUB + "members/"
 MEMBER_STATUS = HUB + "memberstatus/"
 EVICTED = HUB + "evictions/"
@@ -91,6 +103,10 @@ PLACED = ASIDE + "placed/"
 """In a member's own etcd: what its hub keeps there."""
 PLACED_MEMBER = PLACED + "member"
 """Whose member it is."""
+PLACED_AGENT = PLACED + "agent"
+"""Who writes there for the hub."""
+APPLIED = PLACED + "applied/"
+MARKS = PLACED + "marks/"
 
 
 def pod(namespace: str, name: str) -> str:
@@ -277,6 +293,61 @@ def work(reference: str, member: str) -> str:
 def result(reference: str, member: str) -> str:
     """What is on one member."""
     return f"{RESULTS}{reference}/{member}"
+
+
+def snapshots_of(reference: str) -> str:
+    """What the keys of a placement's snapshots begin with."""
+    return f"{SNAPSHOTS}{reference}/"
+
+
+def snapshot(reference: str, number: int) -> str:
+    """What was selected at one revision; create-only."""
+    return f"{snapshots_of(reference)}{number}"
+
+
+def contents_of(reference: str) -> str:
+    """What the keys of the parts of a placement's snapshots begin with."""
+    return f"{CONTENTS}{reference}/"
+
+
+def contents(reference: str, digest: str) -> str:
+    """One part of snapshots; create-only."""
+    return f"{contents_of(reference)}{digest}"
+
+
+def pin(reference: str) -> str:
+    """Which snapshot is wanted, instead of the newest."""
+    return f"{PINS}{reference}"
+
+
+def update_strategy(namespace: str, name: str) -> str:
+    """A staged update strategy; one without a namespace is of the cluster's kind."""
+    return f"{UPDATE_STRATEGIES[1]}{namespace}/{name}" if namespace else f"{UPDATE_STRATEGIES[0]}{name}"
+
+
+def update_run(namespace: str, name: str) -> str:
+    """A staged update run; one without a namespace is of the cluster's kind."""
+    return f"{UPDATE_RUNS[1]}{namespace}/{name}" if namespace else f"{UPDATE_RUNS[0]}{name}"
+
+
+def run_records(reference: str, run: str, identity: int) -> str:
+    """What the keys of one life of an update run begin with; `contracts.update_run_records` has what lies there."""
+    return f"{RUNS}{reference}/{run}/{identity}/"
+
+
+def run_approval(reference: str, run: str, identity: int, key: str) -> str:
+    """An approval: of `<stage>.before` or `<stage>.after`; create-only."""
+    return f"{run_records(reference, run, identity)}approvals/{key}"
+
+
+def applied(reference: str) -> str:
+    """In a member's own etcd: what of a placement is there."""
+    return f"{APPLIED}{reference}"
+
+
+def mark(stored: str) -> str:
+    """In a member's own etcd: whose an object is, by the object's own key."""
+    return f"{MARKS}{stored.removeprefix(ROOT)}"
 
 
 def losses(reference: str) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.clock import Clock
 from tests.placement.objects import agent_record, member_object, status_record
-from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord, ResultRecord, WorkRecord
+from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.contracts.placement_records import DecisionRecord, DrainRecord
 from wharfinger.contracts.placements import CommitDecisionInput, CommittedPlacement, DecidedPlacement, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft

@@ -21,7 +21,7 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
-from wharfinger.contracts.placement_records import DecisionRecord
+from wharfinger.contracts.placement_records import DecisionRecord, EvictionRecord
 from wharfinger.contracts.placements import CommitDecisionInput, DecideInput
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
@@ -127,12 +127,36 @@ async def test_an_eviction_that_is_withdrawn_meanwhile_evicts_nobody(scene: HubS
     assert await scene.chosen() == ["a", "b", "c"]
 
 
-async def test_an_eviction_of_that_name_put_again_is_not_judged_again(scene: HubScene) -> None:
+async def test_an_eviction_of_that_name_put_again_is_judged_for_itself(scene: HubScene) -> None:
     await scene.put(placement_object(**pick(3)))
     await scene.attempt()
+    await scene.work("a")
     await scene.put(eviction_object("e", "web", "nobody"))
     assert len((await scene.attempt()).evictions) == 1
     await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
+    await scene.put(eviction_object("e", "web", "a"))
+    assert [(one.cluster, one.executed) for one in (await scene.attempt()).evictions] == [("a", True)]
+    assert (await scene.attempt()).action == "nothing"
+
+
+async def test_an_ended_eviction_of_that_name_is_written_over_only_once(scene: HubScene) -> None:
+    await scene.put(placement_object(**pick(3)))
+    await scene.attempt()
+    await scene.put(eviction_object("e", "web", "nobody"))
+    await scene.attempt()
+    await scene.store.delete(keys.PLACEMENT_EVICTIONS + "e")
+    await scene.put(eviction_object("e", "web", "a"))
+    await scene.see()
+    one, other = scene.decide(), scene.decide()
+    assert (await scene.commit(one, run="one")).outcome == "committed"
+    assert (await scene.commit(other, run="other")).outcome == "contended"
+    assert (await scene.commit(one, run="one")).outcome == "committed"  # its answer was lost
+
+
+async def test_an_earlier_releases_record_ends_an_eviction_of_any_life(scene: HubScene) -> None:
+    await scene.put(placement_object(**pick(3)))
+    await scene.attempt()
+    await scene.store.put(keys.evicted("e"), EvictionRecord(valid=True, executed=False, message="").to_bytes())
     await scene.put(eviction_object("e", "web", "a"))
     assert (await scene.attempt()).action == "nothing"
 

@@ -39,7 +39,7 @@ def _follows_from(reference: str, decided: DecidedPlacement) -> list[tuple[str, 
         *decided.compares,
     ]
     for one in decided.evictions:
-        compared += [(f"{keys.PLACEMENT_EVICTIONS}{one.name}", one.revision), (keys.evicted(one.name), 0)]
+        compared += [(f"{keys.PLACEMENT_EVICTIONS}{one.name}", one.revision), (keys.evicted(one.name), one.record)]
     if decided.new_policy is not None:
         compared.append((keys.policy(reference, decided.policy), 0))
     return compared
@@ -56,6 +56,7 @@ def _writes(request: CommitDecisionInput, time: str) -> Sequence[Operation]:
     operations += [Delete(keys.policy(reference, number)) for number in decided.forgotten[:FORGOTTEN]]
     for one in decided.evictions:
         ended = EvictionRecord(
+            identity=one.identity,
             valid=one.valid,
             executed=one.executed,
             message=one.message,
@@ -89,10 +90,11 @@ def _is_ours(found: dict[str, KeyValue | None], request: CommitDecisionInput) ->
             return False
     ended = [found[keys.evicted(one.name)] for one in decided.evictions]
     try:
-        runs = {EvictionRecord.model_validate_json(kv.value).run_id for kv in ended if kv is not None}
+        records = [EvictionRecord.model_validate_json(kv.value) for kv in ended if kv is not None]
     except ValueError:
         return False
-    return bool(ended) and None not in ended and runs == {request.run_id}
+    told = [(one.identity, request.run_id) for one in decided.evictions]
+    return bool(told) and [(record.identity, record.run_id) for record in records] == told
 
 
 def _shown(found: dict[str, KeyValue | None]) -> StreamRevisions:

@@ -90,6 +90,8 @@ def _ends(view: HubView, reference: str, found: WhatFollows) -> tuple[EvictionEn
         EvictionEnd(
             name=one.eviction.name,
             revision=one.revision,
+            identity=one.identity,
+            record=view.mod_revision(keys.evicted(one.eviction.name)),
             cluster=one.eviction.cluster,
             valid=said.valid,
             executed=said.executed,

@@ -8,19 +8,14 @@ What cannot be read is not gone: it stays as it was, and is named by its `unread
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from wharfinger.contracts.placement_records import (
-    DrainRecord,
-    MemberRecord,
-    MemberStatusRecord,
-    ResultRecord,
-    WorkRecord,
-)
+from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.records import Record
+from wharfinger.engine.placements.delivery_view import FOLDERS, DeliveryView
 from wharfinger.engine.placements.seen import (
     HubChange,
     MemberChange,
@@ -30,13 +25,18 @@ from wharfinger.engine.placements.seen import (
     SeenPlacement,
     decision_of,
     difference,
+    ended_identity,
+    eviction_of,
+    made_member,
     member_of,
     object_of,
     placement_of,
+    status_of,
 )
+from wharfinger.engine.placements.update_runs_view import UpdateRunsView
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.fields import mapping
-from wharfinger.manifests.placements import budget_from_mapping, eviction_from_mapping
+from wharfinger.manifests.placements import budget_from_mapping
 from wharfinger.model.evictions import PlacementBudget
 from wharfinger.model.members import Member
 from wharfinger.model.placement import Placement, PlacementRef
@@ -49,6 +49,7 @@ STREAMS: Mapping[str, str] = {MEMBERS: keys.MEMBER_CLUSTERS, OBJECTS: keys.PLACE
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
 
 K = TypeVar("K")
+V = TypeVar("V")
 R = TypeVar("R", bound=Record)
 
 
@@ -62,24 +63,27 @@ class HubView:
         """By reference, P."""
         self.decisions: dict[str, SeenDecision] = {}
         self.policies: dict[str, set[int]] = {}
-        self.works: dict[str, dict[str, WorkRecord]] = {}
-        self.results: dict[str, dict[str, ResultRecord]] = {}
+        self.delivery = DeliveryView(clock)
+        self.update_runs = UpdateRunsView()
+        self.works = self.delivery.works
+        self.results = self.delivery.results
         self.evictions: dict[str, SeenEviction] = {}
-        self.ended: set[str] = set()
-        """Names of evictions that have ended."""
+        self.ended: dict[str, int] = {}
+        """Evictions that have ended, by name: the create revision of the one that did; 0 = any of that name."""
         self.budgets: dict[str, PlacementBudget] = {}
         """By the name of their placement."""
-        self.drains: dict[str, DrainRecord] = {}
         self.hubs: set[str] = set()
         self.unreadable: dict[str, str] = {}
         """Key -> why its value cannot be read."""
         self.revisions: dict[str, int] = dict.fromkeys(STREAMS, 0)
+        self._changed: dict[str, int] = dict.fromkeys(STREAMS, 0)
         self.synced: set[str] = set()
         self.stamp = 0
         """Grows with each change of a member that a decision may depend on."""
         self._by_name: tuple[int, tuple[Member, ...]] = (0, ())
         self._known: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
         """Key -> mod revision."""
+        self._drains: dict[str, DrainRecord] = {}
         self._agents: dict[str, MemberRecord] = {}
         self._statuses: dict[str, MemberStatusRecord] = {}
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -90,6 +94,23 @@ class HubView:
     def seen(self) -> StreamRevisions:
         """Up to where this view shows the streams."""
         return StreamRevisions(**self.revisions)
+
+    @property
+    def newest(self) -> StreamRevisions:
+        """The newest change that was seen in each: `seen` may be ahead, by notices that others have not had yet."""
+        return StreamRevisions(**self._changed)
+
+    @property
+    def drains(self) -> dict[str, DrainRecord]:
+        """Members that are cordoned or drained, as they are there now."""
+        return {name: one for name in self._drains if (one := self.drain_of(name)) is not None}
+
+    def drain_of(self, name: str) -> DrainRecord | None:
+        """Whether a member is cordoned or drained."""
+        found, member = self._drains.get(name), self.members.get(name)
+        if found is None or not found.identity:
+            return found
+        return found if member is not None and member.member.identity == found.identity else None
 
     @property
     def in_sync(self) -> bool:
@@ -129,6 +150,7 @@ class HubView:
     def listed(self, stream: str, found: Sequence[KeyValue], revision: int = 0) -> list[HubChange]:
         """A new list of a stream, of a revision: what it does not contain is gone."""
         known, now = self._known[stream], {kv.key for kv in found}
+        self.delivery.listing = True
         changes: list[HubChange] = []
         for key in [key for key in known if key not in now]:
             del known[key]
@@ -137,8 +159,10 @@ class HubView:
             if known.get(kv.key) != kv.mod_revision:
                 known[kv.key] = kv.mod_revision
                 changes += self._take(stream, kv.key, kv)
+        self.delivery.listing = False
         self.synced.add(stream)
-        self.reached(stream, max([revision, *(kv.mod_revision for kv in found)]))
+        self._changed[stream] = max([self._changed[stream], *(kv.mod_revision for kv in found)])
+        self.reached(stream, max(revision, self._changed[stream]))
         return changes
 
     def changed(self, stream: str, event: Event) -> list[HubChange]:
@@ -149,6 +173,7 @@ class HubView:
         else:
             self._known[stream][kv.key] = kv.mod_revision
         changes = self._take(stream, kv.key, None if event.deleted else kv)
+        self._changed[stream] = max(self._changed[stream], kv.mod_revision)
         self.reached(stream, kv.mod_revision)
         return changes
 
@@ -166,8 +191,11 @@ class HubView:
             return self._take_object(key, kv) if stream == OBJECTS else self._take_record(key, kv)
         except Exception as error:  # whatever one value is, the others have to be taken
             if kv is not None:
-                self.unreadable[key] = " ".join(str(error).split())[:200]
+                self._note_unreadable(key, error)
             return []
+
+    def _note_unreadable(self, key: str, error: Exception) -> None:
+        self.unreadable[key] = " ".join(str(error).split())[:200]
 
     # --- objects ----------------------------------------------------------------------------------
 
@@ -177,19 +205,37 @@ class HubView:
                 return self._take_placement(f"{scope}/{key.removeprefix(prefix)}", kv)
         name = key.rpartition("/")[2]
         if key.startswith(keys.PLACEMENT_EVICTIONS):
-            before = self.evictions.pop(name, None)
-            if kv is not None:
-                self.evictions[name] = SeenEviction(eviction_from_mapping(object_of(kv), name), kv.mod_revision)
-            return [
-                HubChange(str(one.eviction.placement)) for one in (before, self.evictions.get(name)) if one is not None
-            ]
+            return self._take_eviction(name, kv)
         if key.startswith(keys.PLACEMENT_BUDGETS):
             if kv is None:
                 self.budgets.pop(name, None)
             else:
                 self.budgets[name] = budget_from_mapping(object_of(kv))
             return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
+        if key.startswith(keys.OVERRIDES):
+            self.delivery.take_override(key, object_of(kv) if kv is not None else None)
+            return [HubChange(delivered=True)]
+        if key.startswith((*keys.UPDATE_STRATEGIES, *keys.UPDATE_RUNS)):
+            return self._runs_changed(self.update_runs.take_object(key, kv))
         return []
+
+    def _runs_changed(self, references: Iterable[str]) -> list[HubChange]:
+        for reference in references:
+            self.delivery.notify(reference)
+        return [HubChange(reference, delivered=True) for reference in references]
+
+    def _take_eviction(self, name: str, kv: KeyValue | None) -> list[HubChange]:
+        before, now = self.evictions.pop(name, None), None
+        if kv is not None:
+            try:
+                now = eviction_of(kv, name)
+            except InvalidObject as error:
+                self._note_unreadable(kv.key, error)
+                if before is not None and before.identity == kv.create_revision:
+                    now = replace(before, revision=kv.mod_revision)
+        if now is not None:
+            self.evictions[name] = now
+        return [HubChange(str(one.eviction.placement)) for one in (before, now) if one is not None]
 
     def _take_placement(self, reference: str, kv: KeyValue | None) -> list[HubChange]:
         if kv is None:
@@ -204,8 +250,9 @@ class HubView:
             else:
                 nothing = Placement(PlacementRef.parse(reference), 0, identity=kv.create_revision)
                 self.placements[reference] = SeenPlacement(nothing, kv.mod_revision, {}, "", unreadable=str(error))
-            raise
-        self.placements[reference] = found
+            self._note_unreadable(kv.key, error)
+        else:
+            self.placements[reference] = found
         return [HubChange(reference, own=True)]
 
     # --- members ----------------------------------------------------------------------------------
@@ -220,13 +267,13 @@ class HubView:
             obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
             made = self._made(name, obj, kv.create_revision, kv.mod_revision)
         except InvalidObject as error:
+            self._note_unreadable(kv.key, error)
             if before is not None and before.member.identity == kv.create_revision:
                 before.unreadable, before.revision = str(error), kv.mod_revision
-            else:
-                nothing = Member(name, kv.create_revision)
-                self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
-            self._member_changed(name, MemberChange.ELIGIBILITY)
-            raise
+                return self._member_changed(name, MemberChange.ELIGIBILITY)
+            nothing = Member(name, kv.create_revision)
+            self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
+            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
         self.members[name] = made
         if before is None:
             return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
@@ -237,27 +284,9 @@ class HubView:
 
     def _made(self, name: str, obj: Mapping[str, object], identity: int, revision: int) -> SeenMember:
         """A member from its object and what is known of its agent. Raises `InvalidObject`."""
-        before = self.members.get(name)
-        if before is not None and before.member.identity != identity:
-            before = None
         said, agent = self._statuses.get(name), self._agents.get(name)
-        status = said.status if said is not None and said.identity == identity else {}
-        there = agent is not None and agent.identity == identity
-        now = self._clock()
-        heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
-        member = member_of(obj, identity, status, heard=heard is not None)
-        sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
-        since = before.unhealthy if before is not None and before.unhealthy is not None else now
-        return SeenMember(
-            name=name,
-            member=member,
-            revision=revision,
-            obj=obj,
-            status=status,
-            there=there,
-            heard=heard,
-            unhealthy=since if sick else None,
-        )
+        before, now = self.members.get(name), self._clock()
+        return made_member(name, obj, (identity, revision), before, said=said, agent=agent, now=now)
 
     def _remade(self, name: str) -> list[HubChange]:
         """What is known of a member's agent has changed."""
@@ -291,27 +320,25 @@ class HubView:
                 _keep(self.policies.setdefault(reference, set()), int(number), there=value is not None)
                 if not self.policies[reference]:
                     del self.policies[reference]
-            case "works":
-                return self._take_part(self.works, WorkRecord, rest, value)
-            case "results":
-                return self._take_part(self.results, ResultRecord, rest, value)
+            case _ if folder in FOLDERS:
+                return self._take_delivered(folder, rest, value)
+            case "runs":
+                return self._runs_changed([self.update_runs.take(rest, value)])
             case "members":
                 _store(self._agents, rest, value, MemberRecord)
                 return self._remade(rest)
             case "memberstatus":
-                _store(self._statuses, rest, value, MemberStatusRecord)
+                _put(self._statuses, rest, status_of(value, rest) if value is not None else None)
                 return self._remade(rest)
             case "drains":
-                before = self.drains.get(rest)
-                _store(self.drains, rest, value, DrainRecord)
-                if before != self.drains.get(rest):
+                before = self._drains.get(rest)
+                _store(self._drains, rest, value, DrainRecord)
+                if before != self._drains.get(rest):
                     return self._member_changed(rest, MemberChange.STANDING | MemberChange.ELIGIBILITY)
             case "evictions":
-                _keep(self.ended, rest, there=value is not None)
+                _put(self.ended, rest, ended_identity(value) if value is not None else None)
             case "hubs":
                 _keep(self.hubs, rest, there=value is not None)
-            case "rollouts" | "losses":
-                return [HubChange(rest)] if any(self.pending_evictions(rest)) else []
         return []
 
     def _take_decision(self, reference: str, kv: KeyValue | None) -> list[HubChange]:
@@ -325,18 +352,17 @@ class HubView:
         self.decisions[reference] = seen
         return [HubChange(reference)]
 
-    def _take_part(
-        self, parts: dict[str, dict[str, R]], kind: type[R], rest: str, value: bytes | None
-    ) -> list[HubChange]:
-        reference, _, member = rest.rpartition("/")
-        of_it = parts.setdefault(reference, {})
-        _store(of_it, member, value, kind)
-        if not of_it:
-            del parts[reference]
-        decision = self.decisions.get(reference)
-        waited_for = decision is None or decision.deleting or member in decision.evicted
-        gone = value is None
-        return [HubChange(reference)] if (waited_for and gone) or any(self.pending_evictions(reference)) else []
+    def _take_delivered(self, folder: str, rest: str, value: bytes | None) -> list[HubChange]:
+        reference = self.delivery.take(folder, rest, value)
+        self.delivery.notify(reference)
+        changes = [HubChange(reference, delivered=True)]
+        decision, member = self.decisions.get(reference), rest.rpartition("/")[2]
+        waited_for = folder in ("works", "results") and (
+            decision is None or decision.deleting or member in decision.evicted
+        )
+        if (waited_for and value is None) or (folder != "pins" and any(self.pending_evictions(reference))):
+            changes.append(HubChange(reference))
+        return changes
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -346,7 +372,7 @@ class HubView:
         return sorted(found, key=lambda one: one.revision)
 
     def _waiting(self) -> Iterator[SeenEviction]:
-        return (one for name, one in self.evictions.items() if name not in self.ended)
+        return (one for name, one in self.evictions.items() if self.ended.get(name, -1) not in (0, one.identity))
 
     def as_heard(self, ages: Mapping[str, tuple[float | None, float | None]]) -> None:
         """Take these ages, as a decision recorded them, for what is known of the members' agents."""
@@ -359,9 +385,9 @@ class HubView:
 
     @property
     def references(self) -> set[str]:
-        """All placements that there are, were, or that evictions name."""
+        """All placements that there are, that have left something, or that evictions name."""
         evicting = {str(one.eviction.placement) for one in self._waiting()}
-        return self.placements.keys() | self.decisions.keys() | evicting
+        return self.placements.keys() | self.decisions.keys() | self.policies.keys() | evicting
 
 
 def _keep(kept: set[K], key: K, *, there: bool) -> None:
@@ -373,7 +399,11 @@ def _keep(kept: set[K], key: K, *, there: bool) -> None:
 
 def _store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) -> None:
     """Keep a record, or forget it. Raises `ValidationError`, and keeps what there was."""
+    _put(records, name, kind.model_validate_json(value) if value is not None else None)
+
+
+def _put(kept: dict[str, V], name: str, value: V | None) -> None:
     if value is None:
-        records.pop(name, None)
+        kept.pop(name, None)
     else:
-        records[name] = kind.model_validate_json(value)
+        kept[name] = value

@@ -27,6 +27,7 @@ from wharfinger.placement.evicting import Delivered, judge_eviction
 from wharfinger.placement.properties import Unreadable
 from wharfinger.placement.question import PlacementStanding, Question
 from wharfinger.placement.settled import counting
+from wharfinger.registry import keys
 
 DELETING = PolicyCondition(False, "PlacementDeleting", "the placement is being deleted, and nothing is chosen for it")
 EVICTIONS = 20
@@ -103,6 +104,9 @@ def member_needs_attempt(view: HubView, reference: str, member: str, now: float)
         return False
     if stored is None or stored.identity != seen.placement.identity or stored.digest != seen.digest:
         return True
+    known = view.members.get(member)
+    if known is not None and any(one.name == member and one.identity != known.member.identity for one in stored.chosen):
+        return True  # it went and came back: newly chosen, or not chosen
     return stored.code(member) != _code(view, seen.placement, stored, member, now)
 
 
@@ -111,7 +115,7 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
     found = view.members.get(name)
     if found is None:
         return NOT_THERE
-    member, drain = found.member, view.drains.get(name)
+    member, drain = found.member, view.drain_of(name)
     if not member.leaving and not (drain is not None and drain.want == "drain"):
         chosen = next((one for one in stored.chosen if one.name == name), None)
         if chosen is not None and chosen.identity == member.identity and chosen.policy == stored.policy:
@@ -126,13 +130,13 @@ def _code(view: HubView, placement: Placement, stored: SeenDecision, name: str, 
         return code_of(filters.OBJECT, texts.UNSCHEDULABLE)
     if drain is not None:
         return code_of(filters.CORDON, texts.UNSCHEDULABLE)
-    lingers = name in stored.evicted and name in view.works.get(str(placement.ref), {})
+    lingers = name in stored.evicted and name in _having_work(view, str(placement.ref))
     return code_of(filters.EVICTION, texts.UNSCHEDULABLE) if lingers else CHOSEN
 
 
 def _question(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDecision | None, now: float) -> Question:
-    works = view.works.get(reference, {})
-    cordoned = {name for name, one in view.drains.items() if one.want == "cordon"}
+    works, drains = view.works.get(reference, {}), view.drains
+    cordoned = {name for name, one in drains.items() if one.want == "cordon"}
     return Question(
         placement=seen.placement,
         number=_number(view, reference, seen, stored),
@@ -143,7 +147,7 @@ def _question(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDe
             delivered=frozenset(name for name, work in works.items() if work.want == "present"),
         ),
         cordoned=frozenset(cordoned),
-        drained=frozenset(view.drains.keys() - cordoned),
+        drained=frozenset(drains.keys() - cordoned),
         unreadable={name: one.unreadable for name, one in view.members.items() if one.unreadable},
     )
 
@@ -158,12 +162,19 @@ def _number(view: HubView, reference: str, seen: SeenPlacement, stored: SeenDeci
     return max(known | {stored.policy}) + 1
 
 
+def _having_work(view: HubView, reference: str) -> set[str]:
+    """Members that have a work, or something in its place that cannot be read."""
+    prefix = f"{keys.WORKS}{reference}/"
+    unreadable = {key.removeprefix(prefix) for key in view.unreadable if key.startswith(prefix)}
+    return unreadable.union(view.works.get(reference, ()))
+
+
 def _lingering(
     view: HubView, reference: str, stored: SeenDecision | None, evicted: Sequence[str] | frozenset[str]
 ) -> frozenset[str]:
     """Who was evicted, and has a work yet."""
     before = stored.evicted if stored is not None else frozenset()
-    return frozenset(before.union(evicted) & view.works.get(reference, {}).keys())
+    return frozenset(before.union(evicted) & _having_work(view, reference))
 
 
 def _evicted(
@@ -181,7 +192,7 @@ def _evicted(
     budget = view.budgets.get(placement.ref.name) if placement is not None else None
     for one in (each.eviction for each in pending):
         delivered = _delivered(view, reference, chosen)
-        said = judge_eviction(one, placement, _as_decided(stored, chosen), delivered, budget)
+        said = judge_eviction(one, placement, _as_decided(stored, chosen), delivered, budget, evicted=len(evicted))
         outcomes[one.name] = said
         if said.executed and one.cluster in {each.name for each in chosen}:
             evicted.add(one.cluster)
@@ -203,13 +214,13 @@ def _delivered(view: HubView, reference: str, chosen: Sequence[ChosenMember]) ->
     reachable = {
         name
         for name, identity in named.items()
-        if name in view.members and view.members[name].there and view.members[name].member.identity == identity
+        if (one := view.members.get(name)) is not None and one.reachable and one.member.identity == identity
     }
-    current = {name: one for name, one in results.items() if name in works and one.counter == works[name].counter}
+    current = {name: one for name, one in results.items() if name in works and one.counter >= works[name].since}
     return Delivered(
         present={name for name, one in works.items() if one.want == "present"},
         available={name for name, one in current.items() if one.available and name in reachable},
-        failed={name for name, one in current.items() if one.failed},
+        failed={name for name, one in current.items() if one.failed or one.reported},
         removing={name for name in works if name not in named},
     )
 
@@ -225,7 +236,7 @@ def _deleting(
     placement = seen.placement if seen is not None else None
     outcomes, _, _ = _evicted(view, reference, placement, stored, pending)
     abandons = seen.abandons if seen is not None else stored is not None and stored.abandons
-    left = reference in view.works or reference in view.results
+    left = _having_work(view, reference) or reference in view.results
     if stored is None or stored.deleting:
         there = stored is not None or seen is not None or reference in view.policies
         held = seen is not None and seen.held

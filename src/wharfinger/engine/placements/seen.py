@@ -9,12 +9,21 @@ from dataclasses import dataclass, field, replace
 from enum import Flag, auto
 from typing import Any, NamedTuple
 
-from wharfinger.contracts.placement_records import DecisionRecord, inflated, verdict_pairs
+from wharfinger.contracts.placement_records import (
+    DecisionRecord,
+    EvictionRecord,
+    MemberRecord,
+    MemberStatusRecord,
+    inflated,
+    verdict_pairs,
+)
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests import documents
+from wharfinger.manifests.delivery import delivery_from_mapping
 from wharfinger.manifests.fields import integer, mapping, text, texts
 from wharfinger.manifests.members import member_from_mapping
-from wharfinger.manifests.placements import placement_from_mapping
+from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
+from wharfinger.model.delivery import DeliverySpec
 from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
 from wharfinger.model.names import is_dns_subdomain
@@ -53,6 +62,8 @@ class HubChange(NamedTuple):
     fields: MemberChange = MemberChange(0)
     own: bool = False
     """Whether a user changed the placement itself."""
+    delivered: bool = False
+    """Whether what is delivered of it changed; without a placement: of all."""
 
 
 HEARD = Ages(0.0, None)
@@ -75,9 +86,16 @@ class SeenMember:
     """Clock seconds at which the lease was last there; None = this hub has never seen it."""
     unhealthy: float | None = None
     """Clock seconds since which it says that it is not healthy."""
+    held: bool = False
+    """Whether a finalizer keeps its object."""
     unreadable: str = ""
     told: Ages | None = None
     """What a decision recorded, where it is made again."""
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its agent is there, and gets answers from the member."""
+        return self.there and self.unhealthy is None
 
     def ages(self, now: float) -> Ages:
         """How long ago it was heard, and has said that it is unhealthy: this hub's own time."""
@@ -101,6 +119,49 @@ def member_of(obj: Mapping[str, Any], identity: int, status: Mapping[str, Any], 
     """A member. `heard`: whether its agent was ever there. Raises `InvalidObject`."""
     member = member_from_mapping({**obj, "status": status}, identity)
     return member if heard else replace(member, agent=None, known={})
+
+
+def status_of(value: bytes, name: str) -> MemberStatusRecord:
+    """What a member's agent says, where all of it can be read. Raises `ValueError`, `InvalidObject`."""
+    said = MemberStatusRecord.model_validate_json(value)
+    member_of({"metadata": {"name": name}}, said.identity, said.status, heard=True)
+    return said
+
+
+def made_member(
+    name: str,
+    obj: Mapping[str, Any],
+    revisions: tuple[int, int],
+    before: SeenMember | None,
+    *,
+    said: MemberStatusRecord | None,
+    agent: MemberRecord | None,
+    now: float,
+) -> SeenMember:
+    """A member from its object, what it was before, and what is known of its agent. Raises `InvalidObject`.
+
+    `revisions`: of its object, create and mod. `now`: clock seconds.
+    """
+    identity, revision = revisions
+    if before is not None and before.member.identity != identity:
+        before = None
+    status = said.status if said is not None and said.identity == identity else {}
+    there = agent is not None and agent.identity == identity
+    heard = now if there or (before is not None and before.there) else before.heard if before is not None else None
+    member = member_of(obj, identity, status, heard=heard is not None)
+    sick = member.agent is not None and member.agent.healthy is not None and not member.agent.healthy.true
+    since = before.unhealthy if before is not None and before.unhealthy is not None else now
+    return SeenMember(
+        name=name,
+        member=member,
+        revision=revision,
+        obj=obj,
+        status=status,
+        there=there,
+        heard=heard,
+        unhealthy=since if sick else None,
+        held=held(obj),
+    )
 
 
 def difference(old: Member, new: Member) -> MemberChange:
@@ -136,6 +197,7 @@ class SeenPlacement:
     held: bool = False
     """Whether a finalizer keeps it."""
     history_limit: int = HISTORY_LIMIT
+    delivery: DeliverySpec = field(default_factory=DeliverySpec)
     unreadable: str = ""
 
 
@@ -157,6 +219,7 @@ def placement_of(kv: KeyValue, reference: str) -> SeenPlacement:
         abandons=text(deleting, "propagationPolicy", "spec.strategy.deleteStrategy.") == "Abandon",
         held=held(obj),
         history_limit=integer(spec, "revisionHistoryLimit", "spec.", low=1, high=1000) or HISTORY_LIMIT,
+        delivery=delivery_from_mapping(spec),
     )
 
 
@@ -164,6 +227,48 @@ def held(obj: Mapping[str, Any]) -> bool:
     """Whether a finalizer of somebody else keeps an object: KubeFleet's own, in manifests of its hub, do not."""
     found = texts(mapping(obj, "metadata"), "finalizers", "metadata.")
     return any(not one.startswith(KUBEFLEETS) for one in found)
+
+
+class Readers:
+    """Which placements are decided by which fields of a member."""
+
+    def __init__(self) -> None:
+        self._reads: dict[str, MemberChange] = {}
+        self._readers: dict[MemberChange, set[str]] = {one: set() for one in MemberChange}
+
+    def note(self, reference: str, placement: Placement | None) -> None:
+        """The placement is another one now; None: it is gone."""
+        fields = reads(placement) if placement is not None else MemberChange(0)
+        for one in self._reads.pop(reference, MemberChange(0)) & ~fields:
+            self._readers[one].discard(reference)
+        for one in fields:
+            self._readers[one].add(reference)
+        if fields:
+            self._reads[reference] = fields
+
+    def reads(self, reference: str) -> MemberChange:
+        """Which fields a placement is decided by."""
+        return self._reads.get(reference, MemberChange.STANDING)
+
+    def of(self, fields: MemberChange) -> set[str]:
+        """The placements that are decided by any of these."""
+        return set[str]().union(*(self._readers[one] for one in fields))
+
+
+def reads(placement: Placement) -> MemberChange:
+    """Which fields of a member a placement is decided by."""
+    policy = placement.policy
+    found = MemberChange.ELIGIBILITY | MemberChange.STANDING | MemberChange.TAINTS
+    if placement.ref.namespace:
+        found |= MemberChange.NAMESPACES
+    if policy.spread or any(term.labels is not None for term in policy.required):
+        found |= MemberChange.LABELS
+    if any(term.properties for term in policy.required):
+        found |= MemberChange.PROPERTIES
+    for one in policy.preferred:
+        found |= MemberChange.LABELS if one.labels is not None else MemberChange(0)
+        found |= MemberChange.PROPERTIES if one.sorter is not None else MemberChange(0)
+    return found
 
 
 def policy_digest(policy: PlacementPolicy) -> str:
@@ -178,6 +283,21 @@ class SeenEviction:
     eviction: Eviction
     revision: int
     """Mod revision of its object."""
+    identity: int
+    """Create revision of its object."""
+
+
+def eviction_of(kv: KeyValue, name: str) -> SeenEviction:
+    """Raises `InvalidObject`."""
+    return SeenEviction(eviction_from_mapping(object_of(kv), name), kv.mod_revision, kv.create_revision)
+
+
+def ended_identity(value: bytes) -> int:
+    """Which eviction ended, by its record: the create revision of its object; 0 = any of that name."""
+    try:
+        return EvictionRecord.model_validate_json(value).identity
+    except ValueError:  # it is there, so something has ended
+        return 0
 
 
 _CODES: dict[tuple[str, str], int] = {}

@@ -1,0 +1,117 @@
+"""The activities of `RollOutPlacement`, as one hub carries them out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wharfinger.contracts.attempts import FailureType
+from wharfinger.contracts.names import placement_rollout_id
+from wharfinger.contracts.placement_rollouts import (
+    Awaited,
+    AwaitResultsInput,
+    ForgetContentsInput,
+    ForgottenContents,
+    PlannedRollout,
+    PlanRolloutInput,
+    RolloutActivities,
+    TakenSnapshot,
+    TakeSnapshotInput,
+    WriteWorksInput,
+    WrittenWorks,
+)
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.failures import wrong_id
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.contents_view import ContentsView
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.rollout_plans import planned
+from wharfinger.engine.placements.snapshots import forget, take
+from wharfinger.engine.placements.works import write
+from wharfinger.manifests.times import rfc3339
+
+CATCH_UP = 5.0
+"""Seconds for this hub to see what a plan must be made from."""
+TICK = 3.0
+"""Seconds between two heart-beats of a wait, and two looks at it."""
+
+
+class RollingActivities(RolloutActivities):
+    """Register with a Temporal worker."""
+
+    def __init__(self, process: ProcessParts, view: HubView, contents: ContentsView, *, cluster: str) -> None:
+        self._process = process
+        self._view = view
+        self._contents = contents
+        self._cluster = cluster
+
+    @property
+    def all(self) -> list[Callable[..., object]]:
+        """The activities, for `temporalio.worker.Worker(activities=...)`."""
+        return [self.plan_rollout, self.take_snapshot, self.write_works, self.forget_contents, self.await_results]
+
+    @activity.defn(name="plan_rollout")
+    async def plan_rollout(self, request: PlanRolloutInput) -> PlannedRollout:
+        """See `RolloutActivities.plan_rollout`."""
+        right = placement_rollout_id(self._cluster, request.placement)
+        if request.workflow_id != right:
+            raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
+        await self._catch_up(request.seen)
+        return planned(self._view, self._contents, request.placement, self._process.clock())
+
+    @activity.defn(name="take_snapshot")
+    async def take_snapshot(self, request: TakeSnapshotInput) -> TakenSnapshot:
+        """See `RolloutActivities.take_snapshot`."""
+        return await take(self._process.store, self._view, request, self._now())
+
+    @activity.defn(name="write_works")
+    async def write_works(self, request: WriteWorksInput) -> WrittenWorks:
+        """See `RolloutActivities.write_works`."""
+        await self._catch_up(request.seen)
+        written = await write(self._process.store, self._view, request, self._now())
+        for step in request.steps:
+            if step.member in written.written:
+                self._process.metrics.works_written.labels(step.kind).inc()
+        return written
+
+    @activity.defn(name="forget_contents")
+    async def forget_contents(self, request: ForgetContentsInput) -> ForgottenContents:
+        """See `RolloutActivities.forget_contents`."""
+        return await forget(self._process.store, request)
+
+    @activity.defn(name="await_results")
+    async def await_results(self, request: AwaitResultsInput) -> Awaited:
+        """See `RolloutActivities.await_results`."""
+        await self._catch_up(request.seen)
+        clock, reference = self._process.clock, request.placement
+        end = clock() + request.seconds
+        while True:
+            changed = self._view.delivery.waiter(reference)
+            found = planned(self._view, self._contents, reference, clock())
+            settled = not (found.waiting or found.away or found.timer is not None or found.snapshot_in is not None)
+            if found.steps or found.gone or settled or found.snapshot_in == 0.0:
+                return Awaited(news=True, seen=self._view.newest)
+            left = end - clock()
+            if left <= 0:
+                return Awaited(news=False, seen=self._view.newest)
+            activity.heartbeat()
+            soon = min(left, TICK, *(one for one in (found.timer, found.snapshot_in) if one))
+            try:
+                async with asyncio.timeout(soon):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+
+    async def _catch_up(self, seen: StreamRevisions) -> None:
+        if not await self._view.wait_for(seen, CATCH_UP):
+            raise ApplicationError(
+                f"this hub has seen etcd up to {self._view.revisions}, and must have seen {seen!r}",
+                type=FailureType.BEHIND,
+                category=ApplicationErrorCategory.BENIGN,
+            )
+
+    def _now(self) -> str:
+        return rfc3339(self._process.utc_now())

@@ -1,0 +1,165 @@
+"""What is delivered, as kept in etcd below `/wharfinger.dev/hub/`. Keys: `registry.keys`.
+
+::
+
+    rollouts/<P>           RolloutRecord    who delivers; every wave rewrites it, and each write of a wave compares it
+    snapshots/<P>/<n>      SnapshotRecord   who delivers, create-only
+    contents/<P>/<sha256>  bytes            the same transaction: some objects of snapshots, deflated
+    works/<P>/<member>     WorkRecord       who delivers
+    results/<P>/<member>   ResultRecord     the member's agent
+    losses/<P>             bytes            agents: rewritten with each result that ceases to be available
+    pins/<P>               PinRecord        the CLI: which snapshot is wanted, instead of the newest
+
+In a member's own etcd: `AgentRecord`, `AppliedRecord`, `MarkRecord`. `contracts.placement_records` has what is decided.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from wharfinger.contracts.records import Record
+from wharfinger.model.delivery import Want
+
+TOLD = 20
+"""Objects that a result tells of, and differences of each."""
+
+
+class RolloutRecord(Record):
+    """Who delivers a placement now."""
+
+    epoch: int = 0
+    """Grows whenever another run begins to act."""
+    role: Literal["rollout", "run"] = "rollout"
+    workflow_id: str = ""
+    run_id: str = ""
+    run: str = ""
+    """The update run that delivers it, or did last: `<name>/<identity>`; waves of other roles keep it."""
+    wave: int = 0
+    """Grows with each wave of writes."""
+    token: str = ""
+    """Tells the wave from every other: one whose answer was lost is written once."""
+    snapshot: int = 0
+    """The newest one."""
+    selected: str = ""
+    """Stamp of what was looked at last (`engine.placements.contents_view`)."""
+    trouble: str = ""
+    """Why they cannot be placed."""
+    time: str = ""
+    """RFC 3339, UTC, of the last change of this record."""
+
+
+class SnapshotRecord(Record):
+    """What was selected at one revision. Its number is its name."""
+
+    digest: str
+    """SHA-256 of all objects."""
+    parts: tuple[str, ...] = ()
+    """SHA-256 of each part, in order."""
+    objects: tuple[tuple[str, str, str, str, str], ...] = ()
+    """Of each: group, version, kind, namespace, name."""
+    enveloped: tuple[tuple[str, str, str, str, str], ...] = ()
+    """The same of the objects in envelopes."""
+    revision: int = 0
+    """Of etcd, at which they were read."""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class WorkRecord(Record):
+    """What shall be on one member."""
+
+    counter: int = 0
+    """Grows with each write; an agent never applies a lower one."""
+    since: int = 0
+    """The counter at which the contents changed last: results from there on tell of these contents."""
+    want: Want = "present"
+    identity: int = 0
+    """Of the member: the create revision of its object."""
+    placement: int = 0
+    """Create revision of the placement's object."""
+    snapshot: int = 0
+    overrides: str = ""
+    """Digest of what is changed for this member."""
+    resolved: tuple[dict[str, Any], ...] = ()
+    """What is changed for this member."""
+    strategy: dict[str, Any] = Field(default_factory=dict)
+    """`spec.strategy.applyStrategy`, complete."""
+
+
+class ToldObject(Record):
+    """What is said of one object on one member."""
+
+    object: str
+    reason: str
+    message: str = ""
+    diffs: tuple[tuple[str, str, str], ...] = ()
+    """Path, the value in the hub, the value in the member."""
+
+
+class ResultRecord(Record):
+    """What is on one member."""
+
+    counter: int = 0
+    """Of the work that it tells of."""
+    since: int = 0
+    """Of that work: the counter at which its contents changed last."""
+    identity: int = 0
+    """Of the member."""
+    applied: bool = False
+    available: bool = False
+    untrackable: bool = False
+    """Whether it is called available because nothing says when it is."""
+    failed: bool = False
+    reported: bool = False
+    """Whether only differences were looked for, and they were."""
+    gone: bool = False
+    objects: int = 0
+    reason: str = ""
+    told: tuple[ToldObject, ...] = ()
+    """What is not as it shall be, the first ones."""
+    drifted: tuple[ToldObject, ...] = ()
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class PinRecord(Record):
+    """A snapshot that is wanted instead of the newest."""
+
+    snapshot: int
+    by: str = ""
+    why: str = ""
+    time: str = ""
+    """RFC 3339, UTC."""
+
+
+class AgentRecord(Record):
+    """Who may write to a member's etcd for its hub; each of its transactions compares it."""
+
+    boot_id: str = ""
+    pid: int = 0
+    token: str = ""
+    """Tells this life of the agent from every other."""
+
+
+class AppliedRecord(Record):
+    """What of one placement is on a member, or may be: written before the objects."""
+
+    counter: int = 0
+    identity: int = 0
+    """Of the member, for its hub."""
+    objects: tuple[tuple[str, str, str, str, str], ...] = ()
+    """Of each: group, version, kind, namespace, name."""
+
+
+class MarkRecord(Record):
+    """That an object on a member is a placement's."""
+
+    placement: str
+    """P."""
+    life: str = ""
+    """Hub and member, in the life in which it was applied."""
+    counter: int = 0
+    last: dict[str, Any] = Field(default_factory=dict)
+    """The manifest that was applied last."""

@@ -1,0 +1,151 @@
+"""What a hub has seen of deliveries: works, results, rollouts, snapshots, pins and overrides, by placement.
+
+A part of `engine.placements.hub_view`, which passes it the records of its stream, so that all of it is of one revision.
+Values are kept small: of a work without what is changed for the member, of a result without what it tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from wharfinger.contracts.delivery_records import (
+    PinRecord,
+    ResultRecord,
+    RolloutRecord,
+    SnapshotRecord,
+    WorkRecord,
+)
+from wharfinger.manifests.contents import override_from_mapping
+from wharfinger.model.contents import Override
+
+FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
+"""Records that are taken here."""
+COUNTED = 2.0
+"""Seconds that count as seen at most between two ticks: a hub that stood still has seen nothing."""
+
+
+class DeliveryView:
+    """What was seen. Changed by `take` and `take_override` only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.works: dict[str, dict[str, WorkRecord]] = {}
+        self.results: dict[str, dict[str, ResultRecord]] = {}
+        self.rollouts: dict[str, RolloutRecord] = {}
+        self.snapshots: dict[str, dict[int, SnapshotRecord]] = {}
+        self.taken: dict[str, float] = {}
+        """Placement -> clock seconds at which its newest snapshot was seen to be taken."""
+        self.listing = False
+        """Whether records come from a list: then they are old."""
+        self.pins: dict[str, PinRecord] = {}
+        self.overrides: dict[str, Override] = {}
+        """By key."""
+        self.on_member: defaultdict[str, set[str]] = defaultdict(set)
+        """Member -> placements that have a work for it."""
+        self.seen_seconds = 0.0
+        """Grows while the hub sees etcd."""
+        self._changed: dict[tuple[str, str], float] = {}
+        """Placement and member -> seen seconds at which its result became as it is."""
+        self._waiters: dict[str, asyncio.Event] = {}
+
+    def tick(self, elapsed: float) -> None:
+        """So many seconds have passed in which etcd was seen."""
+        self.seen_seconds += min(max(elapsed, 0.0), COUNTED)
+
+    def unchanged(self, reference: str, member: str) -> float:
+        """Seen seconds for which a member's result says what it says of the same contents."""
+        since = self._changed.get((reference, member))
+        return 0.0 if since is None else self.seen_seconds - since
+
+    def take(self, folder: str, rest: str, value: bytes | None) -> str:
+        """One record; answers the placement that it is about. Raises `ValueError`, and keeps what there was."""
+        match folder:
+            case "works":
+                return self._take_work(rest, value)
+            case "results":
+                return self._take_result(rest, value)
+            case "snapshots":
+                reference, _, number = rest.rpartition("/")
+                of_it = self.snapshots.setdefault(reference, {})
+                if value is None:
+                    of_it.pop(int(number), None)
+                else:
+                    of_it[int(number)] = SnapshotRecord.model_validate_json(value)
+                    if not self.listing:
+                        self.taken[reference] = self._clock()
+                if not of_it:
+                    del self.snapshots[reference]
+                    self.taken.pop(reference, None)
+                return reference
+            case "rollouts":
+                if value is None:
+                    self.rollouts.pop(rest, None)
+                else:
+                    self.rollouts[rest] = RolloutRecord.model_validate_json(value)
+            case "pins":
+                if value is None:
+                    self.pins.pop(rest, None)
+                else:
+                    self.pins[rest] = PinRecord.model_validate_json(value)
+        return rest
+
+    def _take_work(self, rest: str, value: bytes | None) -> str:
+        reference, _, member = rest.rpartition("/")
+        if value is None:
+            of_it = self.works.get(reference, {})
+            of_it.pop(member, None)
+            if not of_it:
+                self.works.pop(reference, None)
+            on_it = self.on_member[member]
+            on_it.discard(reference)
+            if not on_it:
+                del self.on_member[member]
+            return reference
+        work = WorkRecord.model_validate_json(value)
+        if work.resolved:
+            work = work.model_copy(update={"resolved": ()})
+        self.works.setdefault(reference, {})[member] = work
+        self.on_member[member].add(reference)
+        return reference
+
+    def _take_result(self, rest: str, value: bytes | None) -> str:
+        reference, _, member = rest.rpartition("/")
+        before = self.results.get(reference, {}).get(member)
+        if value is None:
+            of_it = self.results.get(reference, {})
+            of_it.pop(member, None)
+            if not of_it:
+                self.results.pop(reference, None)
+            self._changed.pop((reference, member), None)
+            return reference
+        result = ResultRecord.model_validate_json(value)
+        if result.told or result.drifted:
+            result = result.model_copy(update={"told": (), "drifted": ()})
+        self.results.setdefault(reference, {})[member] = result
+        if before is None or _says(before) != _says(result):
+            self._changed[reference, member] = self.seen_seconds
+        return reference
+
+    def take_override(self, key: str, obj: Mapping[str, object] | None) -> None:
+        """An override's object, or that it is gone. Raises `InvalidObject`, and keeps what there was."""
+        if obj is None:
+            self.overrides.pop(key, None)
+        else:
+            self.overrides[key] = override_from_mapping(obj)
+
+    def notify(self, reference: str) -> None:
+        """Something of a placement changed."""
+        waiter = self._waiters.pop(reference, None)
+        if waiter is not None:
+            waiter.set()
+
+    def waiter(self, reference: str) -> asyncio.Event:
+        """Set at the next change of the placement."""
+        return self._waiters.setdefault(reference, asyncio.Event())
+
+
+def _says(result: ResultRecord) -> tuple[object, ...]:
+    contents = result.since, result.identity
+    return *contents, result.applied, result.available, result.untrackable, result.failed, result.reported

@@ -1,0 +1,219 @@
+"""Writes one wave of works: the wave itself first, then each work by a transaction of its own.
+
+Every transaction compares the decision and this wave's `rollouts/<P>`; so a slow try of an earlier wave, or of another
+run, changes nothing. To put a work it also compares the member's object (not leaving); to remove or change one that is
+counted on, `losses/<P>`: nobody else has ceased to be available since it was planned; to do so because it was not
+available, that member's result, and that its agent is there, or is not there, as it was. One that fails cancels no
+other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from wharfinger.contracts.delivery_records import RolloutRecord, WorkRecord
+from wharfinger.contracts.placement_rollouts import PlannedStep, WriteWorksInput, WrittenWorks
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, changes_for, concerning
+from wharfinger.model.delivery import StepKind
+from wharfinger.placement import overriding
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store
+
+AT_A_TIME = 16
+"""Transactions that are sent at the same time."""
+
+
+async def write(store: Store, view: HubView, request: WriteWorksInput, time: str) -> WrittenWorks:
+    """Write the wave. `time`: RFC 3339, UTC. Raises `Unavailable`, and may be called again then."""
+    fence, before = await begin_wave(store, request, time)
+    if not fence:
+        return WrittenWorks(outcome="contended", seen=StreamRevisions(hub=before))
+    places = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(step: PlannedStep) -> tuple[str, int]:
+        async with places:
+            return await _write_one(store, view, request, step, fence)
+
+    answers = await asyncio.gather(*(one(step) for step in request.steps), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    done = [answer for answer in answers if not isinstance(answer, BaseException)]
+    written = tuple(step.member for step, (moved, _) in zip(request.steps, done, strict=True) if not moved)
+    return WrittenWorks(
+        outcome="written",
+        written=written,
+        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in zip(request.steps, done, strict=True) if moved),
+        rollout=fence,
+        seen=StreamRevisions(hub=max([fence, *(revision for _, revision in done)])),
+    )
+
+
+async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple[int, int]:
+    """Rewrite `rollouts/<P>`: its mod revision by this wave, 0 when others were first; and what must be seen then."""
+    key = keys.rollout(request.placement)
+    found = (await store.get(key)).kv
+    record = record_of(found)
+    if found is not None and record.token == request.wave:
+        return found.mod_revision, found.mod_revision  # an earlier try of this wave, whose answer was lost
+    if (found.mod_revision if found is not None else 0) != request.rollout:
+        return 0, found.mod_revision if found is not None else 0
+    wave = next_record(record, request, time).model_copy(update={"token": request.wave})
+    answered = await store.txn(
+        [
+            Compare(key, "mod", request.rollout),
+            Compare(keys.decision(request.placement), "mod", request.decision),
+        ],
+        [Put(key, wave.to_bytes())],
+        [Get(key), Get(keys.decision(request.placement))],
+    )
+    if answered.succeeded:
+        return answered.revision, answered.revision
+    found = answered.reads[0]
+    if found is not None and record_of(found).token == request.wave:
+        return found.mod_revision, found.mod_revision
+    return 0, max((one.mod_revision for one in answered.reads if one is not None), default=0)
+
+
+def record_of(kv: KeyValue | None) -> RolloutRecord:
+    """Of a stored value; what cannot be read is as if nobody had delivered."""
+    try:
+        return RolloutRecord.model_validate_json(kv.value) if kv is not None else NO_ROLLOUT
+    except ValueError:
+        return NO_ROLLOUT
+
+
+class ActingRun(Protocol):
+    """Which run acts."""
+
+    @property
+    def workflow_id(self) -> str:
+        """Of the workflow."""
+
+    @property
+    def run_id(self) -> str:
+        """Of its run."""
+
+    @property
+    def role(self) -> Literal["rollout", "run"]:
+        """As whom it delivers."""
+
+
+def next_record(record: RolloutRecord, run: ActingRun, time: str) -> RolloutRecord:
+    """The record of the next wave. Another run begins another epoch."""
+    return record.model_copy(
+        update={
+            "epoch": record.epoch + (record.run_id != run.run_id),
+            "role": run.role,
+            "workflow_id": run.workflow_id,
+            "run_id": run.run_id,
+            "wave": record.wave + 1,
+            "time": time,
+        }
+    )
+
+
+async def _write_one(
+    store: Store, view: HubView, request: WriteWorksInput, step: PlannedStep, fence: int
+) -> tuple[str, int]:
+    """Which key had moved, empty when it was written; and the revision of the answer."""
+    reference = request.placement
+    key = keys.work(reference, step.member)
+    compares = [
+        Compare(keys.rollout(reference), "mod", fence),
+        Compare(keys.decision(reference), "mod", request.decision),
+        Compare(key, "mod", step.work),
+    ]
+    operations: list[Operation]
+    if step.kind is StepKind.DROP:
+        compares.append(Compare(keys.result(reference, step.member), "mod", step.result))
+        operations = [Delete(key), Delete(keys.result(reference, step.member))]
+    else:
+        before = (await store.get(key)).kv if step.work else None
+        if (before.mod_revision if before is not None else 0) != step.work:
+            return _moved(key, before, step)
+        work = _work(view, request, step, before)
+        if work is None:
+            return "overrides", 0
+        operations = [Put(key, work.to_bytes())]
+        if work.want == "present":
+            compares.append(Compare(keys.member_cluster(step.member), "mod", step.object))
+        if step.free:
+            compares.append(Compare(keys.result(reference, step.member), "mod", step.result))
+            compares.append(Compare(keys.member(step.member), "mod", step.agent))
+            if step.status is not None:
+                compares.append(Compare(keys.member_status(step.member), "mod", step.status))
+        elif step.kind in (StepKind.UPDATE, StepKind.REMOVE):
+            compares.append(Compare(keys.losses(reference), "mod", request.losses))
+    answered = await store.txn(compares, operations, [Get(one.key) for one in compares])
+    if answered.succeeded:
+        return "", answered.revision
+    found = dict(zip((one.key for one in compares), answered.reads, strict=True))
+    if found[keys.rollout(reference)] is not None and compares[0].holds(found[keys.rollout(reference)]):
+        _, ours = _moved(key, found[key], step)
+        if ours:
+            return "", ours
+    moved = next(one.key for one in compares if not one.holds(found[one.key]))
+    return moved, max((one.mod_revision for one in answered.reads if one is not None), default=0)
+
+
+def _moved(key: str, found: KeyValue | None, step: PlannedStep) -> tuple[str, int]:
+    """Whether an earlier try of the same wave wrote it, though nobody was told."""
+    if step.kind is StepKind.DROP:
+        return ("", 1) if found is None else (key, 0)
+    if found is not None:
+        try:
+            work = WorkRecord.model_validate_json(found.value)
+        except ValueError:
+            return key, 0
+        if (work.counter, work.want, work.identity) == (step.counter, step.want, step.identity):
+            return "", found.mod_revision
+    return key, 0
+
+
+def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: KeyValue | None) -> WorkRecord | None:
+    """The work that is written; None when what is changed for the member is not what was planned."""
+    reference = request.placement
+    earlier = _earlier(before)
+    if step.kind is StepKind.REMOVE:
+        return earlier.model_copy(update={"counter": step.counter, "since": step.counter, "want": step.want})
+    seen = view.placements.get(reference)
+    if seen is None:
+        return None
+    strategy: Mapping[str, Any] = seen.delivery.strategy
+    if step.kind is StepKind.STRATEGY:
+        return earlier.model_copy(update={"counter": step.counter, "strategy": dict(strategy)})
+    snapshot = view.delivery.snapshots.get(reference, {}).get(request.snapshot)
+    if snapshot is None:
+        return None
+    changes: tuple[overriding.ResolvedOverride, ...] = ()
+    if step.overrides:
+        overrides = concerning(view, reference, snapshot)
+        try:
+            changes = changes_for(view, reference, snapshot, overrides, step.member)
+        except overriding.OverrideError:
+            return None
+        if overriding.digest(changes) != step.overrides:
+            return None
+    return WorkRecord(
+        counter=step.counter,
+        since=step.counter,
+        want="present",
+        identity=step.identity,
+        placement=seen.placement.identity,
+        snapshot=request.snapshot,
+        overrides=step.overrides,
+        resolved=tuple(overriding.to_json(changes)),
+        strategy=dict(strategy),
+    )
+
+
+def _earlier(before: KeyValue | None) -> WorkRecord:
+    try:
+        return WorkRecord.model_validate_json(before.value) if before is not None else WorkRecord()
+    except ValueError:
+        return WorkRecord()

@@ -1,0 +1,216 @@
+"""Judges what a change may mean for what is delivered, and starts a rollout where one has a step or a timer.
+
+Level-triggered as `hub_loops.judging` is for decisions: events only say what to judge anew, and everything is judged
+again within five minutes. What is judged: a placement whose object, decision, works, results, pin or selected objects
+changed; those that have a work on a member that left, came back, lost its agent, or has other labels by which overrides choose;
+all, when an override changed, or a hub came or went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.contents_view import ContentsView
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.rolling_out import rollout_of
+from wharfinger.engine.placements.rollout_plans import snapshot_in
+from wharfinger.engine.placements.seen import HubChange, MemberChange
+
+log = logging.getLogger(__name__)
+
+STRETCH = 0.02
+"""Seconds that judging goes on without letting anything else run."""
+SOON, AGAIN = 1.0, 30.0
+"""Seconds until a placement is judged again whose rollout was started: at first, doubling up to the second."""
+SWEEP = 300.0
+"""Seconds in which everything is judged once."""
+TICK = 1.0
+"""Seconds between two ticks of the seen time."""
+AT_A_TIME = 64
+"""Starts that Temporal is asked for at the same time."""
+
+
+class RolloutStarter(Protocol):
+    """Starts rollouts."""
+
+    async def start_rollout(self, reference: str, seen: StreamRevisions, cause: str) -> None:
+        """Start one, or join the open run. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
+
+
+class RolloutJudge:
+    """Judges, and starts rollouts, for the placements of one hub."""
+
+    def __init__(
+        self,
+        process: ProcessParts,
+        view: HubView,
+        contents: ContentsView,
+        starter: RolloutStarter,
+        *,
+        mine: Callable[[str], bool],
+        sees: Callable[[], bool],
+    ) -> None:
+        """`mine`: whether this hub looks after a placement; `sees`: whether it sees etcd now."""
+        self._view = view
+        self._contents = contents
+        self._starter = starter
+        self._mine = mine
+        self._sees = sees
+        self._clock = process.clock
+        self._metrics = process.metrics
+        self._due: dict[str, str] = {}
+        """Placement -> why it is judged."""
+        self._later: list[tuple[float, str]] = []
+        self._started: dict[str, tuple[float, float]] = {}
+        """Placements whose rollout was started: until when they are left alone, and how long that is."""
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._hubs: set[str] = set()
+        self._news = asyncio.Event()
+        self._places = asyncio.Semaphore(AT_A_TIME)
+        self._failing = False
+
+    @property
+    def unsettled(self) -> int:
+        """Placements that are to be judged, or whose rollout was started."""
+        return len(self._due.keys() | self._started.keys())
+
+    def note(self, changes: Iterable[HubChange]) -> None:
+        """Note what has to be judged anew."""
+        for change in changes:
+            if change.member and change.fields & self._fields:
+                for reference in self._view.delivery.on_member.get(change.member, ()):
+                    self._due.setdefault(reference, f"member {change.member} changed")
+                    self._view.delivery.notify(reference)
+            if change.placement:
+                if change.own:
+                    self._read(change.placement)
+                self._view.delivery.notify(change.placement)
+                self._due.setdefault(change.placement, "changed")
+            elif change.delivered:
+                self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "an override changed")
+        if self._view.hubs != self._hubs:
+            self._hubs = set(self._view.hubs)
+            self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "hubs changed")
+        self._news.set()
+
+    @property
+    def _fields(self) -> MemberChange:
+        """Changes of a member by which what is delivered there may change."""
+        labels = MemberChange.LABELS if self._view.delivery.overrides else MemberChange(0)
+        return MemberChange.STANDING | MemberChange.ELIGIBILITY | labels
+
+    def note_contents(self, references: Iterable[str]) -> None:
+        """What these placements select may be something else."""
+        for reference in references:
+            self._view.delivery.notify(reference)
+            self._due.setdefault(reference, "contents changed")
+        self._news.set()
+
+    def _read(self, reference: str) -> None:
+        seen = self._view.placements.get(reference)
+        self._contents.read(reference, seen.delivery.selectors if seen is not None else ())
+
+    async def run(self) -> None:
+        """Judge until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._sweep())
+                group.create_task(self._tick())
+                while True:
+                    await self._wait()
+                    await self.judge_due()
+        finally:
+            for task in self._starting.values():
+                task.cancel()
+
+    async def _wait(self) -> None:
+        seconds = max(0.0, self._later[0][0] - self._clock()) if self._later and self._view.in_sync else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def judge_due(self) -> None:
+        """Judge everything that is due."""
+        if not self._view.in_sync:
+            return
+        now = began = self._clock()
+        while self._later and self._later[0][0] <= now:
+            self._due.setdefault(heapq.heappop(self._later)[1], "again")
+        while self._due:
+            reference, cause = self._due.popitem()
+            try:
+                self._judge(reference, cause)
+            except Exception:  # what one placement does must not keep the others from being judged
+                log.exception("rollout_not_judged effect=as_it_was placement=%s", reference)
+            if self._clock() - began > STRETCH:
+                await asyncio.sleep(0)
+                began = self._clock()
+
+    def _judge(self, reference: str, cause: str) -> None:
+        now = self._clock()
+        if not self._mine(reference):
+            self._started.pop(reference, None)
+            return
+        if reference in self._starting or now < self._started.get(reference, (0.0, 0.0))[0]:
+            return  # it is judged again then
+        found = rollout_of(self._view, reference)
+        wait = snapshot_in(self._view, self._contents, reference, found, now)
+        if found.steps.steps or found.steps.timer is not None or found.forgets or wait == 0.0:
+            self._starting[reference] = asyncio.create_task(self._start(reference, cause))
+            return
+        self._started.pop(reference, None)
+        if wait is not None:
+            self._again(reference, now + wait)
+
+    def _again(self, reference: str, at: float) -> None:
+        heapq.heappush(self._later, (at, reference))
+        self._news.set()
+
+    async def _start(self, reference: str, cause: str) -> None:
+        seen, accepted = self._view.newest, False
+        try:
+            async with self._places:
+                await self._starter.start_rollout(reference, seen, cause)
+            accepted = True
+            if self._failing:
+                self._failing = False
+                log.info("rollout_starts_accepted_again")
+            self._metrics.rollout_starts.labels(cause.partition(" ")[0]).inc()
+        except Exception as error:  # whatever it is, the placement must not be forgotten
+            if not self._failing:
+                self._failing = True
+                log.warning("rollout_starts_fail effect=retried placement=%s error=%r", reference, str(error))
+            self._metrics.start_failures.inc()
+        finally:
+            self._starting.pop(reference, None)
+            _, before = self._started.get(reference, (0.0, SOON / 2))
+            wait = min(AGAIN, 2 * before) if accepted else SOON
+            until = self._clock() + wait
+            self._started[reference] = until, wait
+            self._again(reference, until)
+
+    async def _tick(self) -> None:
+        """Let the seen time go on."""
+        before = self._clock()
+        while True:
+            await asyncio.sleep(TICK)
+            now = self._clock()
+            if self._sees():
+                self._view.delivery.tick(now - before)
+            before = now
+
+    async def _sweep(self) -> None:
+        """Judge everything once in five minutes."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "sweep")
+            self._news.set()

@@ -1,0 +1,111 @@
+"""Which objects of members, and which records of evictions, a hub removes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from tests.engine.placements.scene import HubScene
+from tests.placement.objects import eviction_object, pick, placement_object, status_record
+from wharfinger.contracts.placement_records import EvictionRecord
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.hub_loops.leavers import UNREACHABLE, Leavers
+from wharfinger.registry import keys
+
+LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+SICK = {"agentStatus": [{"type": "MemberAgent", "conditions": [{"type": "Healthy", "status": "False"}]}]}
+
+
+def leavers(scene: HubScene) -> Leavers:
+    return Leavers(ProcessParts(scene.store, clock=scene.clock), scene.view, mine=lambda key: True, every=0.001)
+
+
+async def there(scene: HubScene) -> set[str]:
+    return {kv.key.rpartition("/")[2] async for page in scene.store.list(keys.MEMBER_CLUSTERS) for kv in page.items}
+
+
+async def test_finalizers_that_are_none_keep_no_other_member(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scene = HubScene()
+    await scene.member("a", **LEAVING, finalizers="mine")
+    await scene.member("b", **LEAVING)
+    await scene.see()
+    task = asyncio.create_task(leavers(scene).run())
+    await asyncio.sleep(0.05)
+    assert not task.done()
+    task.cancel()
+    assert await there(scene) == {"a"}
+    assert not caplog.records
+
+
+async def test_a_member_that_cannot_be_removed_keeps_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = HubScene()
+    for name in "abc":
+        await scene.member(name, **LEAVING)
+    await scene.see()
+    found, remove = leavers(scene), Leavers._remove
+
+    async def amiss(self: Leavers, name: str, one: object) -> None:
+        if name == "b":
+            raise RuntimeError("amiss")
+        await remove(self, name, one)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Leavers, "_remove", amiss)
+    with caplog.at_level(logging.ERROR):
+        await found.look()
+        await found.look()
+    assert await there(scene) == {"b"}
+    assert len(caplog.records) == 1
+
+
+async def test_a_member_that_does_not_answer_goes_after_a_quarter_of_an_hour() -> None:
+    scene = HubScene()
+    identity = await scene.member("a", **LEAVING)
+    await scene.put(placement_object(**pick(1)))
+    await scene.see()
+    await scene.work("a")
+    await scene.store.put(keys.member_status("a"), status_record(identity, **SICK))
+    await scene.see()
+    found = leavers(scene)
+    await found.look()
+    scene.clock.advance(UNREACHABLE - 1)
+    await found.look()
+    assert await there(scene) == {"a"}
+    scene.clock.advance(2)
+    await found.look()
+    assert await there(scene) == set()
+
+
+async def test_a_member_that_answers_again_is_waited_for() -> None:
+    scene = HubScene()
+    identity = await scene.member("a", **LEAVING)
+    await scene.put(placement_object(**pick(1)))
+    await scene.see()
+    await scene.work("a")
+    await scene.store.put(keys.member_status("a"), status_record(identity, **SICK))
+    await scene.see()
+    found = leavers(scene)
+    await found.look()
+    await scene.store.put(keys.member_status("a"), status_record(identity))
+    await scene.see()
+    scene.clock.advance(UNREACHABLE + 1)
+    await found.look()
+    assert await there(scene) == {"a"}
+
+
+async def test_the_record_of_an_eviction_goes_with_its_object() -> None:
+    scene = HubScene()
+    await scene.put(eviction_object("kept", "nothing", "a"))
+    await scene.store.put(keys.PLACEMENT_EVICTIONS + "unreadable", b"{")
+    for name in ("kept", "unreadable", "gone"):
+        record = EvictionRecord(valid=True, executed=True, message="", identity=1)
+        await scene.store.put(keys.evicted(name), record.to_bytes())
+    await scene.see()
+    await leavers(scene).look()
+    left = [kv.key.rpartition("/")[2] async for page in scene.store.list(keys.EVICTED) for kv in page.items]
+    assert left == ["kept", "unreadable"]

@@ -1,0 +1,262 @@
+"""Brings to the members of one placement what was decided, within its budget; open only while something goes on.
+
+::
+
+    plan_rollout ── the selected objects are others ──► take_snapshot ──┐
+      │   └──────── works are to change ──────────────► write_works ────┤ a wave
+      ▲                                                                 │
+      └── await_results ◄── something is awaited ◄──────────────────────┘
+    nothing to do, nothing awaited ──► completes: done, gone; awaited for five minutes in vain ──► stalled
+
+Only this order is decided here. What is written, to whom and why comes back from `plan_rollout` and is a fact in the
+history; contents of objects are in none of it. A hub starts a rollout only where it has a step or a timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+    from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.contracts.names import ROLL_OUT_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
+    from wharfinger.contracts.placement_rollouts import (
+        AT_ONCE,
+        BEAT,
+        PATIENCE,
+        PLAN_TIMEOUT,
+        SLICE,
+        SNAPSHOT_TIMEOUT,
+        WRITE_TIMEOUT,
+        AwaitResultsInput,
+        ForgetContentsInput,
+        PlannedRollout,
+        PlannedStep,
+        PlanRolloutInput,
+        RolloutActivities,
+        RolloutInput,
+        RolloutResult,
+        TakeSnapshotInput,
+        WriteWorksInput,
+        rollout_retry,
+    )
+    from wharfinger.contracts.placements import StreamRevisions, latest, placement_retry
+    from wharfinger.model.texts import shortened
+    from wharfinger.workflows.attempt_run import failure, kind_and_message
+
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
+SUMMARY_LIMIT = 120
+"""Characters of a summary in the UI's event list."""
+EVENTS = 3000
+"""Of a history, after which the run continues as a new one."""
+IN_HISTORY = timedelta(seconds=5)
+"""A plan that takes no longer is one event in the history."""
+CONTENDED = timedelta(seconds=1)
+"""Between two plans when others were first."""
+
+
+@workflow.defn(name=ROLL_OUT_PLACEMENT, failure_exception_types=[Exception])
+class RollOutPlacement:
+    """One rollout of one placement. Input: `RolloutInput`, or a mapping with `placement`."""
+
+    def __init__(self) -> None:
+        self._poked = False
+        self._seen = StreamRevisions()
+        self._waves = 0
+        self._reference = ""
+
+    @workflow.signal
+    def poke(self) -> None:
+        """Look again now."""
+        self._poked = True
+
+    @workflow.run
+    async def run(self, request: Any = None) -> RolloutResult:
+        """Roll out until nothing is left to do, or to wait for."""
+        given = parsed(RolloutInput, request, "a mapping with the reference of a placement")
+        if not has_chain_policy(workflow.info().retry_policy):
+            self._go_on(given.placement, request)
+        self._reference, self._seen, self._waves = given.placement, given.seen, given.waves
+        try:
+            result = await self._roll_out()
+        except (Exception, asyncio.CancelledError) as error:
+            cancelled = is_cancelled_exception(error)
+            workflow.upsert_search_attributes([OUTCOME_KEY.value_set("cancelled" if cancelled else "error")])
+            if isinstance(error, FailureError) and not cancelled:
+                kind, message = kind_and_message(error)
+                raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
+            raise
+        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
+        workflow.set_current_details(result.why)
+        return result
+
+    async def _roll_out(self) -> RolloutResult:
+        vain = 0.0
+        while True:
+            self._poked = False
+            planned = await self._plan()
+            workflow.set_current_details(told(planned))
+            if planned.snapshot_in == 0.0:
+                await self._take_snapshot(planned)
+            elif planned.forgets:
+                await self._forget(planned)
+            elif planned.steps:
+                vain = 0.0
+                await self._write(planned)
+            else:
+                timers = [one for one in (planned.timer, planned.snapshot_in) if one is not None]
+                awaited = planned.waiting or planned.away
+                if not timers and (planned.gone or not awaited or vain >= PATIENCE):
+                    return ended(planned, self._waves)
+                began = workflow.time()
+                await self._wait(min([*timers, SLICE]))
+                vain += workflow.time() - began
+            if workflow.info().get_current_history_length() > EVENTS:
+                self._go_on(
+                    self._reference, RolloutInput(placement=self._reference, seen=self._seen, waves=self._waves)
+                )
+
+    async def _plan(self) -> PlannedRollout:
+        info = workflow.info()
+        planned = await workflow.execute_local_activity_method(
+            RolloutActivities.plan_rollout,
+            PlanRolloutInput(
+                placement=self._reference, seen=self._seen, workflow_id=info.workflow_id, run_id=info.run_id
+            ),
+            start_to_close_timeout=PLAN_TIMEOUT,
+            local_retry_threshold=IN_HISTORY,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{self._reference}: what follows", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, planned.seen)
+        return planned
+
+    async def _take_snapshot(self, planned: PlannedRollout) -> None:
+        info = workflow.info()
+        taken = await workflow.execute_activity_method(
+            RolloutActivities.take_snapshot,
+            TakeSnapshotInput(
+                placement=self._reference,
+                selected=planned.selected,
+                decision=planned.decision,
+                rollout=planned.rollout,
+                workflow_id=info.workflow_id,
+                run_id=info.run_id,
+            ),
+            start_to_close_timeout=SNAPSHOT_TIMEOUT,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{self._reference}: read what is selected", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, taken.seen)
+        if taken.outcome in ("contended", "gone"):
+            await workflow.sleep(CONTENDED)
+
+    async def _forget(self, planned: PlannedRollout) -> None:
+        forgotten = await workflow.execute_activity_method(
+            RolloutActivities.forget_contents,
+            ForgetContentsInput(placement=self._reference, decision=planned.decision),
+            start_to_close_timeout=SNAPSHOT_TIMEOUT,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{self._reference}: remove its snapshots", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, forgotten.seen)
+        if forgotten.outcome == "contended":
+            await workflow.sleep(CONTENDED)
+
+    async def _write(self, planned: PlannedRollout) -> None:
+        info = workflow.info()
+        fence = planned.rollout
+        for first in range(0, len(planned.steps), AT_ONCE):
+            steps = planned.steps[first : first + AT_ONCE]
+            self._waves += 1
+            written = await workflow.execute_activity_method(
+                RolloutActivities.write_works,
+                WriteWorksInput(
+                    placement=self._reference,
+                    steps=steps,
+                    snapshot=planned.snapshot,
+                    decision=planned.decision,
+                    rollout=fence,
+                    losses=planned.losses,
+                    seen=planned.seen,
+                    workflow_id=info.workflow_id,
+                    run_id=info.run_id,
+                    wave=f"{info.run_id}/{self._waves}",
+                ),
+                start_to_close_timeout=WRITE_TIMEOUT,
+                retry_policy=rollout_retry(),
+                summary=shortened(f"snapshot {planned.snapshot}: {listed(steps)}", SUMMARY_LIMIT),
+            )
+            self._seen = latest(self._seen, written.seen)
+            if written.outcome == "contended" or written.moved:
+                await workflow.sleep(CONTENDED)
+                return
+            fence = written.rollout
+
+    async def _wait(self, seconds: float) -> None:
+        """Until something can go on, a signal, or the time is up."""
+        if self._poked:
+            return
+        waiting = workflow.start_activity_method(
+            RolloutActivities.await_results,
+            AwaitResultsInput(placement=self._reference, seen=self._seen, seconds=seconds),
+            start_to_close_timeout=timedelta(seconds=2 * SLICE),
+            heartbeat_timeout=BEAT,
+            retry_policy=rollout_retry(),
+            cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+            summary=shortened(f"{self._reference}: wait for results", SUMMARY_LIMIT),
+        )
+        await workflow.wait_condition(lambda: waiting.done() or self._poked)
+        if not waiting.done():
+            waiting.cancel()
+            return
+        awaited = await waiting
+        self._seen = latest(self._seen, awaited.seen)
+
+    def _go_on(self, reference: str, request: Any) -> NoReturn:
+        """Continue with a fresh history."""
+        attributes = TypedSearchAttributes(
+            [
+                *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
+                SearchAttributePair(PLACEMENT_KEY, placement_attribute(reference)),
+            ]
+        )
+        workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
+
+
+def listed(steps: tuple[PlannedStep, ...]) -> str:
+    """Steps as a sentence, such as `update a, b; remove c`."""
+    kinds: dict[str, list[str]] = {}
+    for step in steps:
+        word = step.want if step.want == "release" else step.kind.value
+        kinds.setdefault(word, []).append(step.member)
+    return "; ".join(f"{kind} {', '.join(members)}" for kind, members in kinds.items())
+
+
+def told(planned: PlannedRollout) -> str:
+    """A plan as a sentence."""
+    parts = [f"snapshot {planned.snapshot}{' (pinned)' if planned.pinned else ''}"] if planned.snapshot else []
+    parts.append(f"{planned.ready} of {planned.target} ready (floor {planned.floor}, ceiling {planned.ceiling})")
+    parts += [listed(planned.steps)] if planned.steps else []
+    parts += [f"waits for {', '.join(planned.waiting)}"] if planned.waiting else []
+    parts += [f"no agent: {', '.join(planned.away)}"] if planned.away else []
+    parts += [f"failed: {', '.join(planned.failed)}"] if planned.failed else []
+    parts += [f"{planned.held} held by the budget"] if planned.held else []
+    parts += [planned.trouble] if planned.trouble else []
+    return "; ".join(parts)
+
+
+def ended(planned: PlannedRollout, waves: int) -> RolloutResult:
+    """How a rollout without a step and a timer ends."""
+    if planned.gone:
+        return RolloutResult(outcome="gone", waves=waves, why="nothing of it is on any member")
+    open_ = planned.waiting or planned.away or planned.failed or planned.held or planned.trouble
+    outcome = "stalled" if open_ else "done"
+    return RolloutResult(outcome=outcome, snapshot=planned.snapshot, waves=waves, why=told(planned))
