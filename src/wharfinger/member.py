@@ -17,6 +17,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.member_loops.folder import members_in
 from wharfinger.member_loops.member_agent import MemberReporter
+from wharfinger.member_loops.works import Works
 from wharfinger.observe.health import OK
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.opening import opened
@@ -38,6 +39,7 @@ class MemberAgents:
     def __init__(self, settings: MemberAgentSettings, process: ProcessParts) -> None:
         self._settings = settings
         self._process = process
+        self._works = Works(process.store, rng=process.rng)
         self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
     def ready(self) -> Mapping[str, str]:
@@ -54,20 +56,42 @@ class MemberAgents:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Raises `UsageError`, `InvalidConfiguration` for the folder at the start."""
         self._take(members_in(self._settings.members_dir))
+        following = asyncio.create_task(self._works.run(), name="works")
         try:
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN):
                         await stop.wait()
+                self._start_again()
                 try:
                     self._take(members_in(self._settings.members_dir))
                 except (ConfigurationError, UsageError) as error:
                     log.warning("members_unreadable effect=as_they_were error=%r", str(error))
         finally:
-            tasks = [task for _, _, task in self._running.values()]
+            tasks = [following, *(task for _, _, task in self._running.values())]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, connection: MemberConnection) -> None:
+        agent = MemberReporter(
+            connection,
+            self._process,
+            partial(_connect, connection),
+            lease=self._settings.lease,
+            report_every=self._settings.report_every,
+            works=self._works,
+        )
+        name = connection.name
+        self._running[name] = connection, agent, asyncio.create_task(agent.run(), name=f"member {name}")
+
+    def _start_again(self) -> None:
+        """An agent runs for ever: one that has ended was hit by something that nobody thought of."""
+        for name, (connection, _, task) in list(self._running.items()):
+            if task.done():
+                why = None if task.cancelled() else task.exception()
+                log.error("member_agent_ended effect=started_again member=%s error=%r", name, why)
+                self._start(connection)
 
     def _take(self, members: Mapping[str, MemberConnection]) -> None:
         """Run an agent for each of these, and for no others."""
@@ -75,14 +99,7 @@ class MemberAgents:
             self._running.pop(name)[2].cancel()
         for name, connection in members.items():
             if name not in self._running:
-                agent = MemberReporter(
-                    connection,
-                    self._process,
-                    partial(_connect, connection),
-                    lease=self._settings.lease,
-                    report_every=self._settings.report_every,
-                )
-                self._running[name] = connection, agent, asyncio.create_task(agent.run(), name=f"member {name}")
+                self._start(connection)
 
 
 async def _connect(connection: MemberConnection) -> Store:

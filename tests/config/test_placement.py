@@ -311,6 +311,15 @@ def test_everything_else_may_change(old: dict[str, Any], new: dict[str, Any]) ->
     check_placement_change(old, new)
 
 
+@pytest.mark.parametrize("finalizers", ["mine", [1], {"a": "b"}, 7])
+def test_finalizers_are_a_list_of_texts(finalizers: Any) -> None:
+    for obj in (member(), placement()):
+        obj["metadata"]["finalizers"] = finalizers
+        assert problems(obj) == ["metadata.finalizers: is no list of texts"]
+        obj["metadata"]["finalizers"] = ["example.com/mine"]
+        assert problems(obj) == []
+
+
 def test_fields_without_effect_are_told() -> None:
     strategy = {"reportBackStrategy": {"type": "Mirror", "destination": "WorkAPI"}}
     notes = check_placement_object(placement(strategy=strategy, statusReportingScope="NamespaceAccessible"))

@@ -35,6 +35,13 @@ def test_a_file_says_how_its_member_is_reached(tmp_path: Path) -> None:
     [
         ("{}", "etcd: is missing"),
         ("etcd: [a:1]", "etcd[0]: is no URL"),
+        ("etcd: ['http://a:x']", "etcd[0]: is no URL"),
+        ("etcd: ['http://a:1/path']", "etcd[0]: is no URL"),
+        ("etcd: ['https://me:hush@a:1']", "etcd[0]: has a user in it"),
+        ("etcd: ['http://a:1']\nca: east.yaml", "etcd[0]: is plain"),
+        ("etcd: ['https://a:1']\nca: east.yaml", "ca: "),
+        ("etcd: ['https://a:1']\ncert: east.yaml\nkey: east.yaml", "key: "),
+        ("etcd: ['https://a:1']\nuser: me\npasswordFile: bytes", "is no UTF-8 text"),
         ("etcd: [http://a:1]\nuser: me", "passwordFile: is missing"),
         ("etcd: [http://a:1]\nca: none.pem", "ca: there is no file"),
         ("etcd: [http://a:1]\nkey: east.yaml", "cert: is missing"),
@@ -44,6 +51,8 @@ def test_a_file_says_how_its_member_is_reached(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_told_with_the_file(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    (tmp_path / "bytes").chmod(0o400)
     put(tmp_path, "east.yaml", text)
     with pytest.raises(InvalidConfiguration) as refused:
         members_in(tmp_path)

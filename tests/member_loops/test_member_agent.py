@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from tests.agent_loops.hosts import until
-from tests.placement.objects import member_object
-from wharfinger.config.member_files import MemberConnection
+from tests.member_loops.agents import agent, put_member, serving, status, there
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.errors import Unavailable
 from wharfinger.member_loops.joining import JoinToken, hub_id
-from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
-from wharfinger.registry.store import Store
-from wharfinger.settings import EtcdSettings, LeaseSettings
 from wharfinger.testing.manifests import node_manifest
 from wharfinger.testing.memory_store import MemoryStore
 
@@ -33,48 +24,6 @@ def hub() -> MemoryStore:
 @pytest.fixture
 def member() -> MemoryStore:
     return MemoryStore()
-
-
-def agent(hub: MemoryStore, member: MemoryStore | None, name: str = "east") -> MemberReporter:
-    async def connect() -> Store:
-        if member is None:
-            raise Unavailable("no answer")
-        return member.client()
-
-    return MemberReporter(
-        MemberConnection(name, EtcdSettings(), ClusterFormat.KUBERNETES),
-        ProcessParts(hub.client()),
-        connect,
-        lease=LeaseSettings(ttl=10.0),
-        report_every=0.02,
-        look_every=0.02,
-    )
-
-
-@asynccontextmanager
-async def serving(*agents: MemberReporter) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(one.run()) for one in agents]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def put_member(hub: MemoryStore, name: str = "east") -> int:
-    return await hub.put(keys.member_cluster(name), json.dumps(member_object(name)).encode())
-
-
-async def status(hub: MemoryStore, name: str = "east") -> dict[str, str]:
-    """Conditions of its agent, and how many nodes it has."""
-    kv = (await hub.get(keys.member_status(name))).kv
-    if kv is None:
-        return {}
-    told = MemberStatusRecord.model_validate_json(kv.value).status
-    conditions = {one["type"]: one["status"] for one in told["agentStatus"][0]["conditions"]}
-    nodes = told.get("properties", {}).get("kubernetes-fleet.io/node-count", {}).get("value", "")
-    return {**conditions, "nodes": nodes}
 
 
 async def test_a_member_joins_registers_and_reports(hub: MemoryStore, member: MemoryStore) -> None:
@@ -93,7 +42,9 @@ async def test_a_member_joins_registers_and_reports(hub: MemoryStore, member: Me
         assert MemberRecord.model_validate_json(kv.value).identity == identity
         token = (await member.get(keys.PLACED_MEMBER)).kv
         assert token is not None
-        assert JoinToken.model_validate_json(token.value) == JoinToken(hub=await hub_id(hub), name="east")
+        assert JoinToken.model_validate_json(token.value) == JoinToken(
+            hub=await hub_id(hub), name="east", identity=identity
+        )
         await member.put(keys.node("n2"), json.dumps(node_manifest("n2")).encode())
 
         async def two() -> bool:
@@ -106,15 +57,11 @@ async def test_a_member_joins_registers_and_reports(hub: MemoryStore, member: Me
 async def test_at_rest_nothing_is_written(hub: MemoryStore, member: MemoryStore) -> None:
     async with serving(agent(hub, member)):
         await put_member(hub)
-        await until(lambda: _there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, keys.member_status("east")))
         await asyncio.sleep(0.1)
         before = (await hub.get("x")).revision, (await member.get("x")).revision
         await asyncio.sleep(0.3)
         assert ((await hub.get("x")).revision, (await member.get("x")).revision) == before
-
-
-async def _there(store: MemoryStore, key: str) -> bool:
-    return (await store.get(key)).kv is not None
 
 
 async def test_another_hubs_member_is_not_joined(hub: MemoryStore, member: MemoryStore) -> None:
@@ -122,7 +69,7 @@ async def test_another_hubs_member_is_not_joined(hub: MemoryStore, member: Memor
     one = agent(hub, member)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: _there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, keys.member_status("east")))
         assert (await status(hub))["Joined"] == "False"
         assert one.state == "JoinConflict: the cluster is a member of another hub"
 
@@ -134,7 +81,7 @@ async def test_one_etcd_under_two_names_is_not_joined_twice(hub: MemoryStore, me
         await until(lambda: one.state == "ok")
         async with serving(other):
             await put_member(hub, "west")
-            await until(lambda: _there(hub, keys.member_status("west")))
+            await until(lambda: there(hub, keys.member_status("west")))
             assert other.state == "JoinConflict: the cluster is a member under the name east"
 
 
@@ -142,7 +89,7 @@ async def test_the_hub_is_no_member_of_itself(hub: MemoryStore) -> None:
     one = agent(hub, hub)
     async with serving(one):
         await put_member(hub)
-        await until(lambda: _there(hub, keys.member_status("east")))
+        await until(lambda: there(hub, keys.member_status("east")))
         assert one.state == "JoinConflict: this is the etcd of the hub itself"
 
 
@@ -172,7 +119,7 @@ async def test_a_second_agent_stands_by_and_takes_over(hub: MemoryStore, member:
             kv = (await hub.get(keys.member("east"))).kv
             assert kv is not None
             hub.drop_lease(kv.lease)
-            await until(lambda: _there(hub, keys.member("east")))
+            await until(lambda: there(hub, keys.member("east")))
 
 
 async def test_a_member_that_left_gives_its_token_back(hub: MemoryStore, member: MemoryStore) -> None:
@@ -183,7 +130,7 @@ async def test_a_member_that_left_gives_its_token_back(hub: MemoryStore, member:
         await hub.delete(keys.member_cluster("east"))
 
         async def left() -> bool:
-            return not await _there(member, keys.PLACED_MEMBER) and not await _there(hub, keys.member("east"))
+            return not await there(member, keys.PLACED_MEMBER) and not await there(hub, keys.member("east"))
 
         await until(left)
         identity = await put_member(hub)

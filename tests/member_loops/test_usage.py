@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from wharfinger.manifests.formats import KUBERNETES, RK8S
+from wharfinger.manifests.members import member_from_mapping
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue
@@ -57,6 +58,15 @@ def test_what_changes_is_counted_anew() -> None:
     usage.changed(keys.NAMESPACES, Event(kv(keys.NAMESPACES + "default", b""), deleted=True))
     assert available(usage) == "4"
     assert usage.status()["namespaces"] == {}
+
+
+def test_namespaces_beyond_the_limit_are_left_out_and_counted() -> None:
+    usage = known()
+    usage.listed(keys.NAMESPACES, [kv(f"{keys.NAMESPACES}n{number:04}", {}) for number in range(5000)])
+    told = usage.status()
+    assert len(told["namespaces"]) == 4096
+    assert told["conditions"][0]["message"] == "904 of 5000 namespaces are left out"
+    member_from_mapping({"metadata": {"name": "m"}, "status": told}, 1)
 
 
 def test_a_new_list_replaces_what_was_there() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -50,16 +51,18 @@ class MemberConnection:
     format: ClusterFormat
 
 
+_BEGINS = {"ca": b"-----BEGIN CERTIFICATE-----", "cert": b"-----BEGIN CERTIFICATE-----", "key": b"PRIVATE KEY-----"}
+"""What each kind of PEM file has in it."""
+FILE_LIMIT = 1024 * 1024
+"""Bytes of a file that another one names."""
+
+
 def member_connection(name: str, folder: Path, written: Mapping[str, Any]) -> MemberConnection:
     """How a member is reached, as its file says. Raises InvalidConfiguration, which names all that is wrong."""
     fields, problems = understood(written, MemberFileFields)
     if not fields.etcd and not any(where == "etcd" for where, _ in problems):
         problems.append(("etcd", "is missing"))
-    problems += [
-        (f"etcd[{index}]", "is no URL such as https://10.0.0.1:2379")
-        for index, url in enumerate(fields.etcd)
-        if not url.startswith(("http://", "https://"))
-    ]
+    problems += [(f"etcd[{index}]", told) for index, url in enumerate(fields.etcd) if (told := _endpoint(url, fields))]
     paths = {
         "passwordFile": fields.password_file,
         "ca": fields.ca,
@@ -69,6 +72,11 @@ def member_connection(name: str, folder: Path, written: Mapping[str, Any]) -> Me
     files = {name: folder / given if given else None for name, given in paths.items()}
     problems += [
         (name, f"there is no file {file}") for name, file in files.items() if file is not None and not file.is_file()
+    ]
+    problems += [
+        (name, told)
+        for name, file in files.items()
+        if file is not None and file.is_file() and (told := _file(name, file))
     ]
     if fields.user and not fields.password_file:
         problems.append(("passwordFile", "is missing; user needs it"))
@@ -89,3 +97,35 @@ def member_connection(name: str, folder: Path, written: Mapping[str, Any]) -> Me
         ),
         ClusterFormat(fields.format),
     )
+
+
+def _endpoint(url: str, fields: MemberFileFields) -> str:
+    """What is wrong with an endpoint; empty = nothing. A user in it would show up in logs and errors."""
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        named = False
+    if not named or parts.scheme not in ("http", "https") or parts.path.strip("/") or parts.query or parts.fragment:
+        return "is no URL such as https://10.0.0.1:2379"
+    if "@" in parts.netloc:
+        return "has a user in it: that has a field of its own"
+    if parts.scheme == "http" and (fields.ca or fields.cert):
+        return "is plain, so the certificates would not be used: name https://"
+    return ""
+
+
+def _file(name: str, path: Path) -> str:
+    """What is wrong with a file that is there; empty = nothing that shows before it is used."""
+    try:
+        with path.open("rb") as opened:
+            content = opened.read(FILE_LIMIT)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+    if name in _BEGINS:
+        return "" if _BEGINS[name] in content else f"{path} is no PEM file of such"
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return f"{path} is no UTF-8 text"
+    return ""

@@ -118,6 +118,11 @@ def _identity(written: Mapping[str, Any], group: str) -> Iterator[Problem]:
     if version not in [f"{group}/{one}" for one in VERSIONS]:
         yield "apiVersion", f"must be {' or '.join(f'{group}/{one}' for one in VERSIONS)}"
     metadata = written.get("metadata")
+    finalizers = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    if finalizers is not None and not (
+        isinstance(finalizers, list) and all(isinstance(one, str) for one in finalizers)
+    ):
+        yield "metadata.finalizers", "is no list of texts"
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not name:
         yield "metadata.name", "is missing"

@@ -43,17 +43,22 @@ def member_from_mapping(obj: Mapping[str, Any], identity: int) -> Member:
     )
 
 
-def agent_status(*, joined: bool = True, healthy: bool = True, why: str = "") -> dict[str, Any]:
-    """What the agent of a member says: a field of a MemberCluster's status. `why`: what keeps it from either."""
+def agent_status(*, joined: bool | None = True, healthy: bool = True, why: str = "") -> dict[str, Any]:
+    """What the agent of a member says: a field of a MemberCluster's status.
+
+    `joined`: None = it could not try yet. `why`: what keeps it from either.
+    """
+    otherwise = "MemberClusterJoinConflict" if joined is not None else "MemberClusterJoinStateUnknown"
     conditions = [
-        _told("Joined", joined, "MemberClusterJoined", "MemberClusterJoinConflict", why),
+        _told("Joined", joined, "MemberClusterJoined", otherwise, why),
         _told("Healthy", healthy, "MemberClusterHealthy", "MemberClusterUnhealthy", why),
     ]
     return {"agentStatus": [{"type": MEMBER_AGENT, "conditions": conditions}]}
 
 
-def _told(kind: str, holds: bool, reason: str, otherwise: str, why: str) -> dict[str, str]:
-    told = {"type": kind, "status": str(holds), "reason": reason if holds else otherwise}
+def _told(kind: str, holds: bool | None, reason: str, otherwise: str, why: str) -> dict[str, str]:
+    status = "Unknown" if holds is None else str(holds)
+    told = {"type": kind, "status": status, "reason": reason if holds else otherwise}
     return {**told, "message": "" if holds else why}
 
 

@@ -6,6 +6,7 @@ So a member that another hub has, one etcd under two names, and the hub itself a
 from __future__ import annotations
 
 import uuid
+from collections.abc import Awaitable, Callable
 
 from pydantic import ValidationError
 
@@ -24,6 +25,12 @@ class JoinToken(Record):
     """The hub's id."""
     name: str
     """Of the MemberCluster."""
+    identity: int = 0
+    """Its create revision; 0 = any, of an earlier release."""
+
+    def names_same(self, other: JoinToken) -> bool:
+        """Whether both are of the same hub and name, perhaps of another life of it."""
+        return (self.hub, self.name) == (other.hub, other.name)
 
 
 async def hub_id(store: Store) -> str:
@@ -39,27 +46,47 @@ async def join(member: Store, token: JoinToken) -> str:
     own = (await member.get(keys.HUB_ID)).kv
     if own is not None and own.value.decode(errors="replace") == token.hub:
         return f"{JOIN_CONFLICT}: this is the etcd of the hub itself"
-    answered = await member.txn(
-        [Compare(keys.PLACED_MEMBER, "create", 0)],
-        [Put(keys.PLACED_MEMBER, token.to_bytes())],
-        [Get(keys.PLACED_MEMBER)],
-    )
+    put = Put(keys.PLACED_MEMBER, token.to_bytes())
+    answered = await member.txn([Compare(keys.PLACED_MEMBER, "create", 0)], [put], [Get(keys.PLACED_MEMBER)])
     found = answered.reads[0] if answered.reads else None
     if answered.succeeded or found is None:
         return ""
-    try:
-        theirs = JoinToken.model_validate_json(found.value)
-    except ValidationError:
+    theirs = _token(found.value)
+    if theirs is None:
         return f"{JOIN_CONFLICT}: {keys.PLACED_MEMBER} of the member cannot be read"
-    if theirs == token:
+    if theirs.names_same(token):
+        if theirs.identity < token.identity:
+            # of an earlier life: whoever is about to take that one away must not take this one
+            await member.txn([Compare(keys.PLACED_MEMBER, "mod", found.mod_revision)], [put])
         return ""
     if theirs.hub == token.hub:
         return f"{JOIN_CONFLICT}: the cluster is a member under the name {theirs.name[:80]}"
     return f"{JOIN_CONFLICT}: the cluster is a member of another hub"
 
 
-async def leave(member: Store, token: JoinToken) -> None:
-    """Take the token away where it is this one, so that another hub may have the member."""
+async def stay(member: Store, token: JoinToken) -> str:
+    """Look whether the member has the token yet, and join again where it has not; as `join`."""
     found = (await member.get(keys.PLACED_MEMBER)).kv
-    if found is not None and found.value == token.to_bytes():
+    return "" if found is not None and found.value == token.to_bytes() else await join(member, token)
+
+
+async def leave(member: Store, token: JoinToken, gone: Callable[[], Awaitable[bool]]) -> None:
+    """Take a token of this hub and name away, so that another hub may have the member. Raises the stores' errors.
+
+    `gone`: whether the MemberCluster is gone; asked after the token was read, so that a next life's is not meant.
+    """
+    found = (await member.get(keys.PLACED_MEMBER)).kv
+    theirs = _token(found.value) if found is not None else None
+    if found is None or theirs is None or not theirs.names_same(token):
+        return
+    if token.identity and theirs.identity > token.identity:
+        return
+    if await gone():
         await member.txn([Compare(keys.PLACED_MEMBER, "mod", found.mod_revision)], [Delete(keys.PLACED_MEMBER)])
+
+
+def _token(value: bytes) -> JoinToken | None:
+    try:
+        return JoinToken.model_validate_json(value)
+    except ValidationError:
+        return None

@@ -3,7 +3,7 @@
 ::
 
     its MemberCluster ── there ──► join (token on the member) ──► register under a lease ──► report, again and again
-        └── gone, or another life of it ──► the name is given back, and the token, once the cluster has left
+        └── gone, or another life of it ──► the name is given back, and the token, once the member answers
 
 What it writes on the hub compares its own registration, so an agent that another one replaced writes nothing. The
 status has no time: it is written when it says something else, and the lease is the heart-beat.
@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -25,17 +26,20 @@ from pydantic import ValidationError
 from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.placement_records import MemberRecord, MemberStatusRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.errors import RevisionWentBack, StoreError
+from wharfinger.errors import AccessDenied, RevisionWentBack, StoreError, WharfingerError
 from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.members import agent_status
-from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave
+from wharfinger.member_loops.applier import Applier
+from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave, stay
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
+from wharfinger.member_loops.works import Works
+from wharfinger.model.texts import one_line, plain
 from wharfinger.process.backoff import delays
 from wharfinger.process.connecting import release
 from wharfinger.process.following import follow
 from wharfinger.process.registration import LeasedName, Registration
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Put, Store
+from wharfinger.registry.store import Compare, KeyValue, Put, Store
 from wharfinger.runtime import lives
 from wharfinger.settings import LeaseSettings
 
@@ -45,6 +49,10 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at whether the MemberCluster is there."""
 SICK_AFTER = 10.0
 """Seconds without an answer of the member's etcd after which it counts as unhealthy."""
+UNKNOWN_AFTER = 5.0
+"""Seconds without a list of what the member has after which it is reported without that."""
+GIVE_BACK_EVERY = 30.0
+"""Seconds between two tries to take the token from a member that has left, and for each of them."""
 
 Connect = Callable[[], Awaitable[Store]]
 
@@ -61,8 +69,10 @@ class MemberReporter:
         lease: LeaseSettings,
         report_every: float,
         look_every: float = LOOK_EVERY,
+        give_back_every: float = GIVE_BACK_EVERY,
+        works: Works | None = None,
     ) -> None:
-        """`hub.store` is the hub's; `connect` opens the member's. `report_every`, `look_every`: seconds."""
+        """`hub.store` is the hub's; `connect` opens the member's. `..._every`: seconds. Without `works`, reports only."""
         self.name = connection.name
         self._format = format_of(connection.format)
         self._hub = hub
@@ -70,28 +80,38 @@ class MemberReporter:
         self._lease = lease
         self._report_every = report_every
         self._look_every = look_every
+        self._give_back_every = give_back_every
+        self._works = works
         self.state = "has no MemberCluster yet"
         """For people: `ok`, or what it waits for."""
         self._trouble = ""
         """Why the member cannot be joined or asked."""
         self._answered: float | None = None
         """Clock seconds at which the member's etcd answered last."""
+        self._unlisted: dict[str, tuple[float, str]] = {}
+        """What of the member cannot be listed: since when (clock seconds), and why."""
+        self._given_back = False
+        """Whether the member has no token of ours, after its MemberCluster has gone."""
+        self._give_back_at = 0.0
+        """Clock seconds at which that is tried again."""
 
     async def run(self) -> None:
         """Serve until cancelled; whatever fails is tried again."""
-        for delay in delays(0.5, 10.0, self._hub.rng):
+        again = delays(0.5, 10.0, self._hub.rng)
+        while True:
             try:
                 identity = await self._identity()
                 if identity:
                     await self._serve(identity)
                     continue
-            except StoreError as error:
-                self.state = f"etcd: {error}"
-                log.warning("member_failed effect=tried_again member=%s error=%r", self.name, str(error))
-                await asyncio.sleep(delay)
-                continue
-            self.state = "has no MemberCluster yet"
-            await asyncio.sleep(self._look_every)
+                self.state = "has no MemberCluster yet"
+                await self._give_back()
+                again, pause = delays(0.5, 10.0, self._hub.rng), self._look_every
+            except Exception as error:
+                self.state = f"etcd: {_said(error)}"
+                self._log("member_failed", error)
+                pause = next(again)
+            await asyncio.sleep(pause)
 
     async def _identity(self) -> int:
         """Create revision of the MemberCluster; 0 = there is none."""
@@ -112,11 +132,12 @@ class MemberReporter:
         registration = Registration(
             self._hub.store, named, record, self._lease, clock=self._hub.clock, rng=self._hub.rng
         )
-        token = JoinToken(hub=await hub_id(self._hub.store), name=self.name)
+        token = JoinToken(hub=await hub_id(self._hub.store), name=self.name, identity=identity)
+        self._given_back, self._give_back_at = False, 0.0
         self.state = "stands by: another agent has the member"
         serving = asyncio.create_task(self._be_there(registration, identity, record, token))
         try:
-            while await self._identity() == identity:
+            while await self._goes_on(identity):
                 ended, _ = await asyncio.wait({serving}, timeout=self._look_every)
                 for one in ended:
                     one.result()
@@ -125,8 +146,16 @@ class MemberReporter:
             await asyncio.gather(serving, return_exceptions=True)
             with suppress(StoreError):
                 await registration.leave()
-        if not await self._identity():
-            await self._leave(token)
+
+    async def _goes_on(self, identity: int) -> bool:
+        """Whether that life of the member does; while the hub's etcd gives no answer, it does."""
+        try:
+            return await self._identity() == identity
+        except RevisionWentBack:
+            raise
+        except StoreError as error:
+            log.debug("member_not_looked_up effect=as_it_was member=%s error=%r", self.name, str(error))
+            return True
 
     async def _be_there(
         self, registration: Registration, identity: int, record: MemberRecord, token: JoinToken
@@ -146,29 +175,55 @@ class MemberReporter:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _leave(self, token: JoinToken) -> None:
-        """The member has left: another hub may have it."""
-        log.info("member_gone member=%s effect=token_removed", self.name)
-        member = await self._connect()
+    async def _give_back(self) -> None:
+        """Without a MemberCluster: take our token from the member, where it lies there, so that others may have it.
+
+        It is looked for once, and again while the member does not answer.
+        """
+        if self._given_back or self._hub.clock() < self._give_back_at:
+            return
         try:
-            await leave(member, token)
-        finally:
-            await member.close()
+            async with asyncio.timeout(GIVE_BACK_EVERY):
+                token = JoinToken(hub=await hub_id(self._hub.store), name=self.name)
+                member = await self._connect()
+                try:
+                    await leave(member, token, self._is_gone)
+                finally:
+                    await member.close()
+        except Exception as error:
+            if not self._give_back_at:
+                self._log("token_not_removed", error)
+            self._give_back_at = self._hub.clock() + self._give_back_every
+        else:
+            self._given_back = True
+
+    async def _is_gone(self) -> bool:
+        return not await self._identity()
 
     async def _report(self, identity: int, record: MemberRecord, token: JoinToken) -> None:
         """Join, follow what the member has, and write what it comes to, until cancelled."""
         usage = MemberUsage(self._format)
-        before = await self._before(identity)
-        following = asyncio.create_task(self._follow(usage, token))
-        said = b""
+        following = asyncio.create_task(self._follow(usage, token, record))
+        began, said = self._hub.clock(), b""
+        before: dict[str, object] | None = None
         try:
             while True:
-                if usage.in_sync or self._trouble:  # else it is about to be known
-                    status = MemberStatusRecord(identity=identity, status=self._status(usage, before))
-                    value = orjson.dumps(status.model_dump(), option=orjson.OPT_SORT_KEYS)
-                    if value != said and await self._write(value, record):
-                        said = value
-                await asyncio.sleep(self._report_every if said and usage.in_sync else min(0.5, self._report_every))
+                try:
+                    before = await self._before(identity) if before is None else before
+                    # else it is about to be known
+                    if usage.in_sync or self._trouble or self._hub.clock() - began > UNKNOWN_AFTER:
+                        status = MemberStatusRecord(identity=identity, status=self._status(usage, before))
+                        value = orjson.dumps(status.model_dump(), option=orjson.OPT_SORT_KEYS)
+                        if value != said and await self._write(value, record):
+                            said = value
+                except StoreError as error:
+                    if isinstance(error, RevisionWentBack):
+                        raise
+                    log.debug("status_not_written effect=retried member=%s error=%r", self.name, str(error))
+                pause = self._report_every if said and usage.in_sync else min(0.5, self._report_every)
+                ended, _ = await asyncio.wait({following}, timeout=pause)
+                for one in ended:
+                    one.result()
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -191,71 +246,108 @@ class MemberReporter:
         compares = [Compare(keys.member(self.name), "mod", own.mod_revision)]
         return (await store.txn(compares, [Put(keys.member_status(self.name), value)])).succeeded
 
-    async def _follow(self, usage: MemberUsage, token: JoinToken) -> None:
+    async def _follow(self, usage: MemberUsage, token: JoinToken, record: MemberRecord) -> None:
         """Join, and follow the member's own etcd, until cancelled."""
         for delay in delays(0.5, 10.0, self._hub.rng):
             try:
                 member = await self._connect()
-            except StoreError as error:
-                self._say(f"its etcd: {error}")
-                await asyncio.sleep(delay)
-                continue
-            try:
-                conflict = await join(member, token)
-                self._answered = self._hub.clock()
-                self._say(conflict)
-                if conflict:
+                try:
+                    self._unlisted.clear()
+                    conflict = await join(member, token)
+                    self._answered = self._hub.clock()
+                    self._say(conflict)
+                    if not conflict:
+                        await self._follow_all(member, usage, token, record)
                     log.warning("member_not_joined effect=tried_again member=%s error=%r", self.name, conflict)
-                    await asyncio.sleep(delay)
-                    continue
-                await self._follow_all(member, usage)
-            except StoreError as error:
-                self._say(f"its etcd: {error}")
-                await asyncio.sleep(delay)
-            finally:
-                await member.close()
+                finally:
+                    await member.close()
+            except Exception as error:
+                before = self._trouble
+                self._say(f"its etcd: {_said(error)}")
+                if self._trouble != before:
+                    self._log("member_not_followed", error)
+            await asyncio.sleep(delay)
 
     def _say(self, trouble: str) -> None:
-        self._trouble, self.state = trouble, trouble or "ok"
+        """What keeps the member from being joined and asked; empty = it answers, and what it does not list is told."""
+        self._trouble = plain(trouble or next((why for _, why in self._unlisted.values()), ""))
+        self.state = self._trouble or "ok"
 
-    async def _follow_all(self, member: Store, usage: MemberUsage) -> None:
-        """Until cancelled. Raises `RevisionWentBack`: another connection begins anew."""
-        try:
-            await self._follow_each(member, usage)
-        except* RevisionWentBack as errors:
-            raise errors.exceptions[0] from None
+    def _log(self, event: str, error: Exception) -> None:
+        unexpected = not isinstance(_cause(error), WharfingerError | TimeoutError | OSError)
+        log.warning("%s effect=tried_again member=%s error=%r", event, self.name, _said(error), exc_info=unexpected)
 
-    async def _follow_each(self, member: Store, usage: MemberUsage) -> None:
+    async def _follow_all(self, member: Store, usage: MemberUsage, token: JoinToken, record: MemberRecord) -> None:
+        """Until cancelled. Raises what another connection begins anew after, such as `RevisionWentBack`."""
         async with asyncio.TaskGroup() as group:
             for prefix in FOLLOWED:
                 group.create_task(
                     follow(
                         member,
                         prefix,
-                        listed=partial(usage.listed, prefix),
+                        listed=partial(self._listed, usage, prefix),
                         changed=partial(usage.changed, prefix),
+                        failing=partial(self._not_listed, prefix),
                         survives_restore=False,
                         rng=self._hub.rng,
                     )
                 )
-            group.create_task(self._ask(member))
+            group.create_task(self._ask(member, token))
+            if self._works is not None:
+                group.create_task(self._apply(member, self._works, token, record))
 
-    async def _ask(self, member: Store) -> None:
-        """Ask the member's etcd, so that its silence is noticed."""
+    async def _apply(self, member: Store, works: Works, token: JoinToken, record: MemberRecord) -> None:
+        """Apply the member's works while its name is ours, until cancelled; what fails is begun anew."""
+        for delay in delays(0.5, 10.0, self._hub.rng):
+            try:
+                own = (await self._hub.store.get(keys.member(self.name))).kv
+                if own is not None and own.value == record.to_bytes():
+                    applier = Applier(token, self._hub, works, record, runs_workloads=lambda: False)
+                    await applier.run(member)
+            except RevisionWentBack:
+                raise
+            except Exception as error:
+                self._log("works_not_applied", error)
+            await asyncio.sleep(delay)
+
+    def _listed(self, usage: MemberUsage, prefix: str, found: Sequence[KeyValue]) -> None:
+        usage.listed(prefix, found)
+        self._unlisted.pop(prefix, None)
+
+    def _not_listed(self, prefix: str, error: StoreError) -> None:
+        since, _ = self._unlisted.get(prefix, (self._hub.clock(), ""))
+        # what is not allowed does not come back by itself
+        since = -math.inf if isinstance(error, AccessDenied) else since
+        self._unlisted[prefix] = since, f"its etcd does not list {prefix}: {_said(error)}"
+        if not self._trouble:
+            self._say("")
+
+    async def _ask(self, member: Store, token: JoinToken) -> None:
+        """Ask the member's etcd for the token, so that its silence is noticed, and the token's loss."""
         while True:
             try:
-                await member.get(keys.PLACED_MEMBER)
+                conflict = await stay(member, token)
                 self._answered = self._hub.clock()
-                self._say("")
+                self._say(conflict)
             except StoreError as error:
-                self._say(f"its etcd: {error}")
+                self._say(f"its etcd: {_said(error)}")
             await asyncio.sleep(min(self._report_every, SICK_AFTER / 2))
 
     def _status(self, usage: MemberUsage, before: Mapping[str, object]) -> dict[str, object]:
         """The status of a MemberCluster."""
-        joined = self._answered is not None and not self._trouble.startswith(JOIN_CONFLICT)
-        healthy = self._answered is not None and self._hub.clock() - self._answered <= max(
-            SICK_AFTER, 2 * self._report_every
-        )
-        known = usage.status() if usage.in_sync else before
+        joined = None if self._answered is None else not self._trouble.startswith(JOIN_CONFLICT)
+        moments = [-math.inf if self._answered is None else self._answered, *(at for at, _ in self._unlisted.values())]
+        patience = max(SICK_AFTER, 2 * self._report_every)
+        healthy = self._hub.clock() - min(moments) <= patience
+        known = usage.status() if usage.in_sync else {**usage.unknown(), **before}
         return {**known, **agent_status(joined=joined, healthy=healthy, why=self._trouble)}
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first that went wrong of several things at once."""
+    return _cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _said(error: BaseException) -> str:
+    cause = _cause(error)
+    return one_line(str(cause) if isinstance(cause, WharfingerError) else repr(cause), 300)

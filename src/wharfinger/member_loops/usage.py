@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wharfinger.errors import InvalidObject
+from wharfinger.manifests.fields import LIST_LIMIT
 from wharfinger.manifests.formats import ObjectFormat
 from wharfinger.manifests.members import NAMESPACES_COLLECTED
 from wharfinger.model.members import NODE_COUNT
@@ -68,11 +69,22 @@ class MemberUsage:
             },
         }
         if self._format.has_surroundings:
-            told["namespaces"] = dict.fromkeys(sorted(self._namespaces), "")
-            told["conditions"] = [{"type": NAMESPACES_COLLECTED, "status": "True"}]
+            names = sorted(self._namespaces)
+            told["namespaces"] = dict.fromkeys(names[:LIST_LIMIT], "")
+            left_out = len(names) - LIST_LIMIT
+            message = {"message": f"{left_out} of {len(names)} namespaces are left out"} if left_out > 0 else {}
+            told["conditions"] = [{"type": NAMESPACES_COLLECTED, "status": "True", **message}]
         return told
 
+    def unknown(self) -> dict[str, Any]:
+        """The same as long as nothing was listed: that no namespace is known, which refuses what needs one."""
+        if not self._format.has_surroundings:
+            return {}
+        return {"conditions": [{"type": NAMESPACES_COLLECTED, "status": "False", "message": "not listed yet"}]}
+
     def _take(self, prefix: str, key: str, kv: KeyValue | None) -> None:
+        if not is_utf8(key):  # nobody could be told of it
+            return
         name = key.removeprefix(prefix)
         if prefix == keys.NAMESPACES:
             if kv is None:
@@ -103,6 +115,15 @@ class MemberUsage:
             return self._format.decode_pod(kv.value, namespace=namespace, name=own)
         except InvalidObject:
             return self._format.decode_occupant(kv.value, namespace=namespace, name=own)
+
+
+def is_utf8(key: str) -> bool:
+    """Whether a key is a text; one that has other bytes cannot be written down."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _amounts(amounts: Mapping[str, int]) -> dict[str, str]:

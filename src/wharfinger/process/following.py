@@ -24,17 +24,19 @@ async def follow(
     listed: Callable[[Sequence[KeyValue]], None],
     changed: Callable[[Event], None],
     reached: Callable[[int], None] = lambda _: None,
+    failing: Callable[[StoreError], None] = lambda _: None,
     survives_restore: bool = True,
     rng: random.Random,
 ) -> None:
     """Call `listed` with everything under the prefix, then `changed` with each change, until cancelled.
 
     A new list replaces all that was passed before: what it does not contain is gone. `reached` is told up to which
-    revision all was passed, also while nothing changes. Errors of the store are retried. Without `survives_restore`,
-    raises `RevisionWentBack` when etcd was restored from a backup, because what was passed before never was.
+    revision all was passed, also while nothing changes. Errors of the store are retried; `failing` is told each one of
+    a list. Without `survives_restore`, raises `RevisionWentBack` when etcd was restored from a backup, because what was
+    passed before never was.
     """
     while True:
-        revision = await _list(store, prefix, listed, survives_restore, rng)
+        revision = await _list(store, prefix, listed, survives_restore, rng, failing=failing)
         reached(revision)
         try:
             async with store.watch(prefix, revision + 1) as batches:
@@ -59,6 +61,8 @@ async def _list(
     listed: Callable[[Sequence[KeyValue]], None],
     survives_restore: bool,
     rng: random.Random,
+    *,
+    failing: Callable[[StoreError], None],
 ) -> int:
     """Answers the revision of the list."""
     said = False
@@ -71,6 +75,7 @@ async def _list(
         except StoreError as error:
             if isinstance(error, RevisionWentBack) and not survives_restore:
                 raise
+            failing(error)
             if not said:
                 said = True
                 log.warning("list_failed effect=retried prefix=%s error=%r", prefix, str(error))

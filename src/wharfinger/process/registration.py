@@ -47,6 +47,11 @@ class LeasedName:
     stands_by: bool = False
     """Whether it waits as long as another process has the name, instead of giving up."""
 
+    @property
+    def taken(self) -> str:
+        """What is said where another process has the name."""
+        return "runs" if self.kind == "hub" else "has an agent"
+
 
 class Registration:
     """Holds the lease and keeps the record."""
@@ -117,7 +122,7 @@ class Registration:
         elif not self._named.stands_by and self._clock() >= self._taken + self._settings.ttl + SLACK:
             named = self._named
             raise UsageError(
-                f"{named.kind} {named.name} has an agent already ({_who(other)}): choose another --{named.option}, "
+                f"{named.kind} {named.name} {named.taken} already ({_who(other)}): choose another --{named.option}, "
                 "or stop it"
             )
 

@@ -1,0 +1,253 @@
+"""Applies the works of one member, as long as its agent is there: when they change, when what is there changes, and
+again after 5 seconds to 15 minutes.
+
+Results are written where they say something else, while the agent's name is its own. One that can be counted on no
+longer rewrites `losses/<P>`, by which who rolls out notices that it may count on less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import os
+import uuid
+from collections.abc import Callable
+
+from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, ResultRecord, WorkRecord
+from wharfinger.contracts.placement_records import MemberRecord
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.errors import Compacted, InvalidObject, StoreError
+from wharfinger.manifests.times import rfc3339
+from wharfinger.member_loops.applying import WorkOnMember
+from wharfinger.member_loops.joining import JoinToken
+from wharfinger.member_loops.member_store import EtcdMember, Fenced
+from wharfinger.member_loops.works import Works
+from wharfinger.model.contents import ObjectId
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Operation, Put, Store
+from wharfinger.runtime import lives
+
+log = logging.getLogger(__name__)
+
+SOONEST, LATEST = 5.0, 900.0
+"""Seconds until a work is looked at again: at first, doubling up to the second while nothing changes."""
+UNSETTLED = 60.0
+"""Seconds until that at most, as long as something is not as it shall be."""
+SETTLE = 0.1
+"""Seconds for further changes of what is there."""
+AT_A_TIME = 8
+"""Works of one member that are brought at the same time."""
+
+
+class Applier:
+    """Brings works to one member."""
+
+    def __init__(
+        self,
+        token: JoinToken,
+        hub: ProcessParts,
+        works: Works,
+        record: MemberRecord,
+        *,
+        runs_workloads: Callable[[], bool],
+    ) -> None:
+        """`token`: whose member it is; `record`: by which the member's name is this agent's."""
+        self._name = token.name
+        self._identity = record.identity
+        self._life = f"{token.hub}/{token.name}/{record.identity}"
+        self._hub = hub
+        self._works = works
+        self._own = record.to_bytes()
+        self._runs_workloads = runs_workloads
+        self._due: set[str] = set()
+        self._later: list[tuple[float, str]] = []
+        self._at: dict[str, float] = {}
+        """Placement -> clock seconds at which it is looked at again; older entries of `_later` count for nothing."""
+        self._waits: dict[str, float] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        """Placements that changed while they were worked on."""
+        self._keys: dict[str, set[str]] = {}
+        """Key of an object -> placements that have it here."""
+        self._news = asyncio.Event()
+        self._places = asyncio.Semaphore(AT_A_TIME)
+
+    async def run(self, store: Store) -> None:
+        """Apply until cancelled. `store` is the member's. Raises the stores' errors and `Fenced`."""
+        member = EtcdMember(store, now=self._now)
+        boot = AgentRecord(boot_id=lives.boot_id(), pid=os.getpid(), token=uuid.uuid4().hex)
+        await member.take_over(boot)
+        self._works.listen(self._name, self._changed)
+        watching = asyncio.create_task(self._watch(member))
+        watching.add_done_callback(lambda _: self._news.set())
+        try:
+            for placement in list(self._works.of(self._name)):
+                self._changed(placement)
+            while True:
+                if watching.done():
+                    watching.result()
+                for placement, task in list(self._busy.items()):
+                    if task.done():
+                        del self._busy[placement]
+                        task.result()
+                        if placement in self._again:
+                            self._again.discard(placement)
+                            self._due.add(placement)
+                self._start(member)
+                await self._wait()
+        finally:
+            self._works.listen(self._name, None)
+            tasks = [watching, *self._busy.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _changed(self, placement: str) -> None:
+        self._waits.pop(placement, None)
+        self._due.add(placement)
+        self._news.set()
+
+    def _start(self, member: EtcdMember) -> None:
+        now = self._hub.clock()
+        while self._later and self._later[0][0] <= now:
+            at, placement = heapq.heappop(self._later)
+            if self._at.get(placement) == at:
+                self._due.add(placement)
+        while self._due:
+            placement = self._due.pop()
+            if placement in self._busy:
+                self._again.add(placement)
+                continue
+            task = asyncio.create_task(self._look(member, placement))
+            task.add_done_callback(lambda _: self._news.set())
+            self._busy[placement] = task
+
+    async def _wait(self) -> None:
+        seconds = max(0.0, self._later[0][0] - self._hub.clock()) if self._later else SOONEST
+        try:
+            async with asyncio.timeout(min(seconds, SOONEST)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def _look(self, member: EtcdMember, placement: str) -> None:
+        """Bring one work, and say how that ended. Raises the stores' errors, which end the agent's connection."""
+        found = self._works.of(self._name).get(placement)
+        if found is None or found[0].identity != self._identity:
+            self._at.pop(placement, None)
+            return
+        work, revision = found
+        async with self._places:
+            try:
+                result = await self._bring(member, placement, work)
+            except (StoreError, Fenced):
+                raise
+            except Exception as error:  # what one work does must not keep the others from being brought
+                if not isinstance(error, InvalidObject):
+                    log.exception("work_not_brought effect=failed member=%s placement=%s", self._name, placement)
+                result = ResultRecord(
+                    counter=work.counter,
+                    since=work.since,
+                    identity=work.identity,
+                    failed=True,
+                    reason=str(error)[:500],
+                    time=self._now(),
+                )
+            changed = await self._say(placement, revision, result)
+        settled = result.gone or (result.available and not result.told) or result.reported
+        longest = LATEST if settled else UNSETTLED
+        wait = SOONEST if changed else min(longest, 2 * self._waits.get(placement, SOONEST / 2))
+        self._waits[placement] = wait
+        at = self._hub.clock() + wait * (0.9 + 0.2 * self._hub.rng.random())
+        self._at[placement] = at
+        heapq.heappush(self._later, (at, placement))
+
+    async def _bring(self, member: EtcdMember, placement: str, work: WorkRecord) -> ResultRecord:
+        contents = await self._works.contents(placement, work.snapshot) if work.want == "present" else []
+        doing = WorkOnMember(member, placement, work, self._life, self._runs_workloads(), self._now())
+        result = await doing.bring(contents)
+        self._note_keys(member, placement, (await member.applied(placement)).record)
+        return result
+
+    def _note_keys(self, member: EtcdMember, placement: str, record: AppliedRecord) -> None:
+        now = set()
+        for one in record.objects:
+            try:
+                now.add(member.key(ObjectId(*one)))
+            except InvalidObject:
+                continue
+        for key in [key for key, placements in self._keys.items() if placement in placements and key not in now]:
+            self._keys[key].discard(placement)
+            if not self._keys[key]:
+                del self._keys[key]
+        for key in now:
+            self._keys.setdefault(key, set()).add(placement)
+
+    async def _say(self, placement: str, revision: int, result: ResultRecord) -> bool:
+        """Write a result that says something else; whether it does."""
+        store, key = self._hub.store, keys.result(placement, self._name)
+        found = (await store.get(key)).kv
+        before = _result(found.value) if found is not None else None
+        if before is not None and before.model_copy(update={"time": result.time}) == result:
+            return False
+        own = (await store.get(keys.member(self._name))).kv
+        if own is None or own.value != self._own:
+            return True
+        operations: list[Operation] = [Put(key, result.to_bytes())]
+        if before is not None and ceases(before, result):
+            operations.append(Put(keys.losses(placement), f"{self._name} {result.counter}".encode()))
+        await store.txn(
+            [
+                Compare(keys.member(self._name), "mod", own.mod_revision),
+                Compare(keys.work(placement, self._name), "mod", revision),
+                Compare(key, "mod", found.mod_revision if found is not None else 0),
+            ],
+            operations,
+        )
+        return True
+
+    async def _watch(self, member: EtcdMember) -> None:
+        """Notice changes of objects that are placed here."""
+        while True:
+            revision = await member.revision()
+            for placement in set().union(*self._keys.values()) if self._keys else ():
+                self._changed(placement)
+            try:
+                async with member.watch(revision + 1) as batches:
+                    async for batch in batches:
+                        for event in batch.events:
+                            for placement in self._keys.get(event.kv.key, ()):
+                                self._later_than_now(placement)
+            except Compacted:
+                log.info("member_watch_compacted effect=looks_again member=%s", self._name)
+
+    def _later_than_now(self, placement: str) -> None:
+        if placement in self._busy:  # most likely its own doing; else it is seen with the next look
+            self._waits.pop(placement, None)
+            self._again.add(placement)
+            return
+        at = self._hub.clock() + SETTLE
+        self._waits.pop(placement, None)
+        self._at[placement] = at
+        heapq.heappush(self._later, (at, placement))
+        self._news.set()
+
+    def _now(self) -> str:
+        return rfc3339(self._hub.utc_now())
+
+
+def ceases(before: ResultRecord, now: ResultRecord) -> bool:
+    """Whether a member that may have been counted on may be counted on no longer."""
+    counted, counts = (one.available or one.reported for one in (before, now))
+    waits_anew = now.available and now.untrackable and (not before.untrackable or before.since != now.since)
+    return counted and (not counts or waits_anew)
+
+
+def _result(value: bytes) -> ResultRecord | None:
+    try:
+        return ResultRecord.model_validate_json(value)
+    except ValueError:
+        return None
+

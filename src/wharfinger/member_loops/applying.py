@@ -1,0 +1,289 @@
+"""Brings one work to one member: its objects applied in waves, or deleted, or released; and says what is there then.
+
+What is going to be there is written before anything is (`AppliedRecord`), so that a crash loses no object. Objects of
+the placement that the work has no more go last. A work with a lower counter than the member has seen changes nothing,
+and is reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wharfinger.applying.availability import Availability, availability
+from wharfinger.applying.comparing import Difference
+from wharfinger.applying.object_steps import ObjectStep, Owner, step_for
+from wharfinger.applying.waves import in_waves
+from wharfinger.contracts.delivery_records import TOLD, AppliedRecord, MarkRecord, ResultRecord, ToldObject, WorkRecord
+from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.manifests import kinds
+from wharfinger.manifests.merge import marked
+from wharfinger.member_loops.member_store import Applied, MemberObject, MemberStore
+from wharfinger.model.contents import ObjectId
+from wharfinger.placement import overriding
+from wharfinger.placement.enveloping import opened
+
+AT_A_TIME = 8
+"""Objects of a wave that are applied at the same time."""
+TRIES = 3
+"""For an object that others write at the same time."""
+DIFFERENCES = 20
+"""That are told of one object."""
+PENDING = ("BeingDeleted", "Contended")
+"""Reasons that pass by themselves: what has them has not failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What became of one object."""
+
+    about: ObjectId
+    step: ObjectStep
+    said: Availability = Availability.FAILED
+    why: str = ""
+
+
+@dataclass(slots=True)
+class WorkOnMember:
+    """One work, as one agent brings it to one member. Raises the stores' errors, and `Fenced`."""
+
+    member: MemberStore
+    placement: str
+    """P."""
+    work: WorkRecord
+    life: str
+    """Of the member: hub, name, identity."""
+    runs_workloads: bool
+    """Whether anything on the member makes pods of workloads."""
+    now: str
+    """RFC 3339, UTC."""
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
+
+    async def bring(self, contents: Sequence[Mapping[str, Any]]) -> ResultRecord:
+        """Do it. `contents`: the objects of the work's snapshot, where it wants them present."""
+        before = await self.member.applied(self.placement)
+        if before.record.identity == self.work.identity and before.record.counter > self.work.counter:
+            return self._result(
+                counter=before.record.counter,
+                reason=f"the member has seen counter {before.record.counter} already: nothing older is applied",
+            )
+        old = _ids(before.record.objects) if before.record.identity == self.work.identity else []
+        if self.work.want != "present":
+            return await self._take_away(before, old)
+        try:
+            wanted, problems = self._wanted(contents)
+        except (overriding.OverrideError, ValueError) as error:
+            return self._result(failed=True, reason=str(error))
+        if problems:
+            return self._result(failed=True, reason="; ".join(problems[:3]))
+        return await self._apply(before, old, wanted)
+
+    # --- present ----------------------------------------------------------------------------------
+
+    def _wanted(self, contents: Sequence[Mapping[str, Any]]) -> tuple[dict[ObjectId, Mapping[str, Any]], list[str]]:
+        """The objects for this member, and what is wrong with them."""
+        objects, problems = opened(contents)
+        changes = overriding.by_object(overriding.from_json(list(self.work.resolved)))
+        found: dict[ObjectId, Mapping[str, Any]] = {}
+        for obj in objects:
+            about = ObjectId.of(obj)
+            try:
+                self.member.key(about)
+            except InvalidObject as error:
+                problems.append(f"{about}: {error}")
+                continue
+            made = overriding.overridden(obj, about, changes.get(about, ()))
+            if made is not None:
+                found[about] = made
+        return found, problems
+
+    async def _apply(
+        self, before: Applied, old: Sequence[ObjectId], wanted: Mapping[ObjectId, Mapping[str, Any]]
+    ) -> ResultRecord:
+        reports = self.work.strategy.get("type") == "ReportDiff"
+        everything = list(dict.fromkeys([*old, *wanted]))
+        there = await self._record(before, everything if not reports else old)
+        if there is None:
+            return self._result(reason="the member changed meanwhile: tried again")
+        deeds: list[Deed] = []
+        for wave in in_waves(list(wanted), _resource):
+            deeds += await asyncio.gather(*(self._apply_one(one, wanted[one], there) for one in wave))
+        left: list[ObjectId] = []
+        if not reports:
+            left = await self._remove([one for one in old if one not in wanted], there)
+            await self._record(there, [*wanted, *left])
+        return self._said(deeds, left, reports=reports)
+
+    async def _apply_one(self, about: ObjectId, wanted: Mapping[str, Any], there: Applied) -> Deed:
+        async with self._places:
+            try:
+                for _ in range(TRIES):
+                    deed = await self._try(about, wanted, there)
+                    if deed is not None:
+                        return deed
+            except (InvalidObject, RequestTooLarge, ValueError) as error:
+                return Deed(about, ObjectStep("refuse", None, "FailedToApply", str(error)[:500]))
+        return Deed(about, ObjectStep("refuse", None, "Contended", "others write it all the time"))
+
+    async def _try(self, about: ObjectId, wanted: Mapping[str, Any], there: Applied) -> Deed | None:
+        """None: it had moved."""
+        seen = await self.member.get(about)
+        owner = Owner(seen.mark.placement, seen.mark.life, seen.mark.last) if seen.mark is not None else None
+        step = step_for(
+            wanted,
+            seen.obj,
+            owner,
+            self.work.strategy,
+            placement=self.placement,
+            life=self.life,
+            group=about.group,
+        )
+        if step.action in ("refuse", "report"):
+            return Deed(about, step)
+        mark = MarkRecord(placement=self.placement, life=self.life, counter=self.work.counter, last=dict(wanted))
+        if step.action == "replace":
+            return await self._make_room(about, seen, mark, there)
+        obj = seen.obj if step.action == "keep" else step.obj
+        ours = owner is not None and (owner.placement, owner.life, owner.last) == (self.placement, self.life, wanted)
+        if (step.action != "keep" or not ours) and not await self.member.write(about, seen, obj, mark, there):
+            return None
+        said, why = availability(obj or {}, about.group, about.kind, runs_workloads=self.runs_workloads)
+        return Deed(about, step, said, why)
+
+    async def _make_room(self, about: ObjectId, seen: MemberObject, mark: MarkRecord, there: Applied) -> Deed | None:
+        """Delete an object that is to be created anew: with finalizers it only begins to go."""
+        assert seen.obj is not None
+        if not _finalizers(seen.obj):
+            await self.member.write(about, seen, None, mark, there)
+            return None
+        if not await self.member.write(about, seen, marked(seen.obj, self.now), mark, there):
+            return None
+        told = "it is replaced when its finalizers are gone"
+        return Deed(about, ObjectStep("refuse", None, "BeingDeleted", told))
+
+    def _said(self, deeds: Sequence[Deed], left: Sequence[ObjectId], *, reports: bool) -> ResultRecord:
+        refused = [one for one in deeds if one.step.action == "refuse"]
+        failed = [one for one in refused if one.step.reason not in PENDING]
+        differing = [one for one in deeds if one.step.diffs and one.step.action != "refuse"]
+        waiting = [one for one in deeds if one.step.action not in ("refuse", "report")]
+        unavailable = [one for one in waiting if one.said in (Availability.NOT_YET_AVAILABLE, Availability.FAILED)]
+        applied = not refused and not reports
+        told = [_told(one.about, one.step.reason, one.step.message, one.step.diffs) for one in (*refused, *differing)]
+        told += [_told(one.about, one.said.value, one.why) for one in unavailable]
+        told += [_told(one, "LeftOver", "waits for its finalizers") for one in left]
+        return self._result(
+            applied=applied,
+            available=applied and not unavailable,
+            untrackable=any(one.said is Availability.NOT_TRACKABLE for one in waiting),
+            failed=bool(failed),
+            reported=reports and not refused,
+            objects=len(deeds),
+            reason=_reason(refused, differing, unavailable),
+            told=tuple(told[:TOLD]),
+            drifted=tuple(
+                _told(one.about, "Drifted", one.step.message, one.step.drifts) for one in deeds if one.step.drifts
+            )[:TOLD],
+        )
+
+    # --- absent, released -------------------------------------------------------------------------
+
+    async def _take_away(self, before: Applied, old: Sequence[ObjectId]) -> ResultRecord:
+        if not before.version:
+            return self._result(gone=True)
+        there = await self._record(before, old)
+        if there is None:
+            return self._result(reason="the member changed meanwhile: tried again")
+        left = await self._remove(old, there, release=self.work.want == "release")
+        if left:
+            return self._result(
+                objects=len(left),
+                reason=f"{left[0]} waits for its finalizers",
+                told=tuple(_told(one, "LeftOver", "waits for its finalizers") for one in left[:TOLD]),
+            )
+        await self.member.record(self.placement, there, None)
+        return self._result(gone=True)
+
+    async def _remove(self, objects: Sequence[ObjectId], there: Applied, *, release: bool = False) -> list[ObjectId]:
+        """Delete these, or release them, the last wave first; answers what is not gone yet."""
+        left: list[ObjectId] = []
+        for wave in reversed(in_waves(list(objects), _resource)):
+            done = await asyncio.gather(*(self._remove_one(one, there, release=release) for one in wave))
+            left += [one for one, gone in zip(wave, done, strict=True) if not gone]
+        return left
+
+    async def _remove_one(self, about: ObjectId, there: Applied, *, release: bool) -> bool:
+        async with self._places:
+            for _ in range(TRIES):
+                try:
+                    seen = await self.member.get(about)
+                except InvalidObject:  # what others made of it is theirs
+                    return True
+                if seen.mark is None or (seen.mark.placement, seen.mark.life) != (self.placement, self.life):
+                    return True
+                if await self._let_go(about, seen, there, release=release):
+                    held = not release and seen.obj is not None and _finalizers(seen.obj)
+                    return not held
+        return False
+
+    async def _let_go(self, about: ObjectId, seen: MemberObject, there: Applied, *, release: bool) -> bool:
+        """Whether it was as it was seen."""
+        if release or seen.obj is None:
+            return await self.member.write(about, seen, seen.obj, None, there)
+        if not _finalizers(seen.obj):
+            return await self.member.write(about, seen, None, None, there)
+        dying = marked(seen.obj, self.now)
+        return dying == seen.obj or await self.member.write(about, seen, dying, seen.mark, there)
+
+    # --- records ----------------------------------------------------------------------------------
+
+    async def _record(self, before: Applied, objects: Iterable[ObjectId]) -> Applied | None:
+        """Write which objects are going to be there; None when that had moved."""
+        record = AppliedRecord(
+            counter=self.work.counter, identity=self.work.identity, objects=tuple(tuple(one) for one in objects)
+        )
+        if record == before.record and before.version:
+            return before
+        return await self.member.record(self.placement, before, record)
+
+    def _result(self, **said: Any) -> ResultRecord:
+        of_it = {"counter": self.work.counter, "since": self.work.since, "identity": self.work.identity}
+        told = {**of_it, "time": self.now, **said}
+        told["reason"] = str(told.get("reason", ""))[:500]
+        return ResultRecord(**told)
+
+
+def _reason(refused: Sequence[Deed], differing: Sequence[Deed], unavailable: Sequence[Deed]) -> str:
+    """The most important thing that is to be said, in one line."""
+    if refused:
+        first = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        return f"{first.about}: {first.step.reason}: {first.step.message}{more}"
+    if differing:
+        return f"{len(differing)} object{'s' if len(differing) != 1 else ''} with differences"
+    if unavailable:
+        return f"{unavailable[0].about}: {unavailable[0].why or unavailable[0].said.value}"
+    return ""
+
+
+def _told(about: ObjectId, reason: str, message: str, diffs: Sequence[Difference] = ()) -> ToldObject:
+    shown = tuple((one.path, one.in_hub, one.in_member) for one in diffs[:DIFFERENCES])
+    return ToldObject(object=str(about), reason=reason, message=message[:500], diffs=shown)
+
+
+def _ids(objects: Iterable[tuple[str, str, str, str, str]]) -> list[ObjectId]:
+    return [ObjectId(*one) for one in objects]
+
+
+def _resource(about: ObjectId) -> tuple[str, str]:
+    try:
+        kind = kinds.of_object({"apiVersion": about.api_version, "kind": about.kind})
+    except InvalidObject:
+        return about.group, about.kind.lower()
+    return about.group, kind.plural
+
+
+def _finalizers(obj: Mapping[str, Any]) -> bool:
+    metadata = obj.get("metadata")
+    return bool(isinstance(metadata, Mapping) and metadata.get("finalizers"))

@@ -1,0 +1,193 @@
+"""What an agent needs of a member to place objects there, and how another wharfinger's etcd does it.
+
+One object is one transaction: the object, its mark, and that this agent still writes for the hub. A member of another
+kind has to bring the same: objects with versions, marks, and a fence.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, MarkRecord
+from wharfinger.errors import InvalidObject
+from wharfinger.manifests import documents, kinds, merge
+from wharfinger.model.contents import ObjectId
+from wharfinger.model.formats import ClusterFormat
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, WatchBatch
+
+
+class Fenced(Exception):
+    """Another agent writes for the hub now."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberObject:
+    """An object on a member, and whose it is."""
+
+    obj: Mapping[str, Any] | None = None
+    mark: MarkRecord | None = None
+    versions: tuple[int, int] = (0, 0)
+    """Of the object and of its mark; 0 = not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What of one placement is on the member, and the version of that record."""
+
+    record: AppliedRecord = field(default_factory=AppliedRecord)
+    version: int = 0
+
+
+class MemberStore(Protocol):
+    """A member, as an agent sees it. Raises the store's errors, and `InvalidObject` for objects it cannot have."""
+
+    async def take_over(self, agent: AgentRecord) -> None:
+        """From now on this agent writes; what others still write fails."""
+
+    async def applied(self, placement: str) -> Applied:
+        """What of a placement is there, or may be."""
+
+    async def record(self, placement: str, before: Applied, record: AppliedRecord | None) -> Applied | None:
+        """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `Fenced`."""
+
+    async def get(self, about: ObjectId) -> MemberObject:
+        """An object with its mark."""
+
+    async def write(
+        self, about: ObjectId, seen: MemberObject, obj: Mapping[str, Any] | None, mark: MarkRecord | None, by: Applied
+    ) -> bool:
+        """Make object and mark these; whether they were as they were seen. None removes. Raises `Fenced`."""
+
+    def key(self, about: ObjectId) -> str:
+        """What `watch` calls the object."""
+
+    def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        """All changes of objects from a revision on."""
+
+
+class EtcdMember:
+    """Another wharfinger, by its etcd."""
+
+    def __init__(self, store: Store, *, now: Callable[[], str]) -> None:
+        """`now`: RFC 3339, UTC."""
+        self._store = store
+        self._now = now
+        self._fence = 0
+
+    async def take_over(self, agent: AgentRecord) -> None:
+        """See `MemberStore.take_over`."""
+        self._fence = await self._store.put(keys.PLACED_AGENT, agent.to_bytes())
+
+    async def applied(self, placement: str) -> Applied:
+        """See `MemberStore.applied`."""
+        kv = (await self._store.get(keys.applied(placement))).kv
+        if kv is None:
+            return Applied()
+        try:
+            return Applied(AppliedRecord.model_validate_json(kv.value), kv.mod_revision)
+        except ValueError:
+            return Applied(version=kv.mod_revision)
+
+    async def record(self, placement: str, before: Applied, record: AppliedRecord | None) -> Applied | None:
+        """See `MemberStore.record`."""
+        key = keys.applied(placement)
+        write: Operation = Put(key, record.to_bytes()) if record is not None else Delete(key)
+        answered = await self._txn([Compare(key, "mod", before.version)], [write])
+        if not answered:
+            return None
+        return Applied(record, answered) if record is not None else Applied()
+
+    async def get(self, about: ObjectId) -> MemberObject:
+        """See `MemberStore.get`."""
+        key = self.key(about)
+        answered = await self._store.txn([], [Get(key), Get(keys.mark(key))])
+        found, marked = answered.reads
+        return MemberObject(
+            _object(found),
+            _mark(marked),
+            (
+                found.mod_revision if found is not None else 0,
+                marked.mod_revision if marked is not None else 0,
+            ),
+        )
+
+    async def write(
+        self, about: ObjectId, seen: MemberObject, obj: Mapping[str, Any] | None, mark: MarkRecord | None, by: Applied
+    ) -> bool:
+        """See `MemberStore.write`."""
+        key = self.key(about)
+        operations: list[Operation] = [Delete(keys.mark(key)) if mark is None else Put(keys.mark(key), mark.to_bytes())]
+        if obj is None:
+            operations.append(Delete(key))
+        elif obj is not seen.obj:
+            operations.append(Put(key, orjson.dumps(self._stored(about, obj, seen))))
+        compares = [
+            Compare(keys.applied(mark.placement if mark is not None else _placement(seen)), "mod", by.version),
+            Compare(key, "mod", seen.versions[0]),
+            Compare(keys.mark(key), "mod", seen.versions[1]),
+        ]
+        return bool(await self._txn(compares, operations))
+
+    def key(self, about: ObjectId) -> str:
+        """See `MemberStore.key`."""
+        if self._store.format is not ClusterFormat.KUBERNETES:
+            raise InvalidObject(f"objects cannot be placed on members of the format {self._store.format.value}")
+        metadata = {"name": about.name, "namespace": about.namespace}
+        found = kinds.reference({"apiVersion": about.api_version, "kind": about.kind, "metadata": metadata}, "")
+        if about.namespace and not found.kind.namespaced:
+            raise InvalidObject(f"a {found.kind.name} has no namespace")
+        return keys.stored(found.kind.folder, found.namespace, found.name)
+
+    def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
+        """See `MemberStore.watch`."""
+        return self._store.watch(keys.ROOT, revision)
+
+    async def revision(self) -> int:
+        """The store's, now."""
+        return (await self._store.get(keys.PLACED_AGENT)).revision
+
+    def _stored(self, about: ObjectId, obj: Mapping[str, Any], seen: MemberObject) -> Mapping[str, Any]:
+        """An object as it is stored: a new one gets its uid and time."""
+        if seen.obj is not None:
+            return obj
+        reference = kinds.reference(obj, about.namespace)
+        return merge.created(obj, reference, uid=str(uuid.uuid4()), now=self._now())
+
+    async def _txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
+        """The revision of the commit; 0 when something had moved. Raises `Fenced`."""
+        fence = Compare(keys.PLACED_AGENT, "mod", self._fence)
+        answered = await self._store.txn([fence, *compares], operations, [Get(keys.PLACED_AGENT)])
+        if answered.succeeded:
+            return answered.revision
+        if not fence.holds(answered.reads[0]):
+            raise Fenced("another agent writes to the member")
+        return 0
+
+
+def _object(kv: KeyValue | None) -> Mapping[str, Any] | None:
+    if kv is None:
+        return None
+    found = documents.parse(kv.value)
+    if not isinstance(found, Mapping):
+        raise InvalidObject(f"{kv.key} on the member is no object")
+    return found
+
+
+def _mark(kv: KeyValue | None) -> MarkRecord | None:
+    if kv is None:
+        return None
+    try:
+        return MarkRecord.model_validate_json(kv.value)
+    except ValueError:
+        return MarkRecord(placement="what cannot be read")
+
+
+def _placement(seen: MemberObject) -> str:
+    return seen.mark.placement if seen.mark is not None else ""
