@@ -2,9 +2,11 @@
 
 ::
 
-    hub ─── the tree's etcd ─── member agents ─── etcd of member-1, member-2, ...
+    hub ─── the tree's etcd ─── member agents ─── etcd of member-1 ─── worker of member-1
+                                           └───── etcd of member-2 ─── worker of member-2 ...
 
-Members are made known once, and are their user's from then on. They run no workers: nothing is delivered yet.
+Each member is a wharfinger of its own, a cluster of that name; all share one Temporal. Members are made known once,
+each with two nodes, and are their user's from then on.
 """
 
 from __future__ import annotations
@@ -23,16 +25,24 @@ from wharfinger.dev.etcd import EtcdServer
 from wharfinger.dev.folder import DataFolder
 from wharfinger.dev.supervisor import ChildSpec, clean_environment, python_command
 from wharfinger.manifests import documents, merge
-from wharfinger.manifests.kinds import MEMBER_CLUSTER, Reference
+from wharfinger.manifests.kinds import MEMBER_CLUSTER, NODE, Reference
 from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP
 from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Compare, Put, Store
+from wharfinger.settings import EtcdSettings
 
 STOP_WITHIN = 8.0
 """Seconds that a hub and the agents get to stop."""
 REGION = "topology.kubernetes.io/region"
 """A label of each member; two of three share a value."""
+
+
+NODES = 2
+"""Of a new member."""
+ALLOCATABLE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+"""Of each of them."""
 
 
 @dataclass(slots=True)
@@ -68,6 +78,10 @@ class PlacingPart:
         """The etcd of each member."""
         return [self._etcd(name) for name in self.names]
 
+    def worker_specs(self) -> list[ChildSpec]:
+        """The worker of each member; to be started after its etcd."""
+        return [self._worker(name) for name in self.names]
+
     def agents_spec(self) -> ChildSpec:
         """The process of all agents; to be started after the members."""
         return self._process("member", f"--members-dir={self._files}", "--report-every=5")
@@ -94,7 +108,27 @@ class PlacingPart:
             about = Reference(MEMBER_CLUSTER, "", name)
             obj = merge.created(manifest, about, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
             key = keys.member_cluster(name)
-            await store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])
+            answered = await store.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(obj))])
+            if answered.succeeded:
+                await self._furnish(name)
+
+    async def _furnish(self, name: str) -> None:
+        """Give a new member its nodes."""
+        member = await EtcdStore.connect(EtcdSettings(endpoints=(self.etcds[name].url,)))
+        try:
+            for number in range(1, NODES + 1):
+                node = f"{name}-node-{number}"
+                obj = {
+                    "apiVersion": "v1",
+                    "kind": "Node",
+                    "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}},
+                    "status": {"allocatable": ALLOCATABLE, "conditions": [{"type": "Ready", "status": "True"}]},
+                }
+                made = merge.created(obj, Reference(NODE, "", node), uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+                key = keys.node(node)
+                await member.txn([Compare(key, "create", 0)], [Put(key, documents.to_json(made))])
+        finally:
+            await member.close()
 
     def _etcd(self, name: str) -> ChildSpec:
         data = self.folder.root / "members" / name
@@ -113,22 +147,34 @@ class PlacingPart:
 
         return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, 2.0)
 
-    def _process(self, kind: str, *options: str) -> ChildSpec:
+    def _worker(self, member: str) -> ChildSpec:
+        def connection() -> list[str]:
+            shared = [one for one in self.connection() if not one.startswith(("--etcd=", "--cluster="))]
+            return [f"--etcd={self.etcds[member].url}", f"--cluster={member}", *shared]
+
+        return self._process("worker", "--eviction=immediate", name=f"worker-{member}", connection=connection)
+
+    def _process(
+        self, kind: str, *options: str, name: str = "", connection: Callable[[], list[str]] | None = None
+    ) -> ChildSpec:
+        """A process of the tree's, named by its kind where nothing else is said."""
+        name = name or kind
+
         async def is_up() -> bool:
-            url = f"http://{asking.found_at(self.host)}:{self._ports[kind]}/readyz"
+            url = f"http://{asking.found_at(self.host)}:{self._ports[name]}/readyz"
             return await asyncio.to_thread(asking.answer, url, within=2.0) is not None
 
         def command() -> list[str]:
-            wanted = (self._ports.get(kind, 0), self.folder.ports().get(kind, 0), ports.free_port())
-            self._ports[kind] = ports.preferred(wanted, self.host)
-            self.folder.remember_ports({kind: self._ports[kind]})
+            wanted = (self._ports.get(name, 0), self.folder.ports().get(name, 0), ports.free_port())
+            self._ports[name] = ports.preferred(wanted, self.host)
+            self.folder.remember_ports({name: self._ports[name]})
             return python_command(
                 kind,
                 *options,
-                *self.connection(),
+                *(connection or self.connection)(),
                 f"--bind-address={self.host}",
-                f"--health-port={self._ports[kind]}",
+                f"--health-port={self._ports[name]}",
                 f"--end-with={os.getpid()}",
             )
 
-        return ChildSpec(kind, command, clean_environment(), self.folder.log(kind), is_up, STOP_WITHIN)
+        return ChildSpec(name, command, clean_environment(), self.folder.log(name), is_up, STOP_WITHIN)

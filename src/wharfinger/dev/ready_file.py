@@ -2,7 +2,8 @@
 
 `{"etcd": url, "temporal": "host:port", "namespace": ..., "ui": url, "health": [url, ...],
 "pids": {"etcd": n, "temporal": n, "agent": n, "workers": [n, ...]}}`; with a hub
-also `"members": {name: url}` and its pid.
+also `"members": {name: url}`, and the pids `hub`, `member` (all agents of members), `member-1` and `worker-member-1`
+(the etcd and the worker of a member).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class ReadyTree:
     temporal_pid: int
     agent_pid: int
     worker_pids: tuple[int, ...]
-    hub_pid: int = 0
-    """0 = there is no hub."""
+    placing_pids: Mapping[str, int] = field(default_factory=dict)
+    """Of the processes that place: by name; empty = there is no hub."""
     members: Mapping[str, str] = field(default_factory=dict)
     """Member cluster -> URL of its own etcd."""
 
@@ -49,8 +50,8 @@ class ReadyTree:
                 "workers": list(self.worker_pids),
             },
         }
-        if self.hub_pid:
-            told["pids"]["hub"] = self.hub_pid
+        if self.placing_pids:
+            told["pids"] |= self.placing_pids
             told["members"] = dict(self.members)
         return told
 

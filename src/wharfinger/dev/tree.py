@@ -145,7 +145,7 @@ class DevTree:
             temporal_pid=pids.get("temporal", 0),
             agent_pid=pids.get("agent", 0),
             worker_pids=tuple(instance.pid for instance in instances),
-            hub_pid=pids.get("hub", 0),
+            placing_pids={name: pid for name, pid in pids.items() if name not in ("etcd", "temporal", "agent")},
             members={name: etcd.url for name, etcd in self.placing.etcds.items()} if self.placing is not None else {},
         )
 
@@ -209,7 +209,9 @@ class DevTree:
         if placing.members and self.store is not None:
             placing.write_connections()
             await placing.join(self.store)
-            await self.supervisor.start(placing.agents_spec(), within=deadline - time.monotonic(), tries=TRIES)
+            specs = [placing.agents_spec(), *placing.worker_specs()]
+            left = deadline - time.monotonic()
+            await asyncio.gather(*(self.supervisor.start(spec, within=left, tries=TRIES) for spec in specs))
 
     async def _all_up(self, deadline: float) -> None:
         """Wait for the workers; a fleet that does not come up is reported, and can be repaired while the rest runs."""
@@ -230,7 +232,8 @@ class DevTree:
             self._forwarder.close()
         servers = {child.spec.name: child for child in self.supervisor.children}
         members = self.placing.names if self.placing is not None else []
-        for names in (["agent", "hub", "member"], ["temporal", *members], ["etcd"]):
+        workers = [f"worker-{name}" for name in members]
+        for names in (["agent", "hub", "member", *workers], ["temporal", *members], ["etcd"]):
             await self.supervisor.stop([servers[name] for name in names if name in servers])
             name = names[0]
             if name == "agent" and self._following is not None:

@@ -1,0 +1,198 @@
+"""Placements are delivered although everything dies or stands still, judged from the histories of both sides' etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.integration.dev_tree import DevTree, end_all
+from tests.patience import patient
+from tests.placement.deliveries import DeliveryHistory, judge_hub, judge_member
+from tests.placement.objects import member_object
+from wharfinger.config.member_files import MemberConnection
+from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.member_loops.member_agent import MemberReporter
+from wharfinger.member_loops.works import Works
+from wharfinger.model.formats import ClusterFormat
+from wharfinger.registry import keys
+from wharfinger.registry.etcd import EtcdStore
+from wharfinger.registry.store import Store
+from wharfinger.settings import EtcdSettings, LeaseSettings
+from wharfinger.testing.memory_store import MemoryStore
+
+pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
+
+REAL, IN_MEMORY = 3, 17
+PLACEMENTS = ("a", "b", "c")
+DOWN, UP = 4, 2
+WITHIN = 60.0
+"""Seconds from the last blow until everything is delivered."""
+CONTENTS = 20
+"""Objects of each placement."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevTree]:
+    folder = tmp_path_factory.mktemp("delivery")
+    tree = DevTree(folder, workers=0)
+    try:
+        tree.start(f"--members={REAL}")
+        yield tree
+        assert tree.stop() == 0
+    finally:
+        tree.end()
+        end_all(folder)
+
+
+async def put(store: Store, key: str, obj: dict[str, Any]) -> None:
+    await store.put(key, json.dumps(obj).encode())
+
+
+async def write_contents(store: Store, version: int) -> None:
+    """What each placement selects: a namespace with maps."""
+    for name in PLACEMENTS:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await put(store, keys.stored("namespaces", "", name), namespace)
+        for number in range(CONTENTS):
+            obj = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"map-{number}", "namespace": name},
+                "data": {"version": str(version)},
+            }
+            await put(store, keys.stored("configmaps", name, f"map-{number}"), obj)
+
+
+def placement(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ClusterResourcePlacement",
+        "metadata": {"name": name, "generation": 1},
+        "spec": {
+            "resourceSelectors": [{"group": "", "version": "v1", "kind": "Namespace", "name": name}],
+            "policy": {"placementType": "PickAll"},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": DOWN, "maxSurge": UP}},
+        },
+    }
+
+
+async def undelivered(store: Store, snapshot: int) -> list[str]:
+    """Works that are not there, or not available with this snapshot."""
+    found: dict[str, WorkRecord] = {}
+    results: dict[str, ResultRecord] = {}
+    async for page in store.list(keys.WORKS):
+        found |= {kv.key.removeprefix(keys.WORKS): WorkRecord.model_validate_json(kv.value) for kv in page.items}
+    async for page in store.list(keys.RESULTS):
+        results |= {kv.key.removeprefix(keys.RESULTS): ResultRecord.model_validate_json(kv.value) for kv in page.items}
+    open_ = [
+        key
+        for key, work in found.items()
+        if work.snapshot != snapshot
+        or key not in results
+        or not (results[key].available and results[key].counter >= work.since)
+    ]
+    return [*open_, *["a work is missing"] * (len(PLACEMENTS) * (REAL + IN_MEMORY) - len(found))]
+
+
+async def delivered(store: Store, snapshot: int, within: float) -> float:
+    """Seconds until all have that snapshot."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    left: list[str] = []
+    while loop.time() - began < patient(within):
+        left = await undelivered(store, snapshot)
+        if not left:
+            return loop.time() - began
+        await asyncio.sleep(0.3)
+    raise AssertionError(f"not within {within} s: {len(left)} works, such as {left[:3]}")
+
+
+@asynccontextmanager
+async def members_in_memory(url: str) -> AsyncIterator[dict[str, MemoryStore]]:
+    """More members: their agents run here, their stores are in memory."""
+    hub = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
+    process = ProcessParts(hub)
+    works = Works(hub, rng=process.rng)
+    stores = {f"memory-{number:02}": MemoryStore() for number in range(IN_MEMORY)}
+    tasks = [asyncio.create_task(works.run())]
+    for name, store in stores.items():
+        await put(hub, keys.member_cluster(name), member_object(name))
+
+        async def connect(store: MemoryStore = store) -> Store:
+            return store.client()
+
+        connection = MemberConnection(name, EtcdSettings(), ClusterFormat.KUBERNETES)
+        agent = MemberReporter(
+            connection, process, connect, lease=LeaseSettings(ttl=10.0), report_every=5.0, works=works
+        )
+        tasks.append(asyncio.create_task(agent.run()))
+    try:
+        yield stores
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await hub.close()
+
+
+async def stand_still(tree: DevTree, what: str, seconds: float) -> None:
+    pid = tree.ready["pids"][what]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def pin(store: Store, snapshot: int) -> None:
+    for name in PLACEMENTS:
+        await store.put(keys.pin(f"cluster/{name}"), PinRecord(snapshot=snapshot).to_bytes())
+
+
+async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
+    url = tree.ready["etcd"]
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
+    async with members_in_memory(url) as stores:
+        await write_contents(store, 1)
+        for name in PLACEMENTS:
+            await put(store, keys.placement(f"cluster/{name}"), placement(name))
+        await delivered(store, 1, 90)
+        await write_contents(store, 2)
+        await delivered(store, 2, 120)
+        for snapshot, blows in (
+            (1, ("hub", "member", "member-1")),
+            (2, ("temporal", "etcd")),
+            (1, ("stop hub", "stop member", "hub")),
+        ):
+            await pin(store, snapshot)
+            for blow in blows:
+                await asyncio.sleep(0.3)
+                if blow.startswith("stop "):
+                    await stand_still(tree, blow.removeprefix("stop "), 6.0)
+                else:
+                    await asyncio.to_thread(tree.kill, blow)
+            took = await delivered(store, snapshot, WITHIN)
+            print(f"delivered {took:.1f} s after the last blow of {', '.join(blows)}")
+        target = REAL + IN_MEMORY
+        judged = DeliveryHistory({f"cluster/{name}": target for name in PLACEMENTS}, DOWN, UP)
+        await judge_hub(store, judged)
+        assert judged.broken == []
+        assert judged.changes >= 4 * target * len(PLACEMENTS)
+        for name, memory in stores.items():
+            assert await judge_member(memory, name) == []
+    for name, where in tree.ready["members"].items():
+        member = await EtcdStore.connect(EtcdSettings(endpoints=(where,)))
+        assert await judge_member(member, name) == []
+        kv = (await member.get(keys.stored("configmaps", "a", "map-0"))).kv
+        assert kv is not None
+        assert json.loads(kv.value)["data"] == {"version": "1"}
+        await member.close()
+    await store.close()
