@@ -29,6 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from wharfinger.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
+        EVENTS,
         PATIENCE,
         PLAN_TIMEOUT,
         SLICE,
@@ -54,8 +55,6 @@ OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list."""
-EVENTS = 3000
-"""Of a history, after which the run continues as a new one."""
 IN_HISTORY = timedelta(seconds=5)
 """A plan that takes no longer is one event in the history."""
 CONTENDED = timedelta(seconds=1)

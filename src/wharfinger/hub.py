@@ -5,6 +5,7 @@
     follow ── members, placements, what hubs keep ──► view ──► judge ──start──► SchedulePlacement      hub_loops
                                                        │  └──► rollouts ─start─► RollOutPlacement
                                                        └─────► decide, plan_rollout, write_works ...   activities
+    update runs: runs that are to go on ─start─► StagedUpdateRun                                       hub_loops
     contents: what placements select                                                                   hub_loops
     leavers: the objects of members that have left go                                                  hub_loops.leavers
 
@@ -24,6 +25,7 @@ from temporalio.client import Client
 
 from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.activities.placements import DecidingActivities
+from wharfinger.activities.update_runs import StagingActivities
 from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import check_cluster, placement_queue
 from wharfinger.contracts.placement_records import HubRecord
@@ -37,6 +39,7 @@ from wharfinger.hub_loops.following import HubStreams
 from wharfinger.hub_loops.judging import PlacementJudge
 from wharfinger.hub_loops.leavers import Leavers
 from wharfinger.hub_loops.rollouts import RolloutJudge
+from wharfinger.hub_loops.update_runs import UpdateRunJudge
 from wharfinger.observe.health import OK
 from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
@@ -51,6 +54,7 @@ from wharfinger.runtime import lives
 from wharfinger.settings import HubSettings
 from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.schedule_placement import SchedulePlacement
+from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
 
 class Hub:
@@ -96,6 +100,7 @@ class Hub:
             mine=self.judge.mine,
             sees=lambda: self._registration.registered and self.view.in_sync,
         )
+        self.update_runs = UpdateRunJudge(process, self.view, starter, mine=self.judge.mine)
         self._streams = HubStreams(process.store, self.view, note=self._note, rng=process.rng)
         self._contents_streams = ContentsStreams(
             process.store, self.contents, note=self.rollouts.note_contents, rng=process.rng
@@ -104,10 +109,11 @@ class Hub:
         factory = worker_factory(
             client,
             task_queue=placement_queue(settings.cluster),
-            workflows=[SchedulePlacement, RollOutPlacement],
+            workflows=[SchedulePlacement, RollOutPlacement, StagedUpdateRun],
             activities=[
                 *DecidingActivities(process, self.view, cluster=settings.cluster).all,
                 *RollingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
+                *StagingActivities(process, self.view, self.contents, cluster=settings.cluster).all,
             ],
             identity=identity(),
             build_id=release(),
@@ -121,6 +127,7 @@ class Hub:
         found = list(changes)
         self.judge.note(found)
         self.rollouts.note(found)
+        self.update_runs.note(found)
 
     def checks(self) -> Mapping[str, str]:
         """What readiness depends on: name -> `ok`, or why not."""
@@ -166,6 +173,7 @@ class Hub:
                 ("contents", self._contents_streams.run()),
                 ("judge", self.judge.run()),
                 ("rollouts", self.rollouts.run()),
+                ("update runs", self.update_runs.run()),
                 ("leavers", self._leavers.run()),
                 ("reachability", self._reachability.run()),
                 ("polling", keep_polling(self._polling, process.rng)),

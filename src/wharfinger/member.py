@@ -7,7 +7,6 @@ second process on the same members stands by.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 from functools import partial
@@ -54,21 +53,26 @@ class MemberAgents:
         self._process.metrics.ready.set(all(said == OK for said in self.ready().values()))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises `UsageError`, `InvalidConfiguration` for the folder at the start."""
+        """Serve until `stop` is set.
+
+        Raises `UsageError`, `InvalidConfiguration` for the folder at the start, and `RevisionWentBack` when the hub's
+        etcd was restored from a backup.
+        """
         self._take(members_in(self._settings.members_dir))
         following = asyncio.create_task(self._works.run(), name="works")
+        stopped = asyncio.create_task(stop.wait(), name="stopped")
         try:
             while not stop.is_set():
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN):
-                        await stop.wait()
+                await asyncio.wait({following, stopped}, timeout=AGAIN, return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    following.result()
                 self._start_again()
                 try:
                     self._take(members_in(self._settings.members_dir))
                 except (ConfigurationError, UsageError) as error:
                     log.warning("members_unreadable effect=as_they_were error=%r", str(error))
         finally:
-            tasks = [following, *(task for _, _, task in self._running.values())]
+            tasks = [following, stopped, *(task for _, _, task in self._running.values())]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -243,6 +243,9 @@ class Metrics:
             ["cause"],
             **own,
         )
+        self.update_run_starts = Counter(
+            "wharfinger_update_run_starts", "Staged update runs that were started, or started again.", **own
+        )
         self.works_written = Counter(
             "wharfinger_works_written", "Changes of works of placements on members, by kind.", ["kind"], **own
         )

@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from tests.agent_loops.hosts import until
 from tests.conftest import EtcdServer, TemporalServer
+from tests.hub_loops.obedient import Obedient
 from tests.patience import patient
 from tests.placement.objects import (
     agent_record,
@@ -29,7 +30,7 @@ from tests.placement.objects import (
 )
 from wharfinger.client.placements import Placements
 from wharfinger.contracts.conversion import data_converter
-from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.contracts.delivery_records import ResultRecord
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import NotFound, UsageError
@@ -43,7 +44,7 @@ from wharfinger.telemetry import Metrics
 
 SECONDS = patient(30)
 WEB = "cluster/web"
-OWN = (keys.HUB, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS, keys.INSTALLATION)
+OWN = (keys.HUB, keys.CONTENTS, keys.NAMESPACES, keys.MEMBER_CLUSTERS, keys.PLACEMENT_OBJECTS, keys.INSTALLATION)
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ async def test_a_hub_decides_what_comes_and_what_changes(world: World) -> None:
 
 
 async def test_a_leaving_member_goes_and_a_deleted_placement_too(world: World) -> None:
-    async with world.hub("h1"):
+    async with world.hub("h1"), Obedient().at_work(world.store):
         await world.put(placement_object(**pick(1)))
         await world.until_chosen("web", ["c"])
         await world.put(member_object("c", labels={"region": "west"}, deletionTimestamp="2026-01-01T00:00:00Z"))
@@ -162,10 +163,6 @@ async def test_a_leaving_member_goes_and_a_deleted_placement_too(world: World) -
 
 
 async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World) -> None:
-    async def deliver(name: str, **said: bool) -> None:
-        result = ResultRecord(counter=1, applied=True, **{"available": True, **said})
-        await world.store.put(keys.result(WEB, name), result.to_bytes())
-
     async def gone(key: str) -> bool:
         return (await world.store.get(key)).kv is None
 
@@ -173,29 +170,32 @@ async def test_evictions_and_deletions_wait_for_what_was_delivered(world: World)
         kv = (await world.store.get(keys.evicted(name))).kv
         return kv is not None and EvictionRecord.model_validate_json(kv.value).executed
 
-    await world.store.put(keys.rollout(WEB), b"{}")
-    await world.store.put(keys.losses(WEB), b"{}")
-    async with world.hub("h1"):
+    async def available(name: str) -> bool:
+        kv = (await world.store.get(keys.result(WEB, name))).kv
+        return kv is not None and ResultRecord.model_validate_json(kv.value).available
+
+    async with world.hub("h1"), Obedient({"b", "c"}).at_work(world.store) as agents:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}
+        await world.put(namespace)
         await world.put(placement_object(**pick(2)))
         await world.put(budget_object("web", minAvailable=1))
         await world.until_chosen("web", ["b", "c"])
         for name in "bc":
-            await world.store.put(keys.work(WEB, name), WorkRecord(counter=1).to_bytes())
-            await deliver(name)
+            await until(lambda name=name: available(name), SECONDS)
         await world.put(eviction_object("e", "web", "c"))
         await until(lambda: ended("e"), SECONDS)
         await world.until_chosen("web", ["a", "b"])
         await world.put(placement_object(generation=2, **pick(3)))
         await world.until_chosen("web", ["a", "b"])  # it lingers on the third
-        await world.store.delete(keys.work(WEB, "c"))
-        await world.store.delete(keys.result(WEB, "c"))
+        agents.holding.discard("c")
         await world.until_chosen("web", ["a", "b", "c"])
+        await until(lambda: available("c"), SECONDS)
 
         await world.put(placement_object(generation=2, deleting=True, **pick(3)))
         await world.until_chosen("web", [])
+        await until(lambda: gone(keys.work(WEB, "c")), SECONDS)
         assert not await gone(keys.placement(WEB))
-        await world.store.delete(keys.work(WEB, "b"))
-        await world.store.delete(keys.result(WEB, "b"))
+        agents.holding.clear()
         await until(lambda: gone(keys.placement(WEB)), SECONDS)
         assert await gone(keys.rollout(WEB))
         assert await gone(keys.losses(WEB))

@@ -215,8 +215,17 @@ async def test_a_token_stays_owed_until_the_member_answers(hub: MemoryStore, mem
 
 async def test_a_process_that_starts_late_gives_the_token_back(hub: MemoryStore, member: MemoryStore) -> None:
     await join(member, JoinToken(hub=await hub_id(hub), name="east", identity=7))
-    async with serving(agent(hub, member)):
+    connections = 0
+
+    async def connect() -> Store:
+        nonlocal connections
+        connections += 1
+        return member.client()
+
+    async with serving(agent(hub, connect)):
         await until(lambda: _gone(member))
+        await asyncio.sleep(0.3)
+    assert connections == 1
 
 
 async def test_tokens_of_others_are_not_given_back(hub: MemoryStore, member: MemoryStore) -> None:

@@ -91,7 +91,10 @@ async def judge_member(store: Store, name: str) -> list[str]:
         async for batch in batches:
             for event in batch.events:
                 key = event.kv.key
-                if event.deleted or not key.startswith((keys.APPLIED, keys.MARKS)):
+                if event.deleted:  # nothing is there any more, so that counting begins anew
+                    counters = {known: seen for known, seen in counters.items() if known.partition(" ")[0] != key}
+                    continue
+                if not key.startswith((keys.APPLIED, keys.MARKS)):
                     continue
                 if key.startswith(keys.APPLIED):
                     applied = AppliedRecord.model_validate_json(event.kv.value)

@@ -10,12 +10,12 @@ from wharfinger.model.update_runs import (
     MemberSeen,
     PlannedMember,
     PlannedStage,
+    RunContents,
     RunPlan,
     RunState,
     RunStep,
     StageTask,
     TaskKind,
-    Wanted,
 )
 from wharfinger.placement.stages import begin
 from wharfinger.placement.staging import next_steps, retry, wants
@@ -48,7 +48,7 @@ class World:
         self.plan, self.progress = plan, begin(plan)
         self.state, self.clock = RunState.RUN, 0.0
         self.approvals: set[str] = set()
-        self.works: dict[str, tuple[int, Wanted]] = {}
+        self.works: dict[str, tuple[int, RunContents]] = {}
         self.results: dict[str, str] = {}
         self.gone: set[str] = set()
         self.unchosen = {one.name for one in plan.leaving}
@@ -57,7 +57,7 @@ class World:
         self.counter = 10
         for one in (*(one for part in plan.stages for one in part.members), *plan.leaving):
             if one.previous:
-                self.works[one.name] = (1, Wanted(one.previous, one.previous_overrides))
+                self.works[one.name] = (1, RunContents(one.previous, one.previous_overrides))
                 self.results[one.name] = "ready"
         self.written: list[str] = []
         """Members in the order of their writes."""
@@ -65,8 +65,8 @@ class World:
     def seen(self) -> dict[str, MemberSeen]:
         return {name: self._seen(name, wanted) for name, wanted in wants(self.plan, self.progress).items()}
 
-    def _seen(self, name: str, wanted: Wanted) -> MemberSeen:
-        counter, has = self.works.get(name, (0, Wanted(0)))
+    def _seen(self, name: str, wanted: RunContents) -> MemberSeen:
+        counter, has = self.works.get(name, (0, RunContents(0)))
         same, result = has == wanted, self.results.get(name, "")
         return MemberSeen(
             gone=name in self.gone,
@@ -91,7 +91,7 @@ class World:
         """Look, and write what is not lost."""
         step = self.look(after)
         for one in step.write:
-            counter, has = self.works.get(one.name, (0, Wanted(0)))
+            counter, has = self.works.get(one.name, (0, RunContents(0)))
             if one.name not in lost and not (has == one.wanted and counter > one.above):
                 self.counter += 1
                 self.works[one.name] = (self.counter, one.wanted)

@@ -27,10 +27,12 @@ from tests.replay.cohort_scenes import COHORT_SCENES, ended
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
+from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
 from tests.workflows.placement_stage import placement_stage
+from tests.workflows.update_run_stage import update_run_stage
 from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.eviction import Evicted
 from wharfinger.contracts.scheduling import Bound, Contended, PermitWait, Recorded, Rejected
@@ -300,6 +302,9 @@ async def record(address: str, endings: list[str]) -> None:
         if ending in PLACEMENT_SCENES:
             await record_placement(client, ending)
             continue
+        if ending in UPDATE_RUN_SCENES:
+            await record_update_run(client, ending)
+            continue
         stage = Stage(client, ScriptedScheduling(), cluster=f"record-{ending.replace('_', '-')}")
         async with worker_for(stage):
             workflow_id, run = await SCENES[ending](stage)
@@ -330,6 +335,14 @@ async def record_placement(client: Client, ending: str) -> None:
     write(ending, history)
 
 
+async def record_update_run(client: Client, ending: str) -> None:
+    async with update_run_stage(client, f"record-{ending.replace('_', '-')}") as stage:
+        workflow_id, run = await UPDATE_RUN_SCENES[ending](stage)
+        run_id = (await stage.runs())[run]
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    write(ending, history)
+
+
 def write(ending: str, history: WorkflowHistory) -> None:
     text = json.dumps(without_traces(history.to_json_dict()), indent=1)
     (HISTORIES / f"{ending}.json").write_text(text + "\n")
@@ -354,7 +367,8 @@ def main() -> None:
         return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
-        asyncio.run(record(server.address, sys.argv[1:] or [*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES]))
+        every = [*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES, *UPDATE_RUN_SCENES]
+        asyncio.run(record(server.address, sys.argv[1:] or every))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
 from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
+from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.node_eviction import NodeEviction
@@ -28,9 +29,10 @@ from wharfinger.workflows.rolling_update import RollingUpdate
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
 from wharfinger.workflows.schedule_placement import SchedulePlacement
+from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
-WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction, SchedulePlacement)
+WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction, SchedulePlacement, StagedUpdateRun)
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
@@ -57,7 +59,13 @@ async def test_a_recorded_attempt_replays(file: Path) -> None:
 
 
 def test_every_ending_has_its_history() -> None:
-    assert {file.stem for file in FILES} >= {*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES}
+    assert {file.stem for file in FILES} >= {
+        *SCENES,
+        *FLEET_SCENES,
+        *NODE_SCENES,
+        *PLACEMENT_SCENES,
+        *UPDATE_RUN_SCENES,
+    }
 
 
 def test_the_last_release_has_its_histories() -> None:

@@ -55,6 +55,7 @@ COMMANDS = {
     "simulate": "understand.simulate",
     "capacity": "understand.capacity",
     "placement": "placement.commands",
+    "update-run": "update_run.commands",
     "cluster": "cluster.commands",
     "workflow-id": "understand.workflow_id",
 }

@@ -18,13 +18,16 @@ from wharfinger.contracts.names import (
     ROLL_OUT_PLACEMENT,
     SCHEDULE_PLACEMENT,
     SEARCH_PLACEMENT,
+    STAGED_UPDATE_RUN,
     placement_attribute,
     placement_queue,
     placement_rollout_id,
     placement_workflow_id,
+    update_run_id,
 )
 from wharfinger.contracts.placement_rollouts import RolloutInput
 from wharfinger.contracts.placements import PlacementAttemptInput, StreamRevisions, placement_retry
+from wharfinger.contracts.update_runs import UpdateRunInput
 
 PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 RPC_TIMEOUT = timedelta(seconds=5)
@@ -56,8 +59,23 @@ class TemporalPlacements:
             "Brings to member clusters what was decided, within the placement's budget.",
         )
 
+    async def start_update_run(
+        self, reference: str, run: str, identity: int, seen: StreamRevisions, cause: str
+    ) -> None:
+        """See `UpdateRunStarter.start_update_run`."""
+        await self._start(
+            STAGED_UPDATE_RUN,
+            UpdateRunInput(placement=reference, run=run, identity=identity, seen=seen, cause=cause),
+            update_run_id(self._cluster, reference, run, identity),
+            f"Delivers one snapshot stage by stage, as update run {run} says.",
+        )
+
     async def _start(
-        self, workflow: str, given: PlacementAttemptInput | RolloutInput, workflow_id: str, details: str
+        self,
+        workflow: str,
+        given: PlacementAttemptInput | RolloutInput | UpdateRunInput,
+        workflow_id: str,
+        details: str,
     ) -> None:
         attribute = SearchAttributePair(PLACEMENT_KEY, placement_attribute(given.placement))
         await self._client.start_workflow(

@@ -1,4 +1,4 @@
-"""Placements, as a program sees them: what was decided and why, what would be, and attempts.
+"""Placements, as a program sees them: what was decided and why, what would be, how they are delivered, and runs.
 
 A placement is named by its reference: `cluster/<name>`, `ns/<namespace>/<name>`, or the name of a
 ClusterResourcePlacement alone.
@@ -14,6 +14,8 @@ from typing import Any
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError
 
+from wharfinger.client import placement_rollout_runs
+from wharfinger.client.placement_deliveries import PlacementDeliveries
 from wharfinger.client.placement_starts import TemporalPlacements
 from wharfinger.contracts.names import placement_workflow_id
 from wharfinger.contracts.placement_records import DecisionRecord
@@ -37,12 +39,12 @@ class PlacementExplanation:
     again: DecidedAgain
 
 
-class Placements:
+class Placements(PlacementDeliveries):
     """The placements of a cluster; `Wharfinger.placements`."""
 
-    def __init__(self, client: Client, store: Store, *, cluster: str) -> None:
+    def __init__(self, client: Client, store: Store, *, cluster: str, who: str = "") -> None:
+        super().__init__(store, who=who)
         self._client = client
-        self._store = store
         self._cluster = cluster
 
     async def decide(self, placement: str, *, timeout: float | None = None) -> PlacementAttemptResult:
@@ -85,6 +87,14 @@ class Placements:
         """The newest attempts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
         try:
             return await placement_attempts.attempts(self._client, self._cluster, reference_of(placement), limit)
+        except RPCError as error:
+            raise ServerError(f"Temporal did not answer: {error}") from error
+
+    async def rollouts(self, placement: str, *, limit: int = 20) -> list[PlacementAttempt]:
+        """The newest runs of rollouts, the newest first, as far as Temporal keeps them. Raises `ServerError`."""
+        reference = reference_of(placement)
+        try:
+            return await placement_rollout_runs.rollouts(self._client, self._cluster, reference, limit)
         except RPCError as error:
             raise ServerError(f"Temporal did not answer: {error}") from error
 

@@ -26,6 +26,7 @@ from wharfinger.client.fleets import Fleets
 from wharfinger.client.placements import Placements
 from wharfinger.client.signals import Signalled
 from wharfinger.client.starts import AttemptHandle, outcome_of, start_attempt, temporal_configuration
+from wharfinger.client.update_runs import UpdateRuns
 from wharfinger.contracts.attempts import AttemptResult, PermitDecision
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.contracts.names import COMMON, DEFAULT_CLUSTER, TENANT_LABEL, check_cluster, check_tenant_label
@@ -194,6 +195,11 @@ class Wharfinger:
     def placements(self) -> Placements:
         """Which member clusters placements get: decide, explain, plan, attempts."""
         return Placements(self._client, self._store, cluster=self._cluster)
+
+    @property
+    def update_runs(self) -> UpdateRuns:
+        """Staged update runs of placements: start, plan, status, approve, stop, resume, retry."""
+        return UpdateRuns(self._store)
 
     async def attempts(self, namespace: str, name: str, *, limit: int = recorded.LIMIT) -> list[Attempt]:
         """The newest recorded attempts of the pod, oldest first; those of earlier pods of the name too."""

@@ -231,6 +231,8 @@ class MemberStatusRecord(Record):
 
     identity: int
     status: dict[str, Any] = Field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    """Placements, by reference, of which something is on the member although the hub knows none of that name."""
 
 
 class DrainRecord(Record):

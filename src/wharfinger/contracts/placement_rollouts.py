@@ -249,6 +249,8 @@ BEAT = timedelta(seconds=12)
 """Without a heart-beat for so long, another hub waits."""
 SLICE = 60.0
 """Seconds of one wait."""
+EVENTS = 3000
+"""Of a history, after which the run continues as a new one."""
 PATIENCE = 300.0
 """Seconds without news after which a rollout ends as stalled."""
 

@@ -2,8 +2,8 @@
 
 Level-triggered as `hub_loops.judging` is for decisions: events only say what to judge anew, and everything is judged
 again within five minutes. What is judged: a placement whose object, decision, works, results, pin or selected objects
-changed; those that have a work on a member that left, came back, lost its agent, or has other labels by which overrides choose;
-all, when an override changed, or a hub came or went.
+changed; those that have a work on a member that left, came back, lost its agent, or has other labels, by which
+overrides choose; all, when an override changed, or a hub came or went.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ STRETCH = 0.02
 """Seconds that judging goes on without letting anything else run."""
 SOON, AGAIN = 1.0, 30.0
 """Seconds until a placement is judged again whose rollout was started: at first, doubling up to the second."""
+GLANCE = 1.0
+"""Seconds between two looks at whether everything is done of a placement whose rollout was started."""
 SWEEP = 300.0
 """Seconds in which everything is judged once."""
 TICK = 1.0
@@ -69,6 +71,8 @@ class RolloutJudge:
         self._later: list[tuple[float, str]] = []
         self._started: dict[str, tuple[float, float]] = {}
         """Placements whose rollout was started: until when they are left alone, and how long that is."""
+        self._glanced: set[str] = set()
+        """Those of them that need not be judged for a moment."""
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._hubs: set[str] = set()
         self._news = asyncio.Event()
@@ -88,8 +92,10 @@ class RolloutJudge:
                     self._due.setdefault(reference, f"member {change.member} changed")
                     self._view.delivery.notify(reference)
             if change.placement:
-                if change.own:
+                if change.own:  # users wait for what they asked for
                     self._read(change.placement)
+                    self._started.pop(change.placement, None)
+                    self._glanced.discard(change.placement)
                 self._view.delivery.notify(change.placement)
                 self._due.setdefault(change.placement, "changed")
             elif change.delivered:
@@ -144,7 +150,9 @@ class RolloutJudge:
             return
         now = began = self._clock()
         while self._later and self._later[0][0] <= now:
-            self._due.setdefault(heapq.heappop(self._later)[1], "again")
+            _, reference = heapq.heappop(self._later)
+            self._glanced.discard(reference)
+            self._due.setdefault(reference, "again")
         while self._due:
             reference, cause = self._due.popitem()
             try:
@@ -160,11 +168,16 @@ class RolloutJudge:
         if not self._mine(reference):
             self._started.pop(reference, None)
             return
-        if reference in self._starting or now < self._started.get(reference, (0.0, 0.0))[0]:
-            return  # it is judged again then
+        until = self._started.get(reference, (0.0, 0.0))[0]
+        if reference in self._starting or reference in self._glanced:
+            return  # it is judged again soon
         found = rollout_of(self._view, reference)
         wait = snapshot_in(self._view, self._contents, reference, found, now)
         if found.steps.steps or found.steps.timer is not None or found.forgets or wait == 0.0:
+            if now < until:  # its run is at it; whether it has ended with everything done is looked at now and then
+                self._glanced.add(reference)
+                self._again(reference, min(until, now + GLANCE))
+                return
             self._starting[reference] = asyncio.create_task(self._start(reference, cause))
             return
         self._started.pop(reference, None)

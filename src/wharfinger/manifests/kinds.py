@@ -102,14 +102,32 @@ OVERRIDES = (
     ),
     Kind(placement_kinds.OVERRIDE, PLACEMENT_GROUP, "resourceoverrides", aliases=("ro",)),
 )
+UPDATE_STRATEGIES = (
+    Kind(
+        placement_kinds.CLUSTER_UPDATE_STRATEGY,
+        PLACEMENT_GROUP,
+        "clusterstagedupdatestrategies",
+        namespaced=False,
+        aliases=("csus",),
+    ),
+    Kind(placement_kinds.UPDATE_STRATEGY, PLACEMENT_GROUP, "stagedupdatestrategies", aliases=("sus",)),
+)
+UPDATE_RUNS = (
+    Kind(
+        placement_kinds.CLUSTER_UPDATE_RUN,
+        PLACEMENT_GROUP,
+        "clusterstagedupdateruns",
+        namespaced=False,
+        aliases=("csur",),
+    ),
+    Kind(placement_kinds.UPDATE_RUN, PLACEMENT_GROUP, "stagedupdateruns", aliases=("sur",)),
+)
 DELIVERING = (
     *OVERRIDES,
     Kind("ClusterResourceEnvelope", PLACEMENT_GROUP, "clusterresourceenvelopes", namespaced=False),
     Kind("ResourceEnvelope", PLACEMENT_GROUP, "resourceenvelopes"),
-    Kind("ClusterStagedUpdateStrategy", PLACEMENT_GROUP, "clusterstagedupdatestrategies", namespaced=False),
-    Kind("StagedUpdateStrategy", PLACEMENT_GROUP, "stagedupdatestrategies"),
-    Kind("ClusterStagedUpdateRun", PLACEMENT_GROUP, "clusterstagedupdateruns", namespaced=False),
-    Kind("StagedUpdateRun", PLACEMENT_GROUP, "stagedupdateruns"),
+    *UPDATE_STRATEGIES,
+    *UPDATE_RUNS,
 )
 """What says how placements are delivered. Nothing is delivered yet, so they are kept, and have no effect."""
 COUNTING = (MEMBER_CLUSTER, *PLACEMENTS)

@@ -21,7 +21,7 @@ from wharfinger.errors import Compacted, InvalidObject, StoreError
 from wharfinger.manifests.times import rfc3339
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
-from wharfinger.member_loops.member_store import EtcdMember, Fenced
+from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
 from wharfinger.registry import keys
@@ -70,11 +70,13 @@ class Applier:
         """Placements that changed while they were worked on."""
         self._keys: dict[str, set[str]] = {}
         """Key of an object -> placements that have it here."""
+        self.orphans: set[str] = set()
+        """Placements that are here, and unknown to the hub."""
         self._news = asyncio.Event()
         self._places = asyncio.Semaphore(AT_A_TIME)
 
     async def run(self, store: Store) -> None:
-        """Apply until cancelled. `store` is the member's. Raises the stores' errors and `Fenced`."""
+        """Apply until cancelled. `store` is the member's. Raises the stores' errors and `AgentFenced`."""
         member = EtcdMember(store, now=self._now)
         boot = AgentRecord(boot_id=lives.boot_id(), pid=os.getpid(), token=uuid.uuid4().hex)
         await member.take_over(boot)
@@ -82,7 +84,7 @@ class Applier:
         watching = asyncio.create_task(self._watch(member))
         watching.add_done_callback(lambda _: self._news.set())
         try:
-            for placement in list(self._works.of(self._name)):
+            for placement in {*self._works.of(self._name), *await member.placements()}:
                 self._changed(placement)
             while True:
                 if watching.done():
@@ -137,12 +139,14 @@ class Applier:
         found = self._works.of(self._name).get(placement)
         if found is None or found[0].identity != self._identity:
             self._at.pop(placement, None)
+            await self._orphan(member, placement)
             return
+        self.orphans.discard(placement)
         work, revision = found
         async with self._places:
             try:
                 result = await self._bring(member, placement, work)
-            except (StoreError, Fenced):
+            except (StoreError, AgentFenced):
                 raise
             except Exception as error:  # what one work does must not keep the others from being brought
                 if not isinstance(error, InvalidObject):
@@ -163,6 +167,26 @@ class Applier:
         at = self._hub.clock() + wait * (0.9 + 0.2 * self._hub.rng.random())
         self._at[placement] = at
         heapq.heappush(self._later, (at, placement))
+
+    async def _orphan(self, member: EtcdMember, placement: str) -> None:
+        """What is there without a work: the hub is told, if it knows the placement; else it is only shown."""
+        if not self._works.in_sync:
+            return
+        applied = await member.applied(placement)
+        self.orphans.discard(placement)
+        if not applied.version or applied.record.identity != self._identity:
+            return
+        if (await self._hub.store.get(keys.placement(placement))).kv is None:
+            self.orphans.add(placement)
+            return
+        told = ResultRecord(
+            counter=applied.record.counter,
+            identity=self._identity,
+            objects=len(applied.record.objects),
+            reason="it is on the member without a work of the hub's",
+            time=self._now(),
+        )
+        await self._say(placement, 0, told)
 
     async def _bring(self, member: EtcdMember, placement: str, work: WorkRecord) -> ResultRecord:
         contents = await self._works.contents(placement, work.snapshot) if work.want == "present" else []
@@ -250,4 +274,3 @@ def _result(value: bytes) -> ResultRecord | None:
         return ResultRecord.model_validate_json(value)
     except ValueError:
         return None
-

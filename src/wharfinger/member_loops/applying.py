@@ -20,7 +20,7 @@ from wharfinger.contracts.delivery_records import TOLD, AppliedRecord, MarkRecor
 from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests import kinds
 from wharfinger.manifests.merge import marked
-from wharfinger.member_loops.member_store import Applied, MemberObject, MemberStore
+from wharfinger.member_loops.member_store import AppliedThere, MemberObject, MemberStore
 from wharfinger.model.contents import ObjectId
 from wharfinger.placement import overriding
 from wharfinger.placement.enveloping import opened
@@ -47,7 +47,7 @@ class Deed:
 
 @dataclass(slots=True)
 class WorkOnMember:
-    """One work, as one agent brings it to one member. Raises the stores' errors, and `Fenced`."""
+    """One work, as one agent brings it to one member. Raises the stores' errors, and `AgentFenced`."""
 
     member: MemberStore
     placement: str
@@ -100,7 +100,7 @@ class WorkOnMember:
         return found, problems
 
     async def _apply(
-        self, before: Applied, old: Sequence[ObjectId], wanted: Mapping[ObjectId, Mapping[str, Any]]
+        self, before: AppliedThere, old: Sequence[ObjectId], wanted: Mapping[ObjectId, Mapping[str, Any]]
     ) -> ResultRecord:
         reports = self.work.strategy.get("type") == "ReportDiff"
         everything = list(dict.fromkeys([*old, *wanted]))
@@ -116,7 +116,7 @@ class WorkOnMember:
             await self._record(there, [*wanted, *left])
         return self._said(deeds, left, reports=reports)
 
-    async def _apply_one(self, about: ObjectId, wanted: Mapping[str, Any], there: Applied) -> Deed:
+    async def _apply_one(self, about: ObjectId, wanted: Mapping[str, Any], there: AppliedThere) -> Deed:
         async with self._places:
             try:
                 for _ in range(TRIES):
@@ -127,7 +127,7 @@ class WorkOnMember:
                 return Deed(about, ObjectStep("refuse", None, "FailedToApply", str(error)[:500]))
         return Deed(about, ObjectStep("refuse", None, "Contended", "others write it all the time"))
 
-    async def _try(self, about: ObjectId, wanted: Mapping[str, Any], there: Applied) -> Deed | None:
+    async def _try(self, about: ObjectId, wanted: Mapping[str, Any], there: AppliedThere) -> Deed | None:
         """None: it had moved."""
         seen = await self.member.get(about)
         owner = Owner(seen.mark.placement, seen.mark.life, seen.mark.last) if seen.mark is not None else None
@@ -152,7 +152,9 @@ class WorkOnMember:
         said, why = availability(obj or {}, about.group, about.kind, runs_workloads=self.runs_workloads)
         return Deed(about, step, said, why)
 
-    async def _make_room(self, about: ObjectId, seen: MemberObject, mark: MarkRecord, there: Applied) -> Deed | None:
+    async def _make_room(
+        self, about: ObjectId, seen: MemberObject, mark: MarkRecord, there: AppliedThere
+    ) -> Deed | None:
         """Delete an object that is to be created anew: with finalizers it only begins to go."""
         assert seen.obj is not None
         if not _finalizers(seen.obj):
@@ -189,7 +191,7 @@ class WorkOnMember:
 
     # --- absent, released -------------------------------------------------------------------------
 
-    async def _take_away(self, before: Applied, old: Sequence[ObjectId]) -> ResultRecord:
+    async def _take_away(self, before: AppliedThere, old: Sequence[ObjectId]) -> ResultRecord:
         if not before.version:
             return self._result(gone=True)
         there = await self._record(before, old)
@@ -205,7 +207,9 @@ class WorkOnMember:
         await self.member.record(self.placement, there, None)
         return self._result(gone=True)
 
-    async def _remove(self, objects: Sequence[ObjectId], there: Applied, *, release: bool = False) -> list[ObjectId]:
+    async def _remove(
+        self, objects: Sequence[ObjectId], there: AppliedThere, *, release: bool = False
+    ) -> list[ObjectId]:
         """Delete these, or release them, the last wave first; answers what is not gone yet."""
         left: list[ObjectId] = []
         for wave in reversed(in_waves(list(objects), _resource)):
@@ -213,7 +217,7 @@ class WorkOnMember:
             left += [one for one, gone in zip(wave, done, strict=True) if not gone]
         return left
 
-    async def _remove_one(self, about: ObjectId, there: Applied, *, release: bool) -> bool:
+    async def _remove_one(self, about: ObjectId, there: AppliedThere, *, release: bool) -> bool:
         async with self._places:
             for _ in range(TRIES):
                 try:
@@ -227,7 +231,7 @@ class WorkOnMember:
                     return not held
         return False
 
-    async def _let_go(self, about: ObjectId, seen: MemberObject, there: Applied, *, release: bool) -> bool:
+    async def _let_go(self, about: ObjectId, seen: MemberObject, there: AppliedThere, *, release: bool) -> bool:
         """Whether it was as it was seen."""
         if release or seen.obj is None:
             return await self.member.write(about, seen, seen.obj, None, there)
@@ -238,7 +242,7 @@ class WorkOnMember:
 
     # --- records ----------------------------------------------------------------------------------
 
-    async def _record(self, before: Applied, objects: Iterable[ObjectId]) -> Applied | None:
+    async def _record(self, before: AppliedThere, objects: Iterable[ObjectId]) -> AppliedThere | None:
         """Write which objects are going to be there; None when that had moved."""
         record = AppliedRecord(
             counter=self.work.counter, identity=self.work.identity, objects=tuple(tuple(one) for one in objects)

@@ -54,6 +54,9 @@ UNKNOWN_AFTER = 5.0
 GIVE_BACK_EVERY = 30.0
 """Seconds between two tries to take the token from a member that has left, and for each of them."""
 
+ORPHANS = 20
+"""Placements that are told of what is on the member, and unknown to the hub."""
+
 Connect = Callable[[], Awaitable[Store]]
 
 
@@ -72,7 +75,7 @@ class MemberReporter:
         give_back_every: float = GIVE_BACK_EVERY,
         works: Works | None = None,
     ) -> None:
-        """`hub.store` is the hub's; `connect` opens the member's. `..._every`: seconds. Without `works`, reports only."""
+        """`hub.store` is the hub's; `connect` opens the member's; `..._every`: seconds. `works`: None = only report."""
         self.name = connection.name
         self._format = format_of(connection.format)
         self._hub = hub
@@ -82,6 +85,7 @@ class MemberReporter:
         self._look_every = look_every
         self._give_back_every = give_back_every
         self._works = works
+        self._applier: Applier | None = None
         self.state = "has no MemberCluster yet"
         """For people: `ok`, or what it waits for."""
         self._trouble = ""
@@ -109,7 +113,7 @@ class MemberReporter:
                 again, pause = delays(0.5, 10.0, self._hub.rng), self._look_every
             except Exception as error:
                 self.state = f"etcd: {_said(error)}"
-                self._log("member_failed", error)
+                self._log("serving", error)
                 pause = next(again)
             await asyncio.sleep(pause)
 
@@ -192,7 +196,7 @@ class MemberReporter:
                     await member.close()
         except Exception as error:
             if not self._give_back_at:
-                self._log("token_not_removed", error)
+                self._log("leaving", error)
             self._give_back_at = self._hub.clock() + self._give_back_every
         else:
             self._given_back = True
@@ -212,7 +216,7 @@ class MemberReporter:
                     before = await self._before(identity) if before is None else before
                     # else it is about to be known
                     if usage.in_sync or self._trouble or self._hub.clock() - began > UNKNOWN_AFTER:
-                        status = MemberStatusRecord(identity=identity, status=self._status(usage, before))
+                        status = self._record(identity, usage, before)
                         value = orjson.dumps(status.model_dump(), option=orjson.OPT_SORT_KEYS)
                         if value != said and await self._write(value, record):
                             said = value
@@ -227,6 +231,10 @@ class MemberReporter:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+
+    def _record(self, identity: int, usage: MemberUsage, before: Mapping[str, object]) -> MemberStatusRecord:
+        orphans = sorted(self._applier.orphans)[:ORPHANS] if self._applier is not None else []
+        return MemberStatusRecord(identity=identity, status=self._status(usage, before), orphans=tuple(orphans))
 
     async def _before(self, identity: int) -> dict[str, object]:
         """The status that an earlier agent left: what the member had is told while it cannot be asked."""
@@ -265,7 +273,7 @@ class MemberReporter:
                 before = self._trouble
                 self._say(f"its etcd: {_said(error)}")
                 if self._trouble != before:
-                    self._log("member_not_followed", error)
+                    self._log("following", error)
             await asyncio.sleep(delay)
 
     def _say(self, trouble: str) -> None:
@@ -273,9 +281,10 @@ class MemberReporter:
         self._trouble = plain(trouble or next((why for _, why in self._unlisted.values()), ""))
         self.state = self._trouble or "ok"
 
-    def _log(self, event: str, error: Exception) -> None:
+    def _log(self, what: str, error: Exception) -> None:
         unexpected = not isinstance(_cause(error), WharfingerError | TimeoutError | OSError)
-        log.warning("%s effect=tried_again member=%s error=%r", event, self.name, _said(error), exc_info=unexpected)
+        told = self.name, what, _said(error)
+        log.warning("member_failed effect=tried_again member=%s in=%s error=%r", *told, exc_info=unexpected)
 
     async def _follow_all(self, member: Store, usage: MemberUsage, token: JoinToken, record: MemberRecord) -> None:
         """Until cancelled. Raises what another connection begins anew after, such as `RevisionWentBack`."""
@@ -302,8 +311,8 @@ class MemberReporter:
             try:
                 own = (await self._hub.store.get(keys.member(self.name))).kv
                 if own is not None and own.value == record.to_bytes():
-                    applier = Applier(token, self._hub, works, record, runs_workloads=lambda: False)
-                    await applier.run(member)
+                    self._applier = Applier(token, self._hub, works, record, runs_workloads=lambda: False)
+                    await self._applier.run(member)
             except RevisionWentBack:
                 raise
             except Exception as error:

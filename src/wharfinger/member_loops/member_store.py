@@ -23,7 +23,7 @@ from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, WatchBatch
 
 
-class Fenced(Exception):
+class AgentFenced(Exception):
     """Another agent writes for the hub now."""
 
 
@@ -38,7 +38,7 @@ class MemberObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedThere:
     """What of one placement is on the member, and the version of that record."""
 
     record: AppliedRecord = field(default_factory=AppliedRecord)
@@ -51,19 +51,27 @@ class MemberStore(Protocol):
     async def take_over(self, agent: AgentRecord) -> None:
         """From now on this agent writes; what others still write fails."""
 
-    async def applied(self, placement: str) -> Applied:
+    async def applied(self, placement: str) -> AppliedThere:
         """What of a placement is there, or may be."""
 
-    async def record(self, placement: str, before: Applied, record: AppliedRecord | None) -> Applied | None:
-        """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `Fenced`."""
+    async def placements(self) -> list[str]:
+        """All of which something is there, or may be."""
+
+    async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
+        """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `AgentFenced`."""
 
     async def get(self, about: ObjectId) -> MemberObject:
         """An object with its mark."""
 
     async def write(
-        self, about: ObjectId, seen: MemberObject, obj: Mapping[str, Any] | None, mark: MarkRecord | None, by: Applied
+        self,
+        about: ObjectId,
+        seen: MemberObject,
+        obj: Mapping[str, Any] | None,
+        mark: MarkRecord | None,
+        by: AppliedThere,
     ) -> bool:
-        """Make object and mark these; whether they were as they were seen. None removes. Raises `Fenced`."""
+        """Make object and mark these; whether they were as they were seen. None removes. Raises `AgentFenced`."""
 
     def key(self, about: ObjectId) -> str:
         """What `watch` calls the object."""
@@ -85,24 +93,28 @@ class EtcdMember:
         """See `MemberStore.take_over`."""
         self._fence = await self._store.put(keys.PLACED_AGENT, agent.to_bytes())
 
-    async def applied(self, placement: str) -> Applied:
+    async def applied(self, placement: str) -> AppliedThere:
         """See `MemberStore.applied`."""
         kv = (await self._store.get(keys.applied(placement))).kv
         if kv is None:
-            return Applied()
+            return AppliedThere()
         try:
-            return Applied(AppliedRecord.model_validate_json(kv.value), kv.mod_revision)
+            return AppliedThere(AppliedRecord.model_validate_json(kv.value), kv.mod_revision)
         except ValueError:
-            return Applied(version=kv.mod_revision)
+            return AppliedThere(version=kv.mod_revision)
 
-    async def record(self, placement: str, before: Applied, record: AppliedRecord | None) -> Applied | None:
+    async def placements(self) -> list[str]:
+        """See `MemberStore.placements`."""
+        return [kv.key.removeprefix(keys.APPLIED) async for page in self._store.list(keys.APPLIED) for kv in page.items]
+
+    async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
         """See `MemberStore.record`."""
         key = keys.applied(placement)
         write: Operation = Put(key, record.to_bytes()) if record is not None else Delete(key)
         answered = await self._txn([Compare(key, "mod", before.version)], [write])
         if not answered:
             return None
-        return Applied(record, answered) if record is not None else Applied()
+        return AppliedThere(record, answered) if record is not None else AppliedThere()
 
     async def get(self, about: ObjectId) -> MemberObject:
         """See `MemberStore.get`."""
@@ -119,7 +131,12 @@ class EtcdMember:
         )
 
     async def write(
-        self, about: ObjectId, seen: MemberObject, obj: Mapping[str, Any] | None, mark: MarkRecord | None, by: Applied
+        self,
+        about: ObjectId,
+        seen: MemberObject,
+        obj: Mapping[str, Any] | None,
+        mark: MarkRecord | None,
+        by: AppliedThere,
     ) -> bool:
         """See `MemberStore.write`."""
         key = self.key(about)
@@ -161,13 +178,13 @@ class EtcdMember:
         return merge.created(obj, reference, uid=str(uuid.uuid4()), now=self._now())
 
     async def _txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> int:
-        """The revision of the commit; 0 when something had moved. Raises `Fenced`."""
+        """The revision of the commit; 0 when something had moved. Raises `AgentFenced`."""
         fence = Compare(keys.PLACED_AGENT, "mod", self._fence)
         answered = await self._store.txn([fence, *compares], operations, [Get(keys.PLACED_AGENT)])
         if answered.succeeded:
             return answered.revision
         if not fence.holds(answered.reads[0]):
-            raise Fenced("another agent writes to the member")
+            raise AgentFenced("another agent writes to the member")
         return 0
 
 

@@ -30,11 +30,24 @@ class Works:
         self._rng = rng
         self._works: defaultdict[str, dict[str, tuple[WorkRecord, int]]] = defaultdict(dict)
         self._listeners: dict[str, Listener] = {}
+        self._listed_once = False
         self._contents: OrderedDict[str, asyncio.Task[list[dict[str, Any]]]] = OrderedDict()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
-        await follow(self._store, keys.WORKS, listed=self._listed, changed=self._changed, rng=self._rng)
+        """Follow until cancelled. Raises `RevisionWentBack`: what these agents know never was, as the hub has it."""
+        await follow(
+            self._store,
+            keys.WORKS,
+            listed=self._listed,
+            changed=self._changed,
+            survives_restore=False,
+            rng=self._rng,
+        )
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether everything was listed."""
+        return self._listed_once
 
     def of(self, member: str) -> Mapping[str, tuple[WorkRecord, int]]:
         """Placement -> the member's work and its mod revision."""
@@ -78,6 +91,7 @@ class Works:
                 self._tell(member, placement)
         for kv in found:
             self._take(kv)
+        self._listed_once = True
 
     def _changed(self, event: Event) -> None:
         if not event.deleted:

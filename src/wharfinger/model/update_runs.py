@@ -112,7 +112,7 @@ class UpdateRun:
 # --- the frozen plan ------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
+class RunContents(NamedTuple):
     """What a member shall have."""
 
     snapshot: int
@@ -271,7 +271,7 @@ class MemberWrite:
 
     name: str
     identity: int
-    wanted: Wanted
+    wanted: RunContents
     above: int = 0
     """A work with these contents and a higher counter is written already; any other one is to be replaced."""
 

@@ -24,9 +24,9 @@ from wharfinger.placement.settled import counting
 from wharfinger.registry import keys
 from wharfinger.registry.store import KeyValue, Store
 
-_OF_ALL = (keys.MEMBERS, keys.MEMBER_STATUS, keys.DRAINS, keys.EVICTED)
-"""Records that any placement is decided by."""
-_OBJECTS_OF_ALL = (keys.PLACEMENT_EVICTIONS, keys.PLACEMENT_BUDGETS)
+_OF_ALL = (keys.MEMBERS, keys.MEMBER_STATUS, keys.DRAINS, keys.EVICTED, keys.HUBS)
+"""Records that any placement is decided or delivered by."""
+_OBJECTS_OF_ALL = (keys.PLACEMENT_EVICTIONS, keys.PLACEMENT_BUDGETS, *keys.OVERRIDES, *keys.UPDATE_RUNS)
 
 
 def reference_of(text: str, namespace: str = "") -> str:
@@ -50,16 +50,39 @@ async def read_all(store: Store) -> HubView:
 
 
 async def read_one(store: Store, reference: str, at: StreamRevisions | None = None) -> HubView:
-    """What one placement is decided by, now or as it was. Raises `Compacted` where etcd has forgotten that."""
+    """What one placement is decided and delivered by, now or as it was, all of one revision or of the streams' own.
+
+    Raises `Compacted` where etcd has forgotten that.
+    """
     objects = [keys.placement(reference), *_OBJECTS_OF_ALL]
-    records = [
-        *_OF_ALL,
+    return await _read(
+        store, {MEMBERS: [STREAMS[MEMBERS]], OBJECTS: objects, HUB: [*_OF_ALL, *records_of(reference)]}, at
+    )
+
+
+def records_of(reference: str) -> list[str]:
+    """The hub's keys about one placement, and what those end with `/` that stand for all below them."""
+    return [
         keys.decision(reference),
         keys.policies_of(reference),
-        f"{keys.WORKS}{reference}/",
-        f"{keys.RESULTS}{reference}/",
+        keys.rollout(reference),
+        keys.losses(reference),
+        keys.pin(reference),
+        keys.snapshots_of(reference),
+        f"{keys.RUNS}{reference}/",
+        works_of(reference),
+        results_of(reference),
     ]
-    return await _read(store, {MEMBERS: [STREAMS[MEMBERS]], OBJECTS: objects, HUB: records}, at)
+
+
+def works_of(reference: str) -> str:
+    """What the keys of a placement's works begin with."""
+    return f"{keys.WORKS}{reference}/"
+
+
+def results_of(reference: str) -> str:
+    """What the keys of a placement's results begin with."""
+    return f"{keys.RESULTS}{reference}/"
 
 
 async def _read(store: Store, wanted_keys: Mapping[str, Sequence[str]], at: StreamRevisions | None) -> HubView:
@@ -174,29 +197,30 @@ class SupposedPlacement:
 
 def supposed(view: HubView) -> list[SupposedPlacement]:
     """What all placements would get by a view in which something is supposed, where another choice is stored."""
-    found = []
-    for reference in sorted(view.references):
-        stored = view.decisions.get(reference)
-        before = [one.name for one in stored.chosen] if stored is not None else []
-        decision = answer(view, reference, time.monotonic()).decision
-        if decision is None:
-            continue
-        changed = {(one.name, one.identity) for one in decision.chosen} ^ (
-            {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
-        )
-        status = stored.condition.status if stored is not None else None
-        if not changed and status == decision.condition.status:
-            continue
-        reasons = {one.name: one.reason for one in decision.verdicts}
-        reasons |= {one.name: one.reason for one in decision.chosen}
-        found.append(
-            SupposedPlacement(
-                reference,
-                before,
-                list(decision.names),
-                decision.condition.message,
-                decision.condition.status,
-                {name: reasons.get(name, "it is gone") for name, _ in changed},
-            )
-        )
-    return found
+    found = (supposed_of(view, reference) for reference in sorted(view.references))
+    return [one for one in found if one is not None]
+
+
+def supposed_of(view: HubView, reference: str) -> SupposedPlacement | None:
+    """What one placement would get by such a view; None where that is what is stored."""
+    stored = view.decisions.get(reference)
+    before = [one.name for one in stored.chosen] if stored is not None else []
+    decision = answer(view, reference, time.monotonic()).decision
+    if decision is None:
+        return None
+    changed = {(one.name, one.identity) for one in decision.chosen} ^ (
+        {(one.name, one.identity) for one in stored.chosen} if stored is not None else set()
+    )
+    status = stored.condition.status if stored is not None else None
+    if not changed and status == decision.condition.status:
+        return None
+    reasons = {one.name: one.reason for one in decision.verdicts}
+    reasons |= {one.name: one.reason for one in decision.chosen}
+    return SupposedPlacement(
+        reference,
+        before,
+        list(decision.names),
+        decision.condition.message,
+        decision.condition.status,
+        {name: reasons.get(name, "it is gone") for name, _ in changed},
+    )

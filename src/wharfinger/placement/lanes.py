@@ -16,7 +16,7 @@ from wharfinger.model.update_runs import (
     MemberSeen,
     MemberWrite,
     PlannedMember,
-    Wanted,
+    RunContents,
 )
 
 EPSILON = 1e-6
@@ -25,7 +25,7 @@ GONE = MemberSeen(gone=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class RunLane:
     """Members in the order of their turns, and what is done with them."""
 
     kind: Literal["forward", "back", "removal"]
@@ -76,7 +76,7 @@ class Walk:
     """One pass over lanes: what is unfinished, and what is to be written."""
 
     seen: Mapping[str, MemberSeen]
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, RunContents]
     """What is written to each member (`staging.wants`)."""
     flying: list[str] = field(default_factory=list)
     """Members that were started and have no outcome."""
@@ -88,7 +88,7 @@ class Walk:
         """What was seen of a member; one that was not seen is gone."""
         return self.seen.get(name, GONE)
 
-    def follow(self, lane: Lane, table: dict[str, MemberProgress]) -> None:
+    def follow(self, lane: RunLane, table: dict[str, MemberProgress]) -> None:
         """Judge the members that were started and have no outcome."""
         for one in lane.members:
             was = table[one.name]
@@ -96,7 +96,7 @@ class Walk:
                 table[one.name] = lane.judged(was, self.found(one.name))
                 self._fly(lane, table[one.name])
 
-    def adopt(self, lane: Lane, table: dict[str, MemberProgress]) -> None:
+    def adopt(self, lane: RunLane, table: dict[str, MemberProgress]) -> None:
         """Count the writes that landed since the look before, and start nothing."""
         room = self._room(lane)
         for one in lane.members:
@@ -109,7 +109,7 @@ class Walk:
             if table[one.name].outcome is None:
                 room -= 1
 
-    def fill(self, lane: Lane, table: dict[str, MemberProgress], halts: Callable[[], bool] = lambda: False) -> None:
+    def fill(self, lane: RunLane, table: dict[str, MemberProgress], halts: Callable[[], bool] = lambda: False) -> None:
         """Start as many members as there is room for, in order.
 
         Members that need no write take no room. Nothing is started once `halts` holds.
@@ -131,10 +131,10 @@ class Walk:
                 return
         self.writes += writes
 
-    def _room(self, lane: Lane) -> int:
+    def _room(self, lane: RunLane) -> int:
         return lane.limit - sum(one.name in self.flying for one in lane.members)
 
-    def _fly(self, lane: Lane, one: MemberProgress) -> None:
+    def _fly(self, lane: RunLane, one: MemberProgress) -> None:
         if one.outcome is None and one.counter:
             self.flying.append(one.name)
             if lane.deadline is not None:

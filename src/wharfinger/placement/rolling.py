@@ -41,7 +41,7 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
         budget: how many may change at a time.
         leave: whether objects stay on members that the placement leaves.
     """
-    dropped = [one for one in members if one.want is not None and (not one.there or one.gone)]
+    dropped = [one for one in members if (one.want is not None and not one.there) or one.gone]
     lost = {one.member for one in dropped}
     kept = [one for one in members if one.member not in lost]
     ready = [one for one in kept if is_ready(one, budget)]
@@ -56,14 +56,14 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
     updates = [one for one in outdated if not _has_failed(one, budget)]
     unwanted = [one for one in kept if not one.chosen and one.want == "present"]
     free = [one for one in unwanted if not _is_available(one)]
-    free += [one for one in kept if not one.chosen and one.want in ("absent", "release") and one.outrun]
+    free += [one for one in kept if not one.chosen and one.want != "present" and one.outrun]
     removals = [one for one in unwanted if _is_available(one)]
     returning = [one for one in kept if _stays(one) and one.want in ("absent", "release")]
     additions = [one for one in kept if _stays(one) and one.want is None]
     additions += [one for one in dropped if _stays(one) and not one.gone]
 
     spare = max(0, len(ready) - least)
-    room = max(0, most - len(counted) - sum(not _counts(one) for one in free))
+    room = max(0, most - len(counted) - sum(not _counts(one) for one in (*free, *failing)))
     taken = (removals + updates)[:spare]
     added = additions[:room]
     moving = {one.member for one in (*failing, *free, *taken, *added, *returning)}

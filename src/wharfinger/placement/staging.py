@@ -19,6 +19,7 @@ from wharfinger.model.update_runs import (
     OnFailure,
     PlannedMember,
     PlannedStage,
+    RunContents,
     RunPhase,
     RunPlan,
     RunProgress,
@@ -26,9 +27,8 @@ from wharfinger.model.update_runs import (
     RunStep,
     StageProgress,
     TaskKind,
-    Wanted,
 )
-from wharfinger.placement.lanes import EPSILON, Lane, Walk
+from wharfinger.placement.lanes import EPSILON, RunLane, Walk
 
 _DONE: dict[RunPhase, Literal["succeeded", "failed", "aborted"]] = {
     RunPhase.SUCCEEDED: "succeeded",
@@ -39,14 +39,14 @@ _SHOWN = 3
 """Names in a sentence."""
 
 
-def wants(plan: RunPlan, progress: RunProgress) -> dict[str, Wanted]:
+def wants(plan: RunPlan, progress: RunProgress) -> dict[str, RunContents]:
     """What each member of the plan shall have when it is its turn. `MemberSeen` is about these contents."""
     undone = {one.name for one in progress.undone}
-    found = {one.name: Wanted(0) for one in plan.leaving}
+    found = {one.name: RunContents(0) for one in plan.leaving}
     for stage in plan.stages:
         for one in stage.members:
-            previous = Wanted(one.previous, one.previous_overrides)
-            found[one.name] = previous if one.name in undone else Wanted(plan.snapshot, one.overrides)
+            previous = RunContents(one.previous, one.previous_overrides)
+            found[one.name] = previous if one.name in undone else RunContents(plan.snapshot, one.overrides)
     return found
 
 
@@ -131,7 +131,7 @@ class _Look:
 
     def forward(self) -> None:
         """Follow the members that were started, then go on where the run is."""
-        removal = Lane("removal", self._plan.leaving, len(self._plan.leaving))
+        removal = RunLane("removal", self._plan.leaving, len(self._plan.leaving))
         self._walk.follow(removal, self._members)
         for stage, state in zip(self._plan.stages, self._stages, strict=True):
             self._walk.follow(_lane(stage), self._members)
@@ -151,7 +151,7 @@ class _Look:
         """Roll back the touched members: the last stage first, each stage in reverse order."""
         for stage in reversed(self._plan.stages):
             members = tuple(one for one in reversed(stage.members) if one.name in self._undone)
-            lane = Lane("back", members, stage.concurrency, stage.deadline)
+            lane = RunLane("back", members, stage.concurrency, stage.deadline)
             self._walk.follow(lane, self._undone)
             if self.starts:
                 self._walk.fill(lane, self._undone)
@@ -270,8 +270,8 @@ class _Look:
         return "; ".join([*because, *waits, *hint])
 
 
-def _lane(stage: PlannedStage) -> Lane:
-    return Lane("forward", stage.members, stage.concurrency, stage.deadline)
+def _lane(stage: PlannedStage) -> RunLane:
+    return RunLane("forward", stage.members, stage.concurrency, stage.deadline)
 
 
 def _aged(one: MemberProgress, elapsed: float) -> MemberProgress:

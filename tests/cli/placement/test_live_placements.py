@@ -296,3 +296,23 @@ async def test_a_watched_list_goes_on_with_what_changes(capsys: pytest.CaptureFi
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert capsys.readouterr().out.splitlines() == ["NAME   V", "a      1", "b      1", "a      2", "b deleted"]
+
+
+def test_a_real_etcd_is_followed_until_the_time_is_over(shell: Shell, clusters: On) -> None:
+    told = shell("placement", "wait", "web", "--timeout", "0.2")
+    assert (told.code, told.out) == (1, "")
+    assert "is not settled after 0.2 s: b: waits for a snapshot" in told.err
+    assert "has no snapshot 1; there are: none yet" in shell("placement", "rollback", "web", "--to", "1").err
+    assert "waits for a snapshot" in shell("placement", "status", "web").out
+    assert shell("placement", "diff", "web").code == 0
+    evicted = shell("placement", "evict", "web", "--cluster", "b")
+    name = evicted.out.split()[0].removeprefix("clusterresourceplacementeviction/")
+    clusters(decide_all)
+    assert "Outcome:      blocked: Eviction is blocked" in shell("describe", "crpe", name).out
+
+
+def test_a_placement_is_deleted_by_its_own_command(shell: Shell, clusters: On) -> None:
+    assert shell("placement", "delete", "web").out == "clusterresourceplacement/web marked for deletion\n"
+    for _ in range(2):
+        clusters(decide_all)
+    assert shell("placement", "wait", "web", "--for", "gone", "--timeout", "10").code == 0

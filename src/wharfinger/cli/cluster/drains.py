@@ -59,13 +59,14 @@ async def _put(connection: ConnectionOptions, name: str, want: Literal["cordon",
     from wharfinger.registry import keys
     from wharfinger.registry.store import Compare, Put
 
-    record = DrainRecord(want=want, by=author().who, why=one_line(why, 200), time=rfc3339(datetime.now(UTC)))
-    key = keys.member_cluster(name)
+    by, time, key = author().who, rfc3339(datetime.now(UTC)), keys.member_cluster(name)
     async with open_store(connection) as store:
         found = (await store.get(key)).kv
         moved = found is None
         if found is not None:
-            same_life = [Compare(key, "create", found.create_revision)]
+            identity = found.create_revision
+            record = DrainRecord(want=want, identity=identity, by=by, why=one_line(why, 200), time=time)
+            same_life = [Compare(key, "create", identity)]
             moved = not (await store.txn(same_life, [Put(keys.drain(name), record.to_bytes())])).succeeded
         if moved:
             raise NotFound(f"there is no member cluster {name[:80]!r}")

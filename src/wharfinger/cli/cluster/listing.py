@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
@@ -70,10 +70,16 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
                 "memory": _of(_memory(available.get("memory")), _memory(capacity.get("memory"))),
                 "labels": dict(member.labels),
                 "taints": [f"{one.key}={one.value}" if one.value else one.key for one in member.taints],
-                "why": (drain.why if drain is not None and drain.why else "") or why,
+                "orphans": list(seen.orphans),
+                "why": (drain.why if drain is not None and drain.why else "") or why or _kept(seen.orphans),
             }
         )
     return found
+
+
+def _kept(orphans: Sequence[str]) -> str:
+    """What people have to know of objects that nobody asks for any more."""
+    return f"keeps objects of placements that are not known here: {', '.join(orphans)}" if orphans else ""
 
 
 def _memory(amount: str | None) -> str | None:

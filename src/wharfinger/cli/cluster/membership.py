@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
-from wharfinger.errors import UsageError
+from wharfinger.errors import InvalidConfiguration, InvalidObject, RequestTooLarge, UsageError
+from wharfinger.manifests import documents, merge
+from wharfinger.manifests.kinds import Reference, reference
+from wharfinger.manifests.members import with_labels, with_taints
+from wharfinger.manifests.times import rfc3339
 from wharfinger.model.placement_kinds import CLUSTER_GROUP, MEMBER_CLUSTER
+from wharfinger.registry import keys
+from wharfinger.registry.store import KeyValue, Store
 
 ClusterArgument = Annotated[str, typer.Argument(help="Name of the member cluster.", metavar="CLUSTER")]
 
@@ -58,32 +64,57 @@ async def _join(
     connection: ConnectionOptions, name: str, labels: dict[str, str | None], taints: dict[str, str | None]
 ) -> None:
     from wharfinger.cli.connect import open_store
-    from wharfinger.cli.files import Manifest
-    from wharfinger.cli.objects.writing import REFUSED, write
-    from wharfinger.client.committing import readable
-    from wharfinger.manifests.kinds import reference
-    from wharfinger.manifests.members import with_labels, with_taints
-    from wharfinger.manifests.times import rfc3339
-    from wharfinger.registry import keys
 
     async with open_store(connection) as store:
-        kv = (await store.get(keys.member_cluster(name))).kv
-        before: dict[str, Any] = (readable(kv.value) if kv is not None else None) or {}
-        if (before.get("metadata") or {}).get("deletionTimestamp"):
+        result = await write_member(store, name, labels, taints, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
+    typer.echo(f"membercluster/{name} {result}")
+
+
+async def write_member(
+    store: Store, name: str, labels: dict[str, str | None], taints: dict[str, str | None], *, uid: str, now: str
+) -> str:
+    """Set labels and taints of a member cluster, new or not; `created`, `configured` or `unchanged`.
+
+    All else of it stays as whoever wrote it last has it. `uid` and `now` (RFC 3339, UTC) are given to a new one.
+    Raises `UsageError` for what is no member cluster, and the store's errors.
+    """
+    from wharfinger.client.committing import commit, readable, same
+    from wharfinger.config.placement import check_placement_object
+    from wharfinger.manifests import kinds
+
+    about, result = Reference(kinds.MEMBER_CLUSTER, "", name), "unchanged"
+
+    def over(stored: KeyValue | None) -> bytes | None:
+        nonlocal result
+        before = readable(stored.value) if stored is not None else None
+        metadata = (before or {}).get("metadata") or {}
+        if metadata.get("deletionTimestamp"):
             raise UsageError(f"member cluster {name} is leaving: join again when it is gone")
+        version = (before or {}).get("apiVersion") or f"{CLUSTER_GROUP}/v1"
         named = {
-            **before,
-            "apiVersion": before.get("apiVersion") or f"{CLUSTER_GROUP}/v1",
+            **(before or {}),
+            "apiVersion": version,
             "kind": MEMBER_CLUSTER,
-            "metadata": {**(before.get("metadata") or {}), "name": name},
+            "metadata": {**metadata, "name": name},
         }
-        manifest = with_taints(with_labels(named, labels), taints)
-        about = reference(manifest, "")
-        written = Manifest("the command line", about, manifest)
-        applied = await write(store, written, uid=str(uuid4()), now=rfc3339(datetime.now(UTC)))
-    if applied.result == REFUSED:
-        raise UsageError("; ".join(applied.problems))
-    typer.echo(f"{applied.object} {applied.result}")
+        given = with_taints(with_labels(named, labels), taints)
+        checked = reference(given, "")
+        if before is None:
+            obj = merge.created(given, checked, uid=uid, now=now)
+        else:
+            obj = merge.updated(before, given, checked)
+        check_placement_object(obj)
+        if before is not None and same(obj, before):
+            result = "unchanged"
+            return None
+        result = "created" if stored is None else "configured"
+        return documents.to_json(obj)
+
+    try:
+        await commit(store, keys.member_cluster(name), over, str(about))
+    except (InvalidConfiguration, InvalidObject, RequestTooLarge) as error:
+        raise UsageError(str(error)) from error
+    return result
 
 
 @connected
@@ -99,7 +130,6 @@ async def _leave(connection: ConnectionOptions, name: str) -> bool:
     from wharfinger.cli.connect import open_store
     from wharfinger.cli.objects.delete import mark
     from wharfinger.manifests import kinds
-    from wharfinger.manifests.kinds import Reference
 
     async with open_store(connection) as store:
         return await mark(store, Reference(kinds.MEMBER_CLUSTER, "", name), ignore_not_found=False)

@@ -133,14 +133,15 @@ async def _delete_fleet(store: Store, about: Reference, ignore_not_found: bool) 
 
 
 async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
-    """Mark a placement or a member cluster as deleting; whether it is there, or need not be."""
+    """Mark a placement or a member cluster as deleting; whether that is done, or need not be."""
     from wharfinger.client.committing import commit, readable, same
 
-    marked_now = False
+    marked_now = unreadable = False
 
     def over(stored: KeyValue | None) -> bytes | None:
-        nonlocal marked_now
+        nonlocal marked_now, unreadable
         obj = readable(stored.value) if stored is not None else None
+        unreadable = stored is not None and obj is None
         if obj is None:
             return None
         deleting = merge.marked(obj, rfc3339(datetime.now(UTC)))
@@ -152,5 +153,12 @@ async def mark(store: Store, about: Reference, ignore_not_found: bool) -> bool:
         if not ignore_not_found:
             typer.echo(f"error: {about} does not exist", err=True)
         return ignore_not_found
+    if unreadable:
+        typer.echo(
+            f"error: {about} cannot be read, so it cannot be marked: apply it again and delete it then, "
+            f"or remove its key at once (etcdctl del {key})",
+            err=True,
+        )
+        return False
     typer.echo(f"{about} marked for deletion" if marked_now else f"{about} is being deleted already")
     return True

@@ -28,6 +28,8 @@ from wharfinger.manifests.kinds import (
     PLACEMENTS,
     POD,
     PRIORITY_CLASS,
+    UPDATE_RUNS,
+    UPDATE_STRATEGIES,
     Reference,
 )
 from wharfinger.manifests.rk8s.applying import written_over
@@ -168,9 +170,10 @@ class _Draft:
         self.notes = ()
         if self.about.kind in PLACEMENTS:
             self.notes += ("nothing is delivered yet: it is decided which clusters get it, and no object is copied",)
-        if self.about.kind in DELIVERING:
+        updates = (*UPDATE_STRATEGIES, *UPDATE_RUNS)
+        if self.about.kind in DELIVERING and self.about.kind not in updates:
             self.notes += (f"a {self.about.kind.name} has no effect yet: it is only kept",)
-        if self.about.kind not in (*DECIDING, *OVERRIDES):
+        if self.about.kind not in (*DECIDING, *OVERRIDES, *updates):
             return
         from wharfinger.config.placement import check_placement_change, check_placement_object
 

@@ -8,12 +8,14 @@ import typer
 
 from wharfinger.cli.options import UNDERSTAND
 
-_MODULES = ("listing", "status", "explain", "history", "plan", "simulate")
+_MODULES = ("listing", "status", "explain", "diff", "history", "plan", "wait", "changes", "simulate")
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    group = typer.Typer(no_args_is_help=True, help="Placements: which member clusters get which resources.")
+    group = typer.Typer(
+        no_args_is_help=True, help="Placements: which member clusters get which resources, and how they do there."
+    )
     for name in _MODULES:
         importlib.import_module(f"wharfinger.cli.placement.{name}").register(group)
     app.add_typer(group, name="placement", rich_help_panel=UNDERSTAND)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli.options import ConnectionOptions
 from wharfinger.cli.output import Output, plain, to_text
 from wharfinger.contracts.placement_records import EvictionRecord
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.errors import InvalidObject
-from wharfinger.manifests.kinds import DELIVERING, MEMBER_CLUSTER, PLACEMENT_EVICTION, PLACEMENTS, Kind
+from wharfinger.errors import InvalidObject, NotFound
+from wharfinger.manifests.kinds import (
+    DELIVERING,
+    MEMBER_CLUSTER,
+    PLACEMENT_EVICTION,
+    PLACEMENTS,
+    UPDATE_RUNS,
+    UPDATE_STRATEGIES,
+    Kind,
+)
 from wharfinger.model.placement import PlacementRef
 from wharfinger.observe.placements import read_all, why_not_taking
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
+
+if TYPE_CHECKING:
+    from wharfinger.cli.objects.stored import Stored
 
 
 async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, namespace: str) -> str:
@@ -29,13 +40,19 @@ async def describe_object(connection: ConnectionOptions, kind: Kind, name: str, 
         if not obj:
             raise InvalidObject(f"{kind.singular} {name} cannot be read: it is no object")
         view = await read_all(store)
-        facts = await _facts(store, view, kind, namespace, name)
+        facts = await _facts(store, view, kind, found)
     written = {part: obj[part] for part in ("metadata", "spec") if obj.get(part)}
     lines = [plain(f"{title + ':':<14}{value}") for title, value in (("Kind", kind.name), ("Name", name), *facts)]
     return "\n".join(lines) + "\n" + to_text(written, Output.YAML)
 
 
-async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: str) -> list[tuple[str, Any]]:
+async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list[tuple[str, Any]]:
+    """Raises `NotFound`: the object has gone since it was read."""
+    name, namespace = found.name, found.namespace
+    if kind in UPDATE_RUNS:
+        return _of_run(view, found)
+    if kind in UPDATE_STRATEGIES:
+        return []
     if kind in DELIVERING:
         return [("Effect", "none yet: it is only kept")]
     if kind is MEMBER_CLUSTER:
@@ -44,21 +61,30 @@ async def _facts(store: Store, view: HubView, kind: Kind, namespace: str, name: 
         return _of_placement(view, str(PlacementRef(namespace if kind.namespaced else "", name)))
     if kind is PLACEMENT_EVICTION:
         kv = (await store.get(keys.evicted(name))).kv
-        if kv is None:
-            return [("Outcome", "it has not ended yet")]
         try:
-            record = EvictionRecord.model_validate_json(kv.value)
+            record = EvictionRecord.model_validate_json(kv.value) if kv is not None else None
         except ValueError:
             return [("Outcome", "its record cannot be read")]
+        if record is None or record.identity not in (0, found.kv.create_revision):
+            return [("Outcome", "it has not ended yet")]
         told = "executed" if record.executed else "blocked" if record.valid else "invalid"
         return [("Outcome", f"{told}: {record.message}"), ("Ended", record.time)]
     return []
 
 
+def _of_run(view: HubView, found: Stored) -> list[tuple[str, Any]]:
+    from wharfinger.observe.update_runs import run_of, status_of
+
+    told = status_of(view, run_of(view, found.name, found.namespace))
+    return [("Phase", f"{told['phase']}: {told['why']}" if told["why"] else told["phase"])]
+
+
 def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
-    seen = view.members[name]
+    seen = view.members.get(name)
+    if seen is None:
+        raise NotFound(f"there is no member cluster {name} any more")
     why = why_not_taking(seen)
-    drain = view.drains.get(name)
+    drain = view.drain_of(name)
     having = sorted(
         reference for reference, decision in view.decisions.items() if any(one.name == name for one in decision.chosen)
     )
@@ -71,7 +97,9 @@ def _of_member(view: HubView, name: str) -> list[tuple[str, Any]]:
 
 
 def _of_placement(view: HubView, reference: str) -> list[tuple[str, Any]]:
-    seen, stored = view.placements[reference], view.decisions.get(reference)
+    seen, stored = view.placements.get(reference), view.decisions.get(reference)
+    if seen is None:
+        raise NotFound(f"there is no placement {reference} any more")
     facts: list[tuple[str, Any]] = []
     if seen.unreadable:
         facts.append(("Unreadable", seen.unreadable))

@@ -1,7 +1,9 @@
-"""`wharfinger placement history`: by which policies a placement was decided, and which attempts there were."""
+"""`wharfinger placement history`: policies, snapshots and runs of a placement."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +14,8 @@ from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
 
 SHOWN = 100
 """Characters of a policy in the table."""
+NAMED = 5
+"""Members in the row of a snapshot."""
 
 
 def register(group: typer.Typer) -> None:
@@ -24,11 +28,16 @@ def history(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Attempts to show, the newest.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Attempts, and rollouts, to show, the newest.")
+    ] = 20,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
-    """Show the policies of a placement, and its attempts as far as Temporal keeps them."""
+    """Show the policies and the snapshots of a placement, and its attempts and rollouts as far as Temporal keeps them.
+
+    The numbers of snapshots are those of `placement rollback --to`.
+    """
     from wharfinger.cli import connect
 
     told = connect.run(_read(connection, placement, namespace, limit))
@@ -41,17 +50,35 @@ def history(
             for one in told["policies"]
         ]
         typer.echo(Columns("POLICY", "FIRST-DECIDED", "WHAT").render(policies))
-    if told["attempts"]:
-        rows = [(one["time"], one["outcome"], one["why"], one["run"]) for one in told["attempts"]]
-        typer.echo(Columns("ATTEMPT", "OUTCOME", "WHAT", "RUN").render(rows))
-    else:
-        typer.echo("Temporal keeps no attempt of it", err=True)
+    if told["snapshots"]:
+        typer.echo(Columns("SNAPSHOT", "TAKEN", "OBJECTS", "CLUSTERS", "NOTE").render(_snapshots(told["snapshots"])))
+    for kind in ("attempt", "rollout"):
+        rows = [(one["time"], one["outcome"], one["why"], one["run"]) for one in told[f"{kind}s"]]
+        if rows:
+            typer.echo(Columns(kind.upper(), "OUTCOME", "WHAT", "RUN").render(rows))
+        else:
+            typer.echo(f"Temporal keeps no {kind} of it", err=True)
+
+
+def _snapshots(snapshots: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Rows of snapshots."""
+    return [
+        (
+            str(one["number"]),
+            one["time"],
+            str(one["objects"]),
+            ", ".join(one["members"][:NAMED])
+            + (f" and {len(one['members']) - NAMED} more" if one["members"][NAMED:] else ""),
+            "pinned" if one["pinned"] else "wanted" if one["wanted"] else "",
+        )
+        for one in snapshots
+    ]
 
 
 async def _read(connection: ConnectionOptions, name: str, namespace: str, limit: int) -> dict[str, Any]:
     from wharfinger.cli.connect import open_store, open_temporal
+    from wharfinger.client.placements import Placements
     from wharfinger.contracts.placement_records import PolicyRecord
-    from wharfinger.observe.placement_attempts import attempts
     from wharfinger.observe.placements import reference_of
     from wharfinger.registry import keys
 
@@ -67,8 +94,12 @@ async def _read(connection: ConnectionOptions, name: str, namespace: str, limit:
                     policies.append({"number": int(number), "time": record.time, "policy": record.policy})
                 except ValueError:
                     typer.echo(f"policy {number[:20]} cannot be read", err=True)
-    return {
-        "placement": reference,
-        "policies": sorted(policies, key=lambda one: int(one["number"])),
-        "attempts": [one.mapping() for one in await attempts(client, connection.cluster, reference, limit)],
-    }
+        placements = Placements(client, store, cluster=connection.cluster)
+        snapshots = [{**asdict(one), "members": list(one.members)} for one in await placements.snapshots(reference)]
+        return {
+            "placement": reference,
+            "policies": sorted(policies, key=lambda one: int(one["number"])),
+            "snapshots": snapshots,
+            "attempts": [one.mapping() for one in await placements.attempts(reference, limit=limit)],
+            "rollouts": [one.mapping() for one in await placements.rollouts(reference, limit=limit)],
+        }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
-from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument, decision_mapping, tell_deviations
+from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
+from wharfinger.cli.placement.watching import ANYWAY, APART, WatchOption
+
+if TYPE_CHECKING:
+    from wharfinger.registry.store import Store
 
 
 def register(group: typer.Typer) -> None:
@@ -21,68 +27,84 @@ def status(
     placement: PlacementArgument,
     *,
     namespace: NamespaceOption = "",
+    watch: WatchOption = False,
     output: OutputOption = Output.TABLE,
     connection: ConnectionOptions,
 ) -> None:
-    """Show which members a placement has, and whether its policy is fulfilled."""
+    """Show which members a placement has, whether its policy is fulfilled, and how it does on each member.
+
+    SNAPSHOT is the number of the selected objects' snapshot that a member has; `2 -> 3` means that 3 is wanted there.
+    STATE ends with what the member's agent reports. -o json shows KubeFleet's conditions, too, of each member and of
+    the whole placement.
+    """
     from wharfinger.cli import connect
 
-    told = connect.run(_read(connection, placement, namespace))
-    if output is not Output.TABLE:
-        show(told, output)
-        return
-    condition = told["condition"]
-    typer.echo(plain(f"{told['placement']}: {condition['message']} ({condition['reason']})"))
-    typer.echo(plain(f"policy {told['policy']}, generation {told['generation']}, decided {told['decided']}"))
-    if told["behind"]:
-        typer.echo("it was changed since, and is decided again")
-    if told["members"]:
-        rows = [(one["cluster"], one["online"], one["work"], one["reason"]) for one in told["members"]]
-        typer.echo(Columns("CLUSTER", "ONLINE", "WORK", "WHY").render(rows))
-    if told["evicted"]:
-        typer.echo(plain(f"evicted from {', '.join(told['evicted'])}, whose works are not gone yet"))
-    for line in tell_deviations(told):
-        typer.echo(line)
+    connect.run(_status(connection, placement, namespace, output, watch=watch))
 
 
-async def _read(connection: ConnectionOptions, name: str, namespace: str) -> dict[str, Any]:
+async def _status(connection: ConnectionOptions, name: str, namespace: str, output: Output, *, watch: bool) -> None:
     from wharfinger.cli.connect import open_store
-    from wharfinger.observe.placements import read_one, record_of, reference_of
+    from wharfinger.cli.placement.delivered import HEADINGS, status_mapping
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+    from wharfinger.observe.placements import reference_of
 
     reference = reference_of(name, namespace)
     async with open_store(connection) as store:
-        record = await record_of(store, reference)
-        view = await read_one(store, reference)
-    decision, works = record.decision, view.works.get(reference, {})
-    results, seen = view.results.get(reference, {}), view.placements.get(reference)
-    members = []
-    for member in sorted(decision.names.keys() | works.keys()):
-        chosen, work, result = decision.names.get(member), works.get(member), results.get(member)
-        there = member in view.members and view.members[member].there
-        state: str = "none yet" if work is None else work.want
-        if work is not None and result is not None and result.counter == work.counter:
-            state = "failed" if result.failed else "available" if result.available else "applied"
-        members.append(
-            {
-                "cluster": member,
-                "chosen": chosen is not None,
-                "online": "yes" if there else "no",
-                "work": state,
-                "reason": chosen.reason if chosen is not None else "not chosen any more",
-            }
-        )
-    return {
-        "placement": reference,
-        **decision_mapping(decision),
-        "policy": decision.policy,
-        "numberOfClusters": decision.number,
-        "generation": decision.generation,
-        "behind": seen is not None
-        and seen.revision != record.placement
-        and seen.placement.generation > decision.generation,
-        "decided": record.time,
-        "members": members,
-        "evicted": sorted(record.evicted),
-        "workflow": record.workflow_id,
-        "run": record.run_id,
-    }
+        if watch:
+            await watch_status(store, reference, output)
+            return
+        told = status_mapping(await PlacementDeliveries(store).status(reference))
+    if output is not Output.TABLE:
+        show(told, output)
+        return
+    _print(Columns(*HEADINGS), told, {})
+
+
+async def watch_status(
+    store: Store, reference: str, output: Output, *, apart: float = APART, anyway: float = ANYWAY
+) -> None:
+    """Print all, then what changes, until the placement is gone. `apart`, `anyway`: seconds. Raises `NotFound`."""
+    from wharfinger.cli.placement.delivered import HEADINGS, status_mapping
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+    from wharfinger.client.placement_goals import watched
+    from wharfinger.errors import NotFound
+    from wharfinger.registry.key_watch import watching
+
+    columns, known = Columns(*HEADINGS), dict[str, Any]()
+    placements = PlacementDeliveries(store)
+    async with watching(store, watched(reference)) as seen:
+        while True:
+            try:
+                told = status_mapping(await placements.status(reference))
+            except NotFound:
+                if not known:
+                    raise
+                typer.echo(f"{plain(reference)} is gone", err=output is not Output.TABLE)
+                return
+            if output is Output.TABLE:
+                _print(columns, told, known)
+            elif told != known:
+                show(told, output)
+            known = told
+            await seen.changed(anyway)
+            await asyncio.sleep(apart)
+
+
+def _print(columns: Columns, told: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Print a status, or what of it is another than in the known one."""
+    from wharfinger.cli.placement.delivered import cells, foot, head
+
+    _print_lines(head(told), list(head(known)) if known else [])
+    before = {one["cluster"]: cells(one) for one in known.get("members", ())}
+    rows = [cells(one) for one in told["members"] if cells(one) != before.get(one["cluster"])]
+    if rows:
+        typer.echo(columns.render(rows, headings=not before))
+    for name in sorted(before.keys() - {one["cluster"] for one in told["members"]}):
+        typer.echo(f"{plain(name)} has nothing of it any more")
+    _print_lines(foot(told), list(foot(known)) if known else [])
+
+
+def _print_lines(lines: Iterable[str], before: list[str]) -> None:
+    for line in lines:
+        if line not in before:
+            typer.echo(plain(line))

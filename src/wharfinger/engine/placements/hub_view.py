@@ -48,6 +48,7 @@ MEMBERS, OBJECTS, HUB = "members", "objects", "hub"
 STREAMS: Mapping[str, str] = {MEMBERS: keys.MEMBER_CLUSTERS, OBJECTS: keys.PLACEMENT_OBJECTS, HUB: keys.HUB}
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
 
+ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R", bound=Record)
@@ -128,10 +129,7 @@ class HubView:
 
     def mod_revision(self, key: str) -> int:
         """Of a key of the hub or of an object; 0 = it is not there."""
-        for known in self._known.values():
-            if key in known:
-                return known[key]
-        return 0
+        return next((known[key] for known in self._known.values() if key in known), 0)
 
     async def wait_for(self, wanted: StreamRevisions, seconds: float) -> bool:
         """Wait until each stream was seen up to that revision; whether it was."""
@@ -207,10 +205,7 @@ class HubView:
         if key.startswith(keys.PLACEMENT_EVICTIONS):
             return self._take_eviction(name, kv)
         if key.startswith(keys.PLACEMENT_BUDGETS):
-            if kv is None:
-                self.budgets.pop(name, None)
-            else:
-                self.budgets[name] = budget_from_mapping(object_of(kv))
+            _put(self.budgets, name, budget_from_mapping(object_of(kv)) if kv is not None else None)
             return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
         if key.startswith(keys.OVERRIDES):
             self.delivery.take_override(key, object_of(kv) if kv is not None else None)
@@ -261,7 +256,7 @@ class HubView:
         before = self.members.get(name)
         if kv is None:
             self.members.pop(name, None)
-            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+            return self._member_changed(name, ANOTHER)
         try:
             obj = object_of(kv)
             obj = {**obj, "metadata": {**mapping(obj, "metadata"), "name": name}}
@@ -273,14 +268,12 @@ class HubView:
                 return self._member_changed(name, MemberChange.ELIGIBILITY)
             nothing = Member(name, kv.create_revision)
             self.members[name] = SeenMember(name, nothing, kv.mod_revision, {}, unreadable=str(error))
-            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+            return self._member_changed(name, ANOTHER)
         self.members[name] = made
         if before is None:
-            return self._member_changed(name, MemberChange.STANDING | MemberChange.ELIGIBILITY)
-        fields = difference(before.member, made.member)
-        if before.unreadable:
-            fields |= MemberChange.ELIGIBILITY
-        return self._member_changed(name, fields)
+            return self._member_changed(name, ANOTHER)
+        readable_again = MemberChange.ELIGIBILITY if before.unreadable else MemberChange(0)
+        return self._member_changed(name, difference(before.member, made.member) | readable_again)
 
     def _made(self, name: str, obj: Mapping[str, object], identity: int, revision: int) -> SeenMember:
         """A member from its object and what is known of its agent. Raises `InvalidObject`."""
@@ -317,9 +310,10 @@ class HubView:
                 return self._take_decision(rest, kv)
             case "policies":
                 reference, _, number = rest.rpartition("/")
-                _keep(self.policies.setdefault(reference, set()), int(number), there=value is not None)
-                if not self.policies[reference]:
-                    del self.policies[reference]
+                if str(PlacementRef.parse(reference)) != reference:
+                    raise ValueError("its key names no placement")
+                _keep(numbers := self.policies.get(reference, set()), int(number), there=value is not None)
+                _put(self.policies, reference, numbers or None)
             case _ if folder in FOLDERS:
                 return self._take_delivered(folder, rest, value)
             case "runs":
@@ -334,7 +328,7 @@ class HubView:
                 before = self._drains.get(rest)
                 _store(self._drains, rest, value, DrainRecord)
                 if before != self._drains.get(rest):
-                    return self._member_changed(rest, MemberChange.STANDING | MemberChange.ELIGIBILITY)
+                    return self._member_changed(rest, ANOTHER)
             case "evictions":
                 _put(self.ended, rest, ended_identity(value) if value is not None else None)
             case "hubs":
@@ -348,18 +342,16 @@ class HubView:
         seen = decision_of(kv)
         if len(self._names) > 2 * len(self.decisions) + 100:
             self._names.clear()
-        seen = replace(seen, names=self._names.setdefault(seen.names, seen.names))
-        self.decisions[reference] = seen
+        self.decisions[reference] = replace(seen, names=self._names.setdefault(seen.names, seen.names))
         return [HubChange(reference)]
 
     def _take_delivered(self, folder: str, rest: str, value: bytes | None) -> list[HubChange]:
         reference = self.delivery.take(folder, rest, value)
         self.delivery.notify(reference)
-        changes = [HubChange(reference, delivered=True)]
+        changes = [HubChange(reference, own=folder == "pins", delivered=True)]
         decision, member = self.decisions.get(reference), rest.rpartition("/")[2]
-        waited_for = folder in ("works", "results") and (
-            decision is None or decision.deleting or member in decision.evicted
-        )
+        waits = decision is None or decision.deleting or member in decision.evicted
+        waited_for = waits and folder in ("works", "results")
         if (waited_for and value is None) or (folder != "pins" and any(self.pending_evictions(reference))):
             changes.append(HubChange(reference))
         return changes
@@ -391,10 +383,7 @@ class HubView:
 
 
 def _keep(kept: set[K], key: K, *, there: bool) -> None:
-    if there:
-        kept.add(key)
-    else:
-        kept.discard(key)
+    (kept.add if there else kept.discard)(key)
 
 
 def _store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) -> None:

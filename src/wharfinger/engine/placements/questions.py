@@ -236,7 +236,7 @@ def _deleting(
     placement = seen.placement if seen is not None else None
     outcomes, _, _ = _evicted(view, reference, placement, stored, pending)
     abandons = seen.abandons if seen is not None else stored is not None and stored.abandons
-    left = _having_work(view, reference) or reference in view.results
+    left = _having_work(view, reference) or reference in view.results or reference in view.delivery.snapshots
     if stored is None or stored.deleting:
         there = stored is not None or seen is not None or reference in view.policies
         held = seen is not None and seen.held

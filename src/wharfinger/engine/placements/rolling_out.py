@@ -60,10 +60,12 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
     number, pinned = wanted_snapshot(view, reference)
     snapshot = view.delivery.snapshots.get(reference, {}).get(number)
     changed, troubles = _changed(view, reference, snapshot, stored)
-    works = view.works.get(reference, {})
+    works, results = view.works.get(reference, {}), view.results.get(reference, {})
     members = tuple(
-        member_delivery(view, reference, name, stored, (spec, number if snapshot is not None else 0, changed.get(name, "")))
-        for name in sorted({one.name for one in stored.chosen} | works.keys())
+        member_delivery(
+            view, reference, name, stored, (spec, number if snapshot is not None else 0, changed.get(name, ""))
+        )
+        for name in sorted({one.name for one in stored.chosen} | works.keys() | results.keys())
         if name not in troubles or name in works
     )
     members = tuple(replace(one, current=True) if one.member in troubles else one for one in members)
@@ -96,9 +98,11 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
 
 
 def _left_to_runs(view: HubView, reference: str, steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
-    """Steps without the removals that the update run which delivers the placement does in its turn."""
+    """Steps without the removals that the update run which delivers the placement begins in its turn."""
     by_run = view.update_runs.delivered(reference, view.delivery.rollouts.get(reference, NO_ROLLOUT).run)
-    return tuple(one for one in steps if one.want != "absent" or one.member not in by_run)
+    works = view.works.get(reference, {})
+    kept = {name for name in by_run if name in works and works[name].want == "present"}
+    return tuple(one for one in steps if one.want != "absent" or one.member not in kept)
 
 
 def wanted_snapshot(view: HubView, reference: str) -> tuple[int, bool]:
@@ -164,9 +168,11 @@ def member_delivery(
     leaving = member is not None and member.member.leaving
     chosen = any(one.name == name and one.identity == identity for one in stored.chosen)
     work = view.works.get(reference, {}).get(name)
-    if work is None:
-        return MemberDelivery(name, chosen=chosen and not leaving, leaving=leaving)
     result = view.results.get(reference, {}).get(name)
+    if work is None:
+        gone = result is not None and (result.gone or result.identity != identity)
+        orphan = result is not None and not gone
+        return MemberDelivery(name, chosen=chosen and not leaving, gone=gone, outrun=orphan, leaving=leaving)
     of_it = result if result is not None and result.identity == work.identity else None
     told = of_it if of_it is not None and work.since <= of_it.counter <= work.counter else None
     same = (work.snapshot, work.overrides) == (snapshot, overrides)

@@ -80,6 +80,8 @@ class SeenMember:
     """Mod revision of its object."""
     obj: Mapping[str, Any]
     status: Mapping[str, Any] = field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    """Placements of which it has something, and that the hub does not know."""
     there: bool = False
     """Whether the agent's lease is there now."""
     heard: float | None = None
@@ -161,6 +163,7 @@ def made_member(
         heard=heard,
         unhealthy=since if sick else None,
         held=held(obj),
+        orphans=said.orphans if said is not None and said.identity == identity else (),
     )
 
 

@@ -180,7 +180,8 @@ def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: Ke
     reference = request.placement
     earlier = _earlier(before)
     if step.kind is StepKind.REMOVE:
-        return earlier.model_copy(update={"counter": step.counter, "since": step.counter, "want": step.want})
+        changed = {"counter": step.counter, "since": step.counter, "want": step.want, "identity": step.identity}
+        return earlier.model_copy(update=changed)
     seen = view.placements.get(reference)
     if seen is None:
         return None

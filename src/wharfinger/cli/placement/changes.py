@@ -1,0 +1,154 @@
+"""`wharfinger placement rollback`, `evict` and `delete`: what changes how a placement is delivered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import plain
+from wharfinger.cli.placement.naming import NamespaceOption, PlacementArgument
+from wharfinger.cli.placement.wait import TimeoutOption, tell_verdict
+from wharfinger.client.placement_goals import PATIENCE, PlacementGoal
+from wharfinger.errors import UsageError
+
+if TYPE_CHECKING:
+    from wharfinger.client.placement_deliveries import RequestedEviction
+    from wharfinger.client.placement_goals import PlacementVerdict
+
+LATEST = "latest"
+DIGITS = 9
+"""Of the number of a snapshot, at most."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("rollback")(rollback)
+    group.command("evict")(evict)
+    group.command("delete")(delete)
+
+
+@connected
+def rollback(
+    placement: PlacementArgument,
+    *,
+    namespace: NamespaceOption = "",
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="Number of a snapshot, as `placement history` shows it, or latest.", metavar="N|latest"
+        ),
+    ],
+    why: Annotated[
+        str, typer.Option("--why", help="A reason, which is shown beside it.", metavar="TEXT", show_default=False)
+    ] = "",
+    connection: ConnectionOptions,
+) -> None:
+    """Pin a placement to an earlier snapshot of its objects, or let it follow the newest again.
+
+    A hub rolls the pinned snapshot out within the placement's budget. Snapshots go on being taken meanwhile;
+    `--to latest` removes the pin.
+    """
+    from wharfinger.cli import connect
+
+    written = to.isascii() and to.isdecimal() and len(to) <= DIGITS
+    number = None if to == LATEST else int(to) if written else 0
+    if number == 0:
+        raise UsageError(f"--to {to[:40]!r} is neither the number of a snapshot nor {LATEST}")
+    typer.echo(plain(connect.run(_rollback(connection, placement, namespace, number, why))))
+
+
+async def _rollback(connection: ConnectionOptions, name: str, namespace: str, to: int | None, why: str) -> str:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+    from wharfinger.observe.placements import reference_of
+
+    reference = reference_of(name, namespace)
+    async with open_store(connection) as store:
+        return (await PlacementDeliveries(store).rollback(reference, to, why=why)).sentence
+
+
+@connected
+def evict(
+    placement: PlacementArgument,
+    *,
+    cluster: Annotated[str, typer.Option("--cluster", help="The member that it is to leave.", metavar="NAME")],
+    wait: Annotated[
+        float | None,
+        typer.Option("--wait", min=0, help="Wait so long for the outcome.", metavar="SECONDS", show_default=False),
+    ] = None,
+    connection: ConnectionOptions,
+) -> None:
+    """Ask for a placement to leave a member: creates a ClusterResourcePlacementEviction with a name of its own.
+
+    A hub judges it once, by KubeFleet's checks and the placement's disruption budget. PickN chooses a successor; the
+    member may be chosen again when nothing of the placement is left there, so cordon or taint it to prevent that.
+
+    With --wait, the outcome is shown, and the exit code is 1 when the eviction was not executed, or has not ended.
+    """
+    from wharfinger.cli import connect
+
+    eviction = connect.run(_evict(connection, placement, cluster, wait))
+    if wait is None:
+        return
+    outcome = eviction.outcome
+    if outcome is None:
+        typer.echo(
+            f"error: {eviction.name} has not ended after {wait:g} s: does a hub run? (`wharfinger hub`)", err=True
+        )
+        raise typer.Exit(1)
+    told = "executed" if outcome.executed else "blocked" if outcome.valid else "invalid"
+    typer.echo(plain(f"{told}: {outcome.message}"), err=not outcome.executed)
+    if not outcome.executed:
+        raise typer.Exit(1)
+
+
+async def _evict(connection: ConnectionOptions, name: str, cluster: str, wait: float | None) -> RequestedEviction:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+
+    async with open_store(connection) as store:
+        placements = PlacementDeliveries(store)
+        requested = await placements.evict(name, cluster)
+        typer.echo(f"clusterresourceplacementeviction/{requested.name} created")
+        return requested if wait is None else await placements.eviction(requested, timeout=wait)
+
+
+@connected
+def delete(
+    placement: PlacementArgument,
+    *,
+    namespace: NamespaceOption = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing is left of it.")] = False,
+    timeout: TimeoutOption = PATIENCE,
+    connection: ConnectionOptions,
+) -> None:
+    """Delete a placement: it is marked, and a hub removes it once nothing of it is left on any member.
+
+    The same as `wharfinger delete crp NAME`. What was delivered is deleted on the members, unless the placement's
+    deleteStrategy is Abandon.
+
+    With --wait, the exit code is 1 when something is left after --timeout.
+    """
+    from wharfinger.cli import connect
+    from wharfinger.observe.placements import reference_of
+
+    reference = reference_of(placement, namespace)
+    verdict = connect.run(_delete(connection, reference, timeout, wait=wait))
+    if verdict is not None:
+        tell_verdict(reference, PlacementGoal.GONE, verdict, timeout)
+
+
+async def _delete(
+    connection: ConnectionOptions, reference: str, timeout: float, *, wait: bool
+) -> PlacementVerdict | None:
+    from wharfinger.cli.connect import open_store
+    from wharfinger.client.placement_deliveries import PlacementDeliveries
+
+    async with open_store(connection) as store:
+        placements = PlacementDeliveries(store)
+        typer.echo((await placements.delete(reference)).sentence)
+        if not wait:
+            return None
+        return await placements.wait(reference, PlacementGoal.GONE, timeout=timeout)

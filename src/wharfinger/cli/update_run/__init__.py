@@ -1,0 +1,1 @@
+"""Commands about staged update runs of placements."""

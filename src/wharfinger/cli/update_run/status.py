@@ -1,0 +1,99 @@
+"""`wharfinger update-run status`: how far a run is, and what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption
+from wharfinger.registry.store import Store
+
+APART = 1.0
+"""Seconds between two looks, at least."""
+ANYWAY = 60.0
+"""Seconds after which it is looked without a change."""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command("status")(status)
+
+
+@connected
+def status(
+    run: RunArgument,
+    *,
+    namespace: RunNamespaceOption = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change, until the run ends.")] = False,
+    output: OutputOption = Output.TABLE,
+    connection: ConnectionOptions,
+) -> None:
+    """Show how far a run is: its phase, what it waits for, and each member of each stage."""
+    from wharfinger.cli import connect
+
+    connect.run(_status(connection, (run, namespace), output, watch=watch))
+
+
+async def _status(connection: ConnectionOptions, run: tuple[str, str], output: Output, *, watch: bool) -> None:
+    from wharfinger.cli.connect import open_store
+
+    async with open_store(connection) as store:
+        if watch:
+            await watch_run(store, run, output)
+        else:
+            tell(await read(store, run), output)
+
+
+async def read(store: Store, run: tuple[str, str]) -> dict[str, Any]:
+    """The status of a run, by name and namespace. Raises `NotFound`."""
+    from wharfinger.client.update_runs import UpdateRuns
+
+    return await UpdateRuns(store).status(*run)
+
+
+async def watch_run(
+    store: Store, run: tuple[str, str], output: Output, *, apart: float = APART, anyway: float = ANYWAY
+) -> None:
+    """Print the status whenever it changes, until the run has ended. `apart`, `anyway`: seconds."""
+    from wharfinger.engine.placements.hub_view import STREAMS
+    from wharfinger.registry.key_watch import watching
+
+    before: Mapping[str, Any] = {}
+    async with watching(store, list(STREAMS.values())) as seen:
+        while True:
+            now = await read(store, run)
+            if now != before:
+                tell(now, output)
+            if now["outcome"]:
+                return
+            before = now
+            await seen.changed(anyway)
+            await asyncio.sleep(apart)
+
+
+def tell(told: Mapping[str, Any], output: Output) -> None:
+    """Print a status."""
+    if output is not Output.TABLE:
+        show(dict(told), output)
+        return
+    why = f": {told['why']}" if told["why"] else ""
+    typer.echo(plain(f"{told['run']} of {told['placement']}, snapshot {told['snapshot'] or '?'}"))
+    typer.echo(plain(f"{told['phase']}{why}"))
+    if told["rollback"] and told["rollback"] not in told["why"]:
+        typer.echo(plain(f"rolls back because of {told['rollback']}"))
+    rows = []
+    for stage in told["stages"]:
+        waits = ", ".join(stage["waitsFor"])
+        left = f" ({stage['remainingSeconds']:g} s left)" if stage["remainingSeconds"] is not None else ""
+        rows.append((stage["stage"], "", stage["state"], f"waits for {waits}{left}" if waits else ""))
+        rows += [("", one["cluster"], one["state"], one["why"]) for one in stage["members"]]
+    if told["removed"]:
+        rows.append(("(removal)", "", "", ""))
+        rows += [("", one["cluster"], one["state"], one["why"]) for one in told["removed"]]
+    if rows:
+        typer.echo(Columns("STAGE", "CLUSTER", "STATE", "WHY").render(rows))

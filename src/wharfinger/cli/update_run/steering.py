@@ -1,0 +1,65 @@
+"""`wharfinger update-run approve`, `stop`, `resume` and `retry`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from wharfinger.cli.options import ConnectionOptions, connected
+from wharfinger.cli.output import plain
+from wharfinger.cli.update_run.naming import RunArgument, RunNamespaceOption, WhyOption, with_runs
+
+
+class ApprovalWhen(StrEnum):
+    """Which of a stage's approvals."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands."""
+    group.command("approve")(approve)
+    group.command("stop")(stop)
+    group.command("resume")(resume)
+    group.command("retry")(retry)
+
+
+@connected
+def approve(
+    run: RunArgument,
+    stage: Annotated[str, typer.Argument(help="Name of the stage.", metavar="STAGE")],
+    when: Annotated[ApprovalWhen, typer.Argument(help="Whether it may start, or end.", metavar="before|after")],
+    *,
+    namespace: RunNamespaceOption = "",
+    why: WhyOption = "",
+    connection: ConnectionOptions,
+) -> None:
+    """Let a stage start, or end. Refused while the stage does not wait for it."""
+    with_runs(connection, lambda runs: runs.approve(run, stage, when.value, namespace=namespace, why=why))
+    typer.echo(plain(f"update run {run}: {stage}.{when} is approved"))
+
+
+@connected
+def stop(run: RunArgument, *, namespace: RunNamespaceOption = "", connection: ConnectionOptions) -> None:
+    """Start nothing new. Members that were started finish, and a wait keeps what is left of it."""
+    changed = with_runs(connection, lambda runs: runs.stop(run, namespace))
+    typer.echo(f"update run {run} {'is stopped' if changed else 'was stopped already'}")
+
+
+@connected
+def resume(run: RunArgument, *, namespace: RunNamespaceOption = "", connection: ConnectionOptions) -> None:
+    """Go on with a run that is stopped, or start one that is only planned."""
+    changed = with_runs(connection, lambda runs: runs.resume(run, namespace))
+    typer.echo(f"update run {run} {'goes on' if changed else 'was under way already'}")
+
+
+@connected
+def retry(
+    run: RunArgument, *, namespace: RunNamespaceOption = "", why: WhyOption = "", connection: ConnectionOptions
+) -> None:
+    """Try failed and skipped members again, by the same plan. A run that has ended goes on."""
+    number = with_runs(connection, lambda runs: runs.retry(run, namespace, why=why))
+    typer.echo(f"update run {run} tries again (retry {number})")

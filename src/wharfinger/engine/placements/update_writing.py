@@ -1,0 +1,267 @@
+"""Writes of a staged update run: its plan, its progress, one wave of works, an approval.
+
+Each transaction compares the identity of the run's object, so that a run that was deleted, or made again, writes
+nothing. Plan and progress rewrite `rollouts/<P>`, and each work compares that, the decision, the work and the member's
+object. A slow try of an earlier wave, or of another run, therefore changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from wharfinger.contracts.delivery_records import WorkRecord
+from wharfinger.contracts.placements import StreamRevisions, latest
+from wharfinger.contracts.update_run_records import (
+    END,
+    LARGEST,
+    PLAN,
+    PROGRESS,
+    RunApprovalRecord,
+    RunEndRecord,
+    RunPlanRecord,
+    RunProgressRecord,
+)
+from wharfinger.contracts.update_runs import (
+    ApprovedRun,
+    ApproveRunInput,
+    BeginRunInput,
+    BegunRun,
+    RecordedRun,
+    RecordRunInput,
+    RunRequest,
+    RunWrite,
+    WriteRunWorksInput,
+    WrittenRunWorks,
+    decoded,
+)
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.update_plans import MadePlan, make_plan
+from wharfinger.engine.placements.works import AT_A_TIME, next_record, record_of
+from wharfinger.model.placement import PlacementRef
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
+
+
+async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) -> BegunRun:
+    """Put the plan, or why there can be none. `time`: RFC 3339, UTC. May be called again."""
+    run = view.update_runs.run(request.placement, request.run)
+    if run is None or run.identity != request.identity:
+        return BegunRun(outcome="contended")
+    made = make_plan(view, request.placement, run, request.snapshot)
+    value = b""
+    if made.plan is not None:
+        value = (await _record(store, view, request, made, time)).to_bytes()
+        if len(value) > LARGEST:
+            made = MadePlan(problem=f"the plan is larger than {LARGEST // 1024} KiB")
+    if made.problem:
+        return await _refuse(store, view, request, made.problem, time)
+    reference = request.placement
+    plan, rollout = _key(request, PLAN), keys.rollout(reference)
+    there = (await store.get(rollout)).kv
+    wave = next_record(record_of(there), request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
+    answered = await store.txn(
+        [
+            _same_life(request),
+            Compare(plan, "create", 0),
+            Compare(rollout, "mod", request.rollout),
+            Compare(keys.decision(reference), "mod", request.decision),
+            Compare(
+                keys.snapshot(reference, request.snapshot),
+                "mod",
+                view.mod_revision(keys.snapshot(reference, request.snapshot)),
+            ),
+        ],
+        [Put(plan, value), Put(rollout, wave.to_bytes())],
+        [Get(plan)],
+    )
+    if not answered.succeeded and answered.reads[0] is None:
+        return BegunRun(outcome="contended", seen=StreamRevisions(hub=there.mod_revision if there is not None else 0))
+    kept = answered.reads[0] if not answered.succeeded else None
+    return BegunRun(outcome="begun", seen=StreamRevisions(hub=kept.mod_revision if kept else answered.revision))
+
+
+async def _record(store: Store, view: HubView, request: BeginRunInput, made: MadePlan, time: str) -> RunPlanRecord:
+    """The plan with the contents of all overrides, also of those that members have now."""
+    assert made.plan is not None, "checked by the caller"
+    overrides = dict(made.overrides)
+    for member, digest in made.previous.items():
+        kv = (await store.get(keys.work(request.placement, member))).kv if digest not in overrides else None
+        work = WorkRecord.model_validate_json(kv.value) if kv is not None else None
+        if work is not None and work.overrides == digest:
+            overrides[digest] = work.resolved
+    identity = view.placements[request.placement].placement.identity
+    return RunPlanRecord(plan=made.plan, placement=identity, overrides=overrides, token=request.run_id, time=time)
+
+
+async def _refuse(store: Store, view: HubView, request: BeginRunInput, problem: str, time: str) -> BegunRun:
+    retries = view.update_runs.of(request.placement, request.run, request.identity).retries
+    end = RunEndRecord(outcome="failed", why=problem, retries=retries, time=time)
+    answered = await store.txn(
+        [_same_life(request), Compare(_key(request, PLAN), "create", 0)], [Put(_key(request, END), end.to_bytes())]
+    )
+    outcome = "refused" if answered.succeeded else "contended"
+    return BegunRun.model_validate({"outcome": outcome, "why": problem, "seen": {"hub": answered.revision}})
+
+
+async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRun:
+    """Put progress and rewrite `rollouts/<P>`, or put how the run ended. May be called again."""
+    planned, rollout = request.planned, keys.rollout(request.placement)
+    operations: list[Operation] = []
+    if planned.ends is not None and planned.ends not in ("stopped", "planned"):
+        end = {"outcome": planned.ends, "why": planned.why, "retries": planned.retries, "time": time}
+        operations.append(Put(_key(request, END), RunEndRecord.model_validate(end).to_bytes()))
+    if not planned.progress:
+        answered = await store.txn([_same_life(request)], operations)
+        return RecordedRun(outcome="recorded", seen=StreamRevisions(hub=answered.revision if operations else 0))
+    there = (await store.get(rollout)).kv
+    before = record_of(there)
+    if there is not None and before.token == request.wave:
+        return _recorded(there.mod_revision)  # an earlier try, whose answer was lost
+    progress = RunProgressRecord.from_bytes(decoded(planned.progress)).model_copy(
+        update={"token": request.wave, "time": time}
+    )
+    wave = next_record(before, request, time).model_copy(update={"token": request.wave, "run": request.holder})
+    answered = await store.txn(
+        [
+            _same_life(request),
+            Compare(rollout, "mod", planned.rollout),
+            Compare(keys.decision(request.placement), "mod", planned.decision),
+            Compare(_key(request, PROGRESS), "mod", planned.recorded),
+        ],
+        [Put(_key(request, PROGRESS), progress.to_bytes()), Put(rollout, wave.to_bytes()), *operations],
+        [Get(rollout), Get(keys.decision(request.placement)), Get(_key(request, PROGRESS))],
+    )
+    if answered.succeeded:
+        return _recorded(answered.revision)
+    found = answered.reads[0]
+    if found is not None and record_of(found).token == request.wave:
+        return _recorded(found.mod_revision)
+    moved = max((one.mod_revision for one in answered.reads if one is not None), default=0)
+    return RecordedRun(outcome="contended", seen=StreamRevisions(hub=moved))
+
+
+def _recorded(revision: int) -> RecordedRun:
+    return RecordedRun(outcome="recorded", rollout=revision, seen=StreamRevisions(hub=revision))
+
+
+async def write(store: Store, view: HubView, request: WriteRunWorksInput) -> WrittenRunWorks:
+    """Write works of a wave that `record` began. May be called again."""
+    kv = (await store.get(_key(request, PLAN))).kv
+    placement = view.placements.get(request.placement)
+    if kv is None or placement is None:
+        return WrittenRunWorks(moved=tuple(f"{one.member}: the plan" for one in request.writes))
+    plan, places = RunPlanRecord.from_bytes(kv.value), asyncio.Semaphore(AT_A_TIME)
+
+    async def one(step: RunWrite) -> tuple[str, int]:
+        async with places:
+            return await _write_one(store, request, plan, step)
+
+    answers = await asyncio.gather(*(one(step) for step in request.writes), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    done: Sequence[tuple[str, int]] = [answer for answer in answers if not isinstance(answer, BaseException)]
+    pairs = list(zip(request.writes, done, strict=True))
+    return WrittenRunWorks(
+        written=tuple(step.member for step, (moved, _) in pairs if not moved),
+        moved=tuple(f"{step.member}: {moved}" for step, (moved, _) in pairs if moved),
+        seen=latest(request.seen, StreamRevisions(hub=max(revision for _, revision in done))),
+    )
+
+
+async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRecord, step: RunWrite) -> tuple[str, int]:
+    """Which key had moved, empty when it is written; and the revision of the answer."""
+    reference = request.placement
+    key = keys.work(reference, step.member)
+    found = (await store.get(key)).kv
+    if (found.mod_revision if found is not None else 0) != step.work:
+        return _is_written(key, found, step)
+    compares = [
+        _same_life(request),
+        Compare(keys.rollout(reference), "mod", request.rollout),
+        Compare(keys.decision(reference), "mod", request.decision),
+        Compare(key, "mod", step.work),
+        Compare(keys.member_cluster(step.member), "mod", step.object),
+    ]
+    work = _work(plan, step, found)
+    if work is None:
+        return "overrides", 0
+    answered = await store.txn(compares, [Put(key, work.to_bytes())], [Get(one.key) for one in compares])
+    if answered.succeeded:
+        return "", answered.revision
+    read = dict(zip((one.key for one in compares), answered.reads, strict=True))
+    moved, ours = _is_written(key, read[key], step)
+    if not moved:
+        return "", ours
+    newest = max((kv.mod_revision for kv in read.values() if kv is not None and kv.key.startswith(keys.HUB)), default=0)
+    return next((one.key for one in compares if not one.holds(read[one.key])), key), newest
+
+
+def _is_written(key: str, found: KeyValue | None, step: RunWrite) -> tuple[str, int]:
+    """Whether an earlier try of the same wave wrote it, whose answer was lost."""
+    work = _earlier(found)
+    want = "present" if step.snapshot else "absent"
+    if found is not None and (work.counter, work.want, work.identity) == (step.counter, want, step.identity):
+        return "", found.mod_revision
+    return key, found.mod_revision if found is not None else 0
+
+
+def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRecord | None:
+    """The work that is written; None when the contents of its overrides are not in the plan."""
+    if not step.snapshot:
+        return _earlier(found).model_copy(update={"counter": step.counter, "since": step.counter, "want": "absent"})
+    if step.overrides and step.overrides not in plan.overrides:
+        return None
+    return WorkRecord(
+        counter=step.counter,
+        since=step.counter,
+        want="present",
+        identity=step.identity,
+        placement=plan.placement,
+        snapshot=step.snapshot,
+        overrides=step.overrides,
+        resolved=plan.overrides.get(step.overrides, ()),
+        strategy=dict(plan.plan.apply_strategy),
+    )
+
+
+def _earlier(found: KeyValue | None) -> WorkRecord:
+    try:
+        return WorkRecord.model_validate_json(found.value) if found is not None else WorkRecord()
+    except ValueError:
+        return WorkRecord()
+
+
+async def approve(store: Store, request: ApproveRunInput, time: str) -> ApprovedRun:
+    """Put an approval, once. May be called again."""
+    given = request.approval
+    key = keys.run_approval(request.placement, request.run, request.identity, given.key)
+    approval = RunApprovalRecord(who=given.who, why=given.why, time=time)
+    answered = await store.txn(
+        [_same_life(request), Compare(key, "create", 0)], [Put(key, approval.to_bytes())], [Get(key)]
+    )
+    if answered.succeeded:
+        return ApprovedRun(outcome="approved", seen=StreamRevisions(hub=answered.revision))
+    found = answered.reads[0]
+    if found is None:
+        return ApprovedRun(outcome="gone", why=f"run {request.run} is deleted")
+    by = RunApprovalRecord.model_validate_json(found.value)
+    if (by.who, by.why) == (given.who, given.why):
+        return ApprovedRun(outcome="approved", seen=StreamRevisions(hub=found.mod_revision))
+    return ApprovedRun(
+        outcome="already",
+        why=f"{given.key} is approved already{f' by {by.who}' if by.who else ''} at {by.time}",
+        seen=StreamRevisions(hub=found.mod_revision),
+    )
+
+
+def _key(request: RunRequest, what: str) -> str:
+    return f"{keys.run_records(request.placement, request.run, request.identity)}{what}"
+
+
+def _same_life(request: RunRequest) -> Compare:
+    """The run's object is there, and was not made again."""
+    return Compare(
+        keys.update_run(PlacementRef.parse(request.placement).namespace, request.run), "create", request.identity
+    )

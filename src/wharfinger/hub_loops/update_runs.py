@@ -1,0 +1,140 @@
+"""Starts staged update runs that have something to do, and removes what is recorded of runs that are deleted.
+
+Level-triggered: a run whose object asks for it is started until it is recorded that it has ended, is planned, or is
+stopped. Its workflow reads the object's state by itself. There are few runs, so all are looked at after each change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.hub_view import HubView
+from wharfinger.engine.placements.seen import HubChange
+from wharfinger.engine.placements.update_runs_view import SeenRun, runs_to
+from wharfinger.errors import StoreError
+from wharfinger.model.placement import PlacementRef
+from wharfinger.registry import keys
+from wharfinger.registry.store import Compare, Delete
+
+log = logging.getLogger(__name__)
+
+EVERY = 5.0
+"""Seconds between two looks when nothing changes."""
+SOON, AGAIN = 2.0, 60.0
+"""Seconds until a run is started again that was started: at first, doubling up to the second."""
+AT_ONCE = 50
+"""Records that are removed in one transaction."""
+
+
+class UpdateRunStarter(Protocol):
+    """Starts update runs."""
+
+    async def start_update_run(
+        self, reference: str, run: str, identity: int, seen: StreamRevisions, cause: str
+    ) -> None:
+        """Start one, or join the open one. Raises `RPCError`, `TimeoutError`, `RuntimeError`."""
+
+
+class _Started(NamedTuple):
+    """A start: until when the run is left alone, for how long that is, and what it was about."""
+
+    until: float
+    wait: float
+    about: tuple[int, int]
+
+
+class UpdateRunJudge:
+    """Looks after the update runs of one hub's placements."""
+
+    def __init__(
+        self, process: ProcessParts, view: HubView, starter: UpdateRunStarter, *, mine: Callable[[str], bool]
+    ) -> None:
+        """`mine`: whether this hub looks after a placement."""
+        self._store = process.store
+        self._clock = process.clock
+        self._metrics = process.metrics
+        self._view = view
+        self._starter = starter
+        self._mine = mine
+        self._started: dict[str, _Started] = {}
+        """By key of the run's object and its identity."""
+        self._news = asyncio.Event()
+        self._failing = False
+
+    def note(self, changes: Iterable[HubChange]) -> None:
+        """Look again when something of a placement has changed."""
+        if any(change.placement for change in changes):
+            self._news.set()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(EVERY):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+            self._news.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """Start what has something to do, and remove records of deleted runs."""
+        if not self._view.in_sync:
+            return
+        runs = self._view.update_runs
+        wanted = {
+            f"{key}/{one.identity}": one
+            for key, one in runs.runs.items()
+            if self._mine(one.reference) and runs_to(runs.of(one.reference, one.name, one.identity), one.run.state)
+        }
+        self._started = {key: started for key, started in self._started.items() if key in wanted}
+        for key, one in wanted.items():
+            about = one.revision, runs.of(one.reference, one.name, one.identity).retries
+            before = self._started.get(key)
+            if before is None or before.about != about or before.until <= self._clock():
+                await self._start(key, one, about)
+        for reference, name, identity in list(runs.abandoned()):
+            if self._mine(reference):
+                await self._remove(reference, name, identity)
+
+    async def _start(self, key: str, one: SeenRun, about: tuple[int, int]) -> None:
+        before = self._started.get(key)
+        same = before is not None and before.about == about
+        wait = min(AGAIN, 2 * before.wait) if before is not None and same else SOON
+        try:
+            await self._starter.start_update_run(
+                one.reference, one.name, one.identity, self._view.seen, f"its state is {one.run.state}"
+            )
+            if not same:
+                self._metrics.update_run_starts.inc()
+            if self._failing:
+                self._failing = False
+                log.info("update_run_starts_accepted_again")
+        except Exception as error:  # whatever it is, the run must not be forgotten
+            wait = SOON
+            if not self._failing:
+                self._failing = True
+                log.warning("update_run_starts_fail effect=retried run=%s error=%r", one.name, str(error))
+            self._metrics.start_failures.inc()
+        self._started[key] = _Started(self._clock() + wait, wait, about)
+
+    async def _remove(self, reference: str, name: str, identity: int) -> None:
+        """Remove what is recorded of a run whose object is gone, or is another one now."""
+        key = keys.update_run(PlacementRef.parse(reference).namespace, name)
+        now = self._view.update_runs.runs.get(key)
+        same = Compare(key, "create", now.identity if now is not None else 0)
+        try:
+            prefix = keys.run_records(reference, name, identity)
+            names = [kv.key async for page in self._store.list(prefix) for kv in page.items]
+            for first in range(0, len(names), AT_ONCE):
+                answered = await self._store.txn([same], [Delete(one) for one in names[first : first + AT_ONCE]])
+                if not answered.succeeded:
+                    return
+            log.info("update_run_forgotten run=%s placement=%s keys=%d", name, reference, len(names))
+        except StoreError as error:
+            log.debug("update_run_not_forgotten effect=tried_again run=%s error=%r", name, str(error))

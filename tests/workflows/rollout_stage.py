@@ -1,0 +1,148 @@
+"""A worker that runs `RollOutPlacement` on the real server, with scripted activities."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.worker import Worker
+
+from tests.workflows.conftest import Scripted, sandbox
+from wharfinger.client.placement_starts import TemporalPlacements
+from wharfinger.contracts.names import placement_queue, placement_rollout_id
+from wharfinger.contracts.placement_rollouts import (
+    Awaited,
+    AwaitResultsInput,
+    ForgetContentsInput,
+    ForgottenContents,
+    PlannedRollout,
+    PlannedStep,
+    PlanRolloutInput,
+    RolloutActivities,
+    RolloutResult,
+    TakenSnapshot,
+    TakeSnapshotInput,
+    WriteWorksInput,
+    WrittenWorks,
+)
+from wharfinger.contracts.placements import StreamRevisions
+from wharfinger.model.delivery import StepKind
+from wharfinger.workflows.roll_out_placement import RollOutPlacement
+
+P = "cluster/web"
+
+
+def at(hub: int) -> StreamRevisions:
+    return StreamRevisions(hub=hub)
+
+
+def plan(**said: Any) -> PlannedRollout:
+    usual = {"snapshot": 3, "target": 2, "ready": 2, "decision": 5, "rollout": 7, "losses": 4, "seen": at(8)}
+    return PlannedRollout(**{**usual, **said})
+
+
+def steps(*members: str) -> tuple[PlannedStep, ...]:
+    return tuple(PlannedStep(member=name, kind=StepKind.ADD, counter=1) for name in members)
+
+
+DONE, WAITING = plan(), plan(waiting=("east",), ready=1)
+
+
+@dataclass
+class ScriptedRollouts(Scripted, RolloutActivities):
+    """Answers in turn what the test wrote down, the last answer for ever."""
+
+    plans: list[Any] = field(default_factory=lambda: [DONE])
+    snapshots: list[Any] = field(default_factory=lambda: [TakenSnapshot(outcome="taken", number=3, seen=at(9))])
+    writes: list[Any] = field(default_factory=lambda: [WrittenWorks(outcome="written", rollout=8, seen=at(12))])
+    forgets: list[Any] = field(default_factory=lambda: [ForgottenContents(outcome="forgotten", keys=2, seen=at(20))])
+    waits: list[Any] = field(default_factory=lambda: [Awaited(news=True, seen=at(15))])
+    on_write: Callable[[], Awaitable[None]] | None = None
+    waits_for_ever: bool = False
+    is_waiting: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @activity.defn(name="plan_rollout")
+    async def plan_rollout(self, request: PlanRolloutInput) -> PlannedRollout:
+        found: PlannedRollout = self._next(request, self.plans)
+        return found
+
+    @activity.defn(name="take_snapshot")
+    async def take_snapshot(self, request: TakeSnapshotInput) -> TakenSnapshot:
+        found: TakenSnapshot = self._next(request, self.snapshots)
+        return found
+
+    @activity.defn(name="write_works")
+    async def write_works(self, request: WriteWorksInput) -> WrittenWorks:
+        if self.on_write is not None:
+            await self.on_write()
+        found: WrittenWorks = self._next(request, self.writes)
+        return found
+
+    @activity.defn(name="forget_contents")
+    async def forget_contents(self, request: ForgetContentsInput) -> ForgottenContents:
+        found: ForgottenContents = self._next(request, self.forgets)
+        return found
+
+    @activity.defn(name="await_results")
+    async def await_results(self, request: AwaitResultsInput) -> Awaited:
+        self.is_waiting.set()
+        if self.waits_for_ever:
+            self.asked.append(request)
+            await asyncio.Event().wait()
+        found: Awaited = self._next(request, self.waits)
+        return found
+
+
+@dataclass
+class RolloutStage:
+    """Ways to start and read a placement's rollout."""
+
+    client: Client
+    activities: ScriptedRollouts
+    cluster: str
+
+    @property
+    def workflow_id(self) -> str:
+        return placement_rollout_id(self.cluster, P)
+
+    @property
+    def handle(self) -> WorkflowHandle[Any, RolloutResult]:
+        return self.client.get_workflow_handle_for(RollOutPlacement.run, self.workflow_id)
+
+    async def start(self) -> WorkflowHandle[Any, RolloutResult]:
+        await TemporalPlacements(self.client, cluster=self.cluster).start_rollout(P, at(3), "decision changed")
+        return self.handle
+
+    async def run(self) -> RolloutResult:
+        return await (await self.start()).result()
+
+    def kinds(self) -> str:
+        """What was asked, a letter each: plan, take, write, await, forget."""
+        letters = {PlanRolloutInput: "p", TakeSnapshotInput: "t", WriteWorksInput: "w", AwaitResultsInput: "a"}
+        return "".join(letters.get(type(one), "f") for one in self.activities.asked)
+
+
+@asynccontextmanager
+async def rollout_stage(client: Client) -> AsyncIterator[RolloutStage]:
+    stage = RolloutStage(client, ScriptedRollouts(), f"hub-{uuid.uuid4().hex[:8]}")
+    scripted = stage.activities
+    async with Worker(
+        client,
+        task_queue=placement_queue(stage.cluster),
+        workflows=[RollOutPlacement],
+        activities=[
+            scripted.plan_rollout,
+            scripted.take_snapshot,
+            scripted.write_works,
+            scripted.forget_contents,
+            scripted.await_results,
+        ],
+        workflow_runner=sandbox(),
+    ):
+        yield stage

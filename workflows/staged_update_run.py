@@ -1,0 +1,322 @@
+"""Delivers one snapshot of one placement stage by stage; open while the run is under way or waits.
+
+::
+
+    plan_run ── no plan yet ──► take_snapshot, where none is named ──► begin_run ──┐
+      │  └───── progress ─────► record_run ──► write_run_works (60 at a time) ─────┤
+      ▲                                                                            │
+      └─────── await_run ◄── members, an approval, a wait, a turn is awaited ◄─────┘
+    ends: succeeded, failed, aborted, superseded, gone; stopped and planned until its object says Run
+
+Only this order is decided here. What the run waits for and writes comes back from `plan_run` and is a fact in the
+history. Waits are slices: the seen seconds of each are recorded with the progress, so a wait keeps its remainder over a
+stop and over crashes of hubs, etcd and Temporal. A new run begins after each stage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, NoReturn
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+    from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
+    from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, STAGED_UPDATE_RUN, placement_attribute
+    from wharfinger.contracts.placement_rollouts import (
+        AT_ONCE,
+        BEAT,
+        PLAN_TIMEOUT,
+        SLICE,
+        SNAPSHOT_TIMEOUT,
+        RolloutActivities,
+        TakeSnapshotInput,
+        rollout_retry,
+    )
+    from wharfinger.contracts.placements import StreamRevisions, latest, placement_retry
+    from wharfinger.contracts.update_runs import (
+        IDLE_SLICE,
+        RUN_TIMEOUT,
+        SHORTEST,
+        ApprovedRun,
+        ApproveRunInput,
+        AwaitedRun,
+        AwaitRunInput,
+        BeginRunInput,
+        PlannedRun,
+        PlanRunInput,
+        RecordRunInput,
+        RunApproval,
+        UpdateRunActivities,
+        UpdateRunInput,
+        UpdateRunResult,
+        WriteRunWorksInput,
+    )
+    from wharfinger.model.texts import shortened
+    from wharfinger.workflows.attempt_run import failure, kind_and_message
+
+OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
+PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
+SUMMARY_LIMIT = 120
+"""Characters of a summary in the UI's event list."""
+EVENTS = 3000
+"""Of a history, after which the run continues as a new one."""
+IN_HISTORY = timedelta(seconds=5)
+"""A plan that takes no longer is one event in the history."""
+CONTENDED = timedelta(seconds=1)
+"""Between two plans when others were first."""
+
+
+@workflow.defn(name=STAGED_UPDATE_RUN, failure_exception_types=[Exception])
+class StagedUpdateRun:
+    """One update run. Input: `UpdateRunInput`, or a mapping with `placement`, `run` and `identity`."""
+
+    def __init__(self) -> None:
+        self._given = UpdateRunInput.model_construct(placement="", run="", identity=0)
+        self._poked = False
+        self._seen = StreamRevisions()
+        self._elapsed = 0.0
+        self._waves = 0
+        self._ended_stages = -1
+        self._approvals: tuple[str, ...] = ()
+        self._waits_for = "it has not begun"
+        self._waiting: workflow.ActivityHandle[AwaitedRun] | None = None
+
+    # --- messages -----------------------------------------------------------------------------
+
+    @workflow.signal
+    def poke(self) -> None:
+        """Look again now."""
+        self._poked = True
+
+    @workflow.update
+    async def approve(self, approval: RunApproval) -> ApprovedRun:
+        """Let a stage start, or end. Refused while the stage does not wait for it."""
+        approved = await workflow.execute_activity_method(
+            UpdateRunActivities.approve_run,
+            ApproveRunInput(**self._which(), approval=approval),
+            start_to_close_timeout=RUN_TIMEOUT,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{approval.key} approved by {approval.who or 'a client'}", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, approved.seen)
+        self._approvals = tuple(key for key in self._approvals if key != approval.key)
+        self._poked = True
+        return approved
+
+    @approve.validator
+    def check_approval(self, approval: RunApproval) -> None:
+        """Refuse an approval that the run does not wait for."""
+        if approval.key not in self._approvals:
+            raise ApplicationError(
+                f"run {self._given.run} does not wait for approval {approval.key}; it is: {self._waits_for}",
+                type="NotAwaited",
+                non_retryable=True,
+            )
+
+    # --- the run ------------------------------------------------------------------------------
+
+    @workflow.run
+    async def run(self, request: Any = None) -> UpdateRunResult:
+        """Follow the plan until the run ends, or its object stops it."""
+        given = parsed(UpdateRunInput, request, "a mapping with placement, run and identity")
+        self._given = given
+        self._seen, self._elapsed, self._waves = given.seen, given.elapsed, given.waves
+        if not has_chain_policy(workflow.info().retry_policy):
+            await self._go_on(request)
+        try:
+            result = await self._deliver()
+            await workflow.wait_condition(workflow.all_handlers_finished)
+        except (Exception, asyncio.CancelledError) as error:
+            cancelled = is_cancelled_exception(error)
+            workflow.upsert_search_attributes([OUTCOME_KEY.value_set("cancelled" if cancelled else "error")])
+            if isinstance(error, FailureError) and not cancelled:
+                kind, message = kind_and_message(error)
+                raise failure(kind, message, non_retryable=kind == FailureType.WRONG_ID) from error
+            raise
+        workflow.upsert_search_attributes([OUTCOME_KEY.value_set(result.outcome)])
+        workflow.set_current_details(f"{result.outcome}: {result.why}" if result.why else result.outcome)
+        return result
+
+    async def _deliver(self) -> UpdateRunResult:
+        while True:
+            planned = await self._plan()
+            self._approvals, self._waits_for = planned.approvals, told(planned)
+            workflow.set_current_details(self._waits_for)
+            self._elapsed = self._elapsed if planned.action == "step" else 0.0
+            done = await self._follow(planned)
+            if done and planned.ends is not None:
+                self._stop_waiting()
+                return UpdateRunResult(outcome=planned.ends, waves=self._waves, why=planned.why)
+            stage_over = done and planned.ended_stages > self._ended_stages >= 0
+            if done:
+                self._ended_stages = planned.ended_stages if planned.action == "step" else -1
+            info = workflow.info()
+            long = info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested()
+            if stage_over or long:
+                await self._go_on(self._next_input())
+            if done and planned.action != "begin" and not planned.writes and planned.timer != 0.0:
+                await self._wait(planned)
+
+    async def _follow(self, planned: PlannedRun) -> bool:
+        """Make the plan, or record progress and write works; whether it was done as planned."""
+        if planned.action == "begin":
+            return await self._begin(planned)
+        if planned.action != "end" and not planned.progress:
+            return True
+        fence = await self._record(planned)
+        if fence and await self._write(planned, fence):
+            return True
+        await workflow.sleep(CONTENDED)
+        return False
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _which(self) -> dict[str, Any]:
+        """What every request of this run contains."""
+        info = workflow.info()
+        return {
+            "placement": self._given.placement,
+            "run": self._given.run,
+            "identity": self._given.identity,
+            "seen": self._seen,
+            "workflow_id": info.workflow_id,
+            "run_id": info.run_id,
+        }
+
+    async def _plan(self) -> PlannedRun:
+        planned = await workflow.execute_local_activity_method(
+            UpdateRunActivities.plan_run,
+            PlanRunInput(**self._which(), elapsed=self._elapsed),
+            start_to_close_timeout=PLAN_TIMEOUT,
+            local_retry_threshold=IN_HISTORY,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{self._given.run}: what follows", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, planned.seen)
+        return planned
+
+    async def _begin(self, planned: PlannedRun) -> bool:
+        number, rollout = planned.named, planned.rollout
+        if number is None:
+            taken = await workflow.execute_activity_method(
+                RolloutActivities.take_snapshot,
+                TakeSnapshotInput(
+                    placement=self._given.placement,
+                    selected=planned.selected,
+                    decision=planned.decision,
+                    rollout=rollout,
+                    workflow_id=workflow.info().workflow_id,
+                    run_id=workflow.info().run_id,
+                    role="run",
+                ),
+                start_to_close_timeout=SNAPSHOT_TIMEOUT,
+                retry_policy=rollout_retry(),
+                summary=shortened(f"{self._given.placement}: read what is selected", SUMMARY_LIMIT),
+            )
+            self._seen = latest(self._seen, taken.seen)
+            if taken.outcome not in ("taken", "same"):
+                workflow.set_current_details(taken.why or "others were first")
+                await workflow.sleep(CONTENDED if taken.outcome == "contended" else timedelta(seconds=SLICE))
+                return False
+            number, rollout = taken.number, taken.seen.hub
+        begun = await workflow.execute_activity_method(
+            UpdateRunActivities.begin_run,
+            BeginRunInput(**self._which(), snapshot=number, decision=planned.decision, rollout=rollout),
+            start_to_close_timeout=RUN_TIMEOUT,
+            retry_policy=rollout_retry(),
+            summary=shortened(f"{self._given.run}: plan its stages for snapshot {number}", SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, begun.seen)
+        if begun.outcome == "contended":
+            await workflow.sleep(CONTENDED)
+        return begun.outcome != "contended"
+
+    async def _record(self, planned: PlannedRun) -> int:
+        """The fence of the wave, 0 when others were first."""
+        self._waves += 1
+        bare = planned.model_copy(update={"writes": ()})  # thousands of members would travel twice
+        recorded = await workflow.execute_activity_method(
+            UpdateRunActivities.record_run,
+            RecordRunInput(**self._which(), planned=bare, wave=f"{workflow.info().run_id}/{self._waves}"),
+            start_to_close_timeout=RUN_TIMEOUT,
+            retry_policy=rollout_retry(),
+            summary=shortened(told(planned), SUMMARY_LIMIT),
+        )
+        self._seen = latest(self._seen, recorded.seen)
+        if recorded.outcome == "contended":
+            return 0
+        self._elapsed = 0.0
+        return max(recorded.rollout, 1)
+
+    async def _write(self, planned: PlannedRun, fence: int) -> bool:
+        for first in range(0, len(planned.writes), AT_ONCE):
+            writes = planned.writes[first : first + AT_ONCE]
+            written = await workflow.execute_activity_method(
+                UpdateRunActivities.write_run_works,
+                WriteRunWorksInput(**self._which(), writes=writes, decision=planned.decision, rollout=fence),
+                start_to_close_timeout=RUN_TIMEOUT,
+                retry_policy=rollout_retry(),
+                summary=shortened(", ".join(one.member for one in writes), SUMMARY_LIMIT),
+            )
+            self._seen = latest(self._seen, written.seen)
+            if written.moved:
+                return False
+        return True
+
+    async def _wait(self, planned: PlannedRun) -> None:
+        """Until something can go on, a message, or the time is up. A message does not end the wait under way."""
+        if self._waiting is None:
+            seconds = IDLE_SLICE if planned.timer is None else max(SHORTEST, min(SLICE, planned.timer))
+            self._waiting = workflow.start_activity_method(
+                UpdateRunActivities.await_run,
+                AwaitRunInput(**self._which(), elapsed=self._elapsed, seconds=seconds),
+                start_to_close_timeout=timedelta(seconds=2 * IDLE_SLICE),
+                heartbeat_timeout=BEAT,
+                retry_policy=rollout_retry(),
+                cancellation_type=workflow.ActivityCancellationType.TRY_CANCEL,
+                summary=shortened(told(planned), SUMMARY_LIMIT),
+            )
+        waiting = self._waiting
+        await workflow.wait_condition(lambda: waiting.done() or self._poked)
+        self._poked = False
+        if waiting.done():
+            self._waiting = None
+            awaited = await waiting
+            self._seen = latest(self._seen, awaited.seen)
+            self._elapsed += awaited.elapsed
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _next_input(self) -> UpdateRunInput:
+        return self._given.model_copy(update={"seen": self._seen, "elapsed": self._elapsed, "waves": self._waves})
+
+    async def _go_on(self, request: Any) -> NoReturn:
+        """Continue with a fresh history."""
+        self._stop_waiting()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        attributes = TypedSearchAttributes(
+            [
+                *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
+                SearchAttributePair(PLACEMENT_KEY, placement_attribute(self._given.placement)),
+            ]
+        )
+        workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
+
+
+def told(planned: PlannedRun) -> str:
+    """A plan as a sentence."""
+    if planned.action != "step":
+        return planned.why
+    parts = [f"{planned.phase}: {planned.updated} of {planned.members} members"]
+    parts += [f"{planned.ended_stages} of {planned.stages} stages"]
+    parts += [f"writes {', '.join(one.member for one in planned.writes)}"] if planned.writes else []
+    parts += [planned.why] if planned.why else []
+    return "; ".join(parts)
