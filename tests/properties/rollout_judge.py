@@ -56,6 +56,11 @@ class Judge:
         """All revisions of the hub, then the members'."""
         for event in events_since(self.world.store, "", 0):
             self._take(event)
+        self.judge_members()
+        return self.broken
+
+    def judge_members(self) -> None:
+        """Nothing older is applied after something newer."""
         for name, store in self.world.members.items():
             seen: dict[int, int] = {}
             marks: dict[tuple[str, str], int] = {}
@@ -75,7 +80,6 @@ class Judge:
                     if mark.counter < marks.get((event.kv.key, mark.life), 0):
                         self.broken.append(f"{name}@{event.kv.mod_revision}: {mark.counter} is applied late")
                     marks[event.kv.key, mark.life] = mark.counter
-        return self.broken
 
     def _time(self, revision: int) -> float:
         times = self.world.times

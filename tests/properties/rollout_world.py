@@ -12,6 +12,7 @@ import random
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from tests.clock import Clock
@@ -125,7 +126,8 @@ class Agent:
         self.member = EtcdMember(world.client(world.members[name]), now=lambda: TIME)
         process = ProcessParts(self.hub, METRICS, clock=world.clock, rng=world.rng)
         token = JoinToken(hub="h", name=name)
-        self.applier = Applier(token, process, None, self.record, runs_workloads=lambda: False)  # type: ignore[arg-type]
+        works: Any = SimpleNamespace(in_sync=True)
+        self.applier = Applier(token, process, works, self.record, runs_workloads=lambda: False)
         self.task: asyncio.Task[None] | None = None
         self.looked: tuple[object, ...] = ()
         """By what it looked last: to look again at the same changes nothing."""
@@ -139,11 +141,12 @@ class Agent:
     async def look(self) -> None:
         """Bring the work, and say what is there."""
         kv = (await self.hub.get(keys.work(P, self.name))).kv
-        if kv is None:
+        work = WorkRecord.model_validate_json(kv.value) if kv is not None else None
+        if kv is None or work is None or work.identity != self.identity:
+            await self.applier._orphan(self.member, P)
             return
-        work = WorkRecord.model_validate_json(kv.value)
         looks = kv.mod_revision, self.world.luck[self.name], self.world.members[self.name].revision
-        if work.identity != self.identity or looks == self.looked:
+        if looks == self.looked:
             return
         try:
             contents = await self._contents(work)
@@ -473,6 +476,20 @@ class World:
                 if self.rng.random() < 0.6:
                     self.let_go()
                     await self.pump()
+
+    async def restore(self) -> None:
+        """The hub's etcd is an older one. All processes that saw more end, and others begin."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.parked.clear()
+        self.run = None
+        self.agents.clear()
+        self.zombies.clear()
+        self.store.restore(self.rng.randint(self.store.revision // 3, self.store.revision))
+        self.store = self.store.client()
+        for hub in self.hubs:
+            hub.begin()
 
     async def come_to_rest(self) -> None:
         """Nothing goes wrong any more: until several sweeps write nothing."""

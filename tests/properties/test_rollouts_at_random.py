@@ -70,6 +70,18 @@ async def test_no_rule_is_broken_and_all_is_delivered(part: int) -> None:
     assert added > LIVES // PARTS
 
 
+async def test_a_restored_hub_delivers_all_again_and_nothing_older() -> None:
+    for seed in range(LIVES // 4):
+        world = World(seed)
+        await world.live(STEPS)
+        await world.restore()
+        await world.come_to_rest()
+        await delivered(world)
+        judge = Judge(world)
+        judge.judge_members()
+        assert judge.broken == [], seed
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [keys.LOSSES, keys.RESULTS, keys.ROLLOUTS])
 async def test_without_a_compare_a_rule_is_broken(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,13 @@ from tests.replay.cohort_scenes import COHORT_SCENES, ended
 from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
+from tests.replay.rollout_scenes import ROLLOUT_SCENES
 from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
 from tests.workflows.conftest import QUICK, ScriptedScheduling, Stage, gone, placed, preempting, refused, worker_for
 from tests.workflows.fleet_world import fleet_world
 from tests.workflows.node_stage import node_stage
 from tests.workflows.placement_stage import placement_stage
+from tests.workflows.rollout_stage import rollout_stage
 from tests.workflows.update_run_stage import update_run_stage
 from wharfinger.contracts.attempts import PermitDecision, Wake
 from wharfinger.contracts.eviction import Evicted
@@ -302,6 +304,9 @@ async def record(address: str, endings: list[str]) -> None:
         if ending in PLACEMENT_SCENES:
             await record_placement(client, ending)
             continue
+        if ending in ROLLOUT_SCENES:
+            await record_delivery(client, ending)
+            continue
         if ending in UPDATE_RUN_SCENES:
             await record_update_run(client, ending)
             continue
@@ -332,6 +337,13 @@ async def record_placement(client: Client, ending: str) -> None:
         workflow_id, run = await PLACEMENT_SCENES[ending](stage)
         run_id = (await stage.runs())[run]
         history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    write(ending, history)
+
+
+async def record_delivery(client: Client, ending: str) -> None:
+    async with rollout_stage(client, f"record-{ending.replace('_', '-')}") as stage:
+        await ROLLOUT_SCENES[ending](stage)
+        history = await stage.handle.fetch_history()
     write(ending, history)
 
 
@@ -367,7 +379,7 @@ def main() -> None:
         return
     HISTORIES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, start_temporal(Path(folder)) as server:
-        every = [*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES, *UPDATE_RUN_SCENES]
+        every = [*SCENES, *FLEET_SCENES, *NODE_SCENES, *PLACEMENT_SCENES, *ROLLOUT_SCENES, *UPDATE_RUN_SCENES]
         asyncio.run(record(server.address, sys.argv[1:] or every))
 
 

@@ -21,10 +21,12 @@ from tests.replay.fleet_scenes import FLEET_SCENES
 from tests.replay.node_scenes import NODE_SCENES
 from tests.replay.placement_scenes import PLACEMENT_SCENES
 from tests.replay.record import HISTORIES, RELEASES, SCENES, digest
+from tests.replay.rollout_scenes import ROLLOUT_SCENES
 from tests.replay.update_run_scenes import UPDATE_RUN_SCENES
 from tests.workflows.conftest import sandbox
 from wharfinger.workflows.fleet import Fleet
 from wharfinger.workflows.node_eviction import NodeEviction
+from wharfinger.workflows.roll_out_placement import RollOutPlacement
 from wharfinger.workflows.rolling_update import RollingUpdate
 from wharfinger.workflows.schedule_attempt import ScheduleAttempt
 from wharfinger.workflows.schedule_cohort import ScheduleCohort
@@ -32,7 +34,16 @@ from wharfinger.workflows.schedule_placement import SchedulePlacement
 from wharfinger.workflows.staged_update_run import StagedUpdateRun
 
 RELEASED: dict[str, dict[str, str]] = json.loads(RELEASES.read_text())
-WORKFLOWS = (ScheduleAttempt, ScheduleCohort, Fleet, RollingUpdate, NodeEviction, SchedulePlacement, StagedUpdateRun)
+WORKFLOWS = (
+    ScheduleAttempt,
+    ScheduleCohort,
+    Fleet,
+    RollingUpdate,
+    NodeEviction,
+    SchedulePlacement,
+    RollOutPlacement,
+    StagedUpdateRun,
+)
 FILES = sorted(HISTORIES.glob("*.json"))
 
 
@@ -64,6 +75,7 @@ def test_every_ending_has_its_history() -> None:
         *FLEET_SCENES,
         *NODE_SCENES,
         *PLACEMENT_SCENES,
+        *ROLLOUT_SCENES,
         *UPDATE_RUN_SCENES,
     }
 

@@ -129,8 +129,8 @@ class RolloutStage:
 
 
 @asynccontextmanager
-async def rollout_stage(client: Client) -> AsyncIterator[RolloutStage]:
-    stage = RolloutStage(client, ScriptedRollouts(), f"hub-{uuid.uuid4().hex[:8]}")
+async def rollout_stage(client: Client, cluster: str = "") -> AsyncIterator[RolloutStage]:
+    stage = RolloutStage(client, ScriptedRollouts(), cluster or f"hub-{uuid.uuid4().hex[:8]}")
     scripted = stage.activities
     async with Worker(
         client,

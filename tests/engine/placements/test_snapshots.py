@@ -308,3 +308,16 @@ async def test_a_placement_that_went_leaves_no_snapshots() -> None:
     for name in ("web2", "we"):
         assert (await scene.store.get(keys.pin(f"cluster/{name}"))).kv is not None
         assert (await scene.store.get(keys.contents(f"cluster/{name}", "x"))).kv is not None
+
+
+async def test_a_placement_made_again_before_it_went_gets_a_snapshot() -> None:
+    scene = await rolled("ab", 2)
+    await scene.put(rolled_out(pick(2), generation=2, deleting=True))
+    await scene.attempt()
+    await scene.settle()
+    plan = await scene.seen_plan()
+    await forget(scene.store, ForgetContentsInput(placement=P, decision=plan.decision))
+    await scene.put(rolled_out(pick(2), generation=3))
+    await scene.attempt()
+    await scene.settle()
+    assert await scene.works() == dict.fromkeys("ab", ("present", 1))

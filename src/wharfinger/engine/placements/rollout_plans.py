@@ -59,10 +59,11 @@ def snapshot_in(view: HubView, contents: ContentsView, reference: str, found: Ro
     record = view.delivery.rollouts.get(reference, NO_ROLLOUT)
     if stamp is None:
         return None
-    if stamp == record.selected:
+    forgotten = not found.snapshot and not record.trouble  # the placement was deleted, and made again before it went
+    if stamp == record.selected and not forgotten:
         contents.looked_at(reference)
         return None
-    if not record.selected:
+    if not record.selected or forgotten:
         return 0.0
     taken = view.delivery.taken.get(reference)
     due = contents.since(reference) + SETTLE

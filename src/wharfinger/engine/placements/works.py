@@ -155,7 +155,7 @@ async def _write_one(
     found = dict(zip((one.key for one in compares), answered.reads, strict=True))
     if found[keys.rollout(reference)] is not None and compares[0].holds(found[keys.rollout(reference)]):
         _, ours = _moved(key, found[key], step)
-        if ours:
+        if ours and not (step.kind is StepKind.DROP and found[keys.result(reference, step.member)] is not None):
             return "", ours
     moved = next(one.key for one in compares if not one.holds(found[one.key]))
     return moved, max((one.mod_revision for one in answered.reads if one is not None), default=0)
