@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from tests.agent_loops.hosts import running, until
@@ -15,6 +16,7 @@ from tests.engine.placements.scene import P
 from tests.engine.placements.test_rolling_out import override
 from tests.engine.placements.test_works import ALL_AT_ONCE, ONE
 from tests.placement.objects import agent_record, pick
+from wharfinger.activities import placement_rollouts
 from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
@@ -165,7 +167,7 @@ async def test_one_start_at_a_time(scene: JudgedScene) -> None:
     await decided(scene, 3)
     for _ in range(3):
         assert await scene.judged() == []
-        await scene.answer("a", available=False)
+        await scene.answer("c", available=False)
         scene.clock.advance(40)
     scene.starter.answers.set()
     assert await scene.judged() == ["changed"]
@@ -173,7 +175,7 @@ async def test_one_start_at_a_time(scene: JudgedScene) -> None:
 
 async def test_a_result_without_a_step_starts_nothing(scene: JudgedScene) -> None:
     for said in ({"available": False}, {"failed": True, "available": False, "applied": False}, {}):
-        await scene.answer("a", **said)
+        await scene.answer("c", **said)
         assert await scene.judged() == []
     assert scene.judge.unsettled == 0
 
@@ -181,7 +183,7 @@ async def test_a_result_without_a_step_starts_nothing(scene: JudgedScene) -> Non
 async def test_a_timer_starts_a_rollout(scene: JudgedScene) -> None:
     await decided(scene, 2, unavailablePeriodSeconds=60, **ONE)
     await scene.settle()
-    await scene.answer("a", untrackable=True)
+    await scene.answer("c", untrackable=True)
     await scene.answer("b", available=False)
     await scene.edit("2")
     await scene.judged()
@@ -339,6 +341,20 @@ async def test_a_plan_is_of_what_the_hub_has_seen(scene: JudgedScene, activities
     assert planned.seen == scene.view.newest
     with pytest.raises(Exception, match="run under the workflow id"):
         await ActivityEnvironment().run(activities.plan_rollout, request.model_copy(update={"workflow_id": "other"}))
+
+
+async def test_what_an_etcd_had_before_it_was_restored_is_not_waited_for(
+    scene: JudgedScene, activities: RollingActivities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement_rollouts, "CATCH_UP", 0.01)
+    right = placement_rollout_id("hub", P)
+    request = PlanRolloutInput(placement=P, workflow_id=right, run_id="r", seen=StreamRevisions(hub=10**9))
+    planned = await ActivityEnvironment().run(activities.plan_rollout, request)
+    assert planned.seen == scene.view.newest
+    await scene.answer("c", available=False)  # etcd has it, and the hub has not seen it
+    behind = request.model_copy(update={"seen": StreamRevisions(hub=scene.store.revision)})
+    with pytest.raises(ApplicationError, match="must have seen"):
+        await ActivityEnvironment().run(activities.plan_rollout, behind)
 
 
 async def test_kinds_are_followed_as_long_as_any_placement_selects_them(scene: JudgedScene) -> None:

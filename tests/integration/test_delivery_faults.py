@@ -32,11 +32,14 @@ pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
 REAL, IN_MEMORY = 3, 17
 PLACEMENTS = ("a", "b", "c")
+STAGED = "s"
 DOWN, UP = 4, 2
 WITHIN = 60.0
 """Seconds from the last blow until everything is delivered."""
 CONTENTS = 20
 """Objects of each placement."""
+MANY, CONCURRENCY, WAIT = 47, 6, 20
+"""Of a staged run: members of its second stage, how many at a time, and seconds that it waits then."""
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +59,9 @@ async def put(store: Store, key: str, obj: dict[str, Any]) -> None:
     await store.put(key, json.dumps(obj).encode())
 
 
-async def write_contents(store: Store, version: int) -> None:
+async def write_contents(store: Store, version: int, names: tuple[str, ...] = PLACEMENTS) -> None:
     """What each placement selects: a namespace with maps."""
-    for name in PLACEMENTS:
+    for name in names:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await put(store, keys.stored("namespaces", "", name), namespace)
         for number in range(CONTENTS):
@@ -116,15 +119,15 @@ async def delivered(store: Store, snapshot: int, within: float) -> float:
 
 
 @asynccontextmanager
-async def members_in_memory(url: str) -> AsyncIterator[dict[str, MemoryStore]]:
-    """More members: their agents run here, their stores are in memory."""
+async def members_in_memory(url: str, count: int = IN_MEMORY) -> AsyncIterator[dict[str, MemoryStore]]:
+    """More members: their agents run here, their stores are in memory. They leave at the end."""
     hub = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
     process = ProcessParts(hub)
     works = Works(hub, rng=process.rng)
-    stores = {f"memory-{number:02}": MemoryStore() for number in range(IN_MEMORY)}
+    stores = {f"memory-{number:02}": MemoryStore() for number in range(count)}
     tasks = [asyncio.create_task(works.run())]
     for name, store in stores.items():
-        await put(hub, keys.member_cluster(name), member_object(name))
+        await put(hub, keys.member_cluster(name), member_object(name, labels={"wave": "many"}))
 
         async def connect(store: MemoryStore = store) -> Store:
             return store.client()
@@ -136,6 +139,8 @@ async def members_in_memory(url: str) -> AsyncIterator[dict[str, MemoryStore]]:
         tasks.append(asyncio.create_task(agent.run()))
     try:
         yield stores
+        for name in stores:
+            await hub.delete(keys.member_cluster(name))
     finally:
         for task in tasks:
             task.cancel()
@@ -195,4 +200,139 @@ async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
         assert kv is not None
         assert json.loads(kv.value)["data"] == {"version": "1"}
         await member.close()
+    for placed in PLACEMENTS:
+        await asyncio.to_thread(tree.cli, "placement", "delete", placed)
+    await store.close()
+
+
+def staged(name: str) -> list[dict[str, Any]]:
+    """A strategy in three stages, and a placement that only runs deliver."""
+    group = "placement.kubernetes-fleet.io/v1beta1"
+    canary = {"matchLabels": {"wave": "canary"}}
+    many = {"matchLabels": {"wave": "many"}}
+    stages = [
+        {
+            "name": "canary",
+            "labelSelector": canary,
+            "maxConcurrency": 1,
+            "afterStageTasks": [{"type": "Approval"}],
+        },
+        {
+            "name": "many",
+            "labelSelector": many,
+            "maxConcurrency": CONCURRENCY,
+            "afterStageTasks": [{"type": "TimedWait", "waitTime": f"{WAIT}s"}],
+        },
+        {"name": "last", "labelSelector": {"matchLabels": {"wave": "last"}}, "maxConcurrency": 1},
+    ]
+    external = placement(name)
+    external["spec"]["strategy"] = {"type": "External"}
+    return [
+        {
+            "apiVersion": group,
+            "kind": "ClusterStagedUpdateStrategy",
+            "metadata": {"name": "waves"},
+            "spec": {"stages": stages},
+        },
+        external,
+    ]
+
+
+class Concurrency:
+    """How many members of a stage are unfinished at a time, by works and results as they were put."""
+
+    def __init__(self, reference: str, stage: set[str]) -> None:
+        self.reference, self.stage = reference, stage
+        self.works: dict[str, WorkRecord] = {}
+        self.results: dict[str, ResultRecord] = {}
+        self.most = 0
+        self.order: list[str] = []
+        """Members in the order in which they got their works."""
+
+    async def judge(self, store: Store) -> Concurrency:
+        until = await store.put(f"{keys.HUB}zz", b"")
+        async with store.watch(keys.HUB, 1) as batches:
+            async for batch in batches:
+                for event in batch.events:
+                    self._take(event)
+                self.most = max(self.most, len(self._unfinished()))
+                if batch.revision >= until:
+                    return self
+        raise AssertionError("a watch does not end")
+
+    def _take(self, event: Any) -> None:
+        for prefix, kind, into in ((keys.WORKS, WorkRecord, self.works), (keys.RESULTS, ResultRecord, self.results)):
+            start = f"{prefix}{self.reference}/"
+            if event.kv.key.startswith(start) and not event.deleted:
+                member = event.kv.key.removeprefix(start)
+                into[member] = kind.model_validate_json(event.kv.value)  # type: ignore[assignment]
+                if kind is WorkRecord and member not in self.order:
+                    self.order.append(member)
+
+    def _unfinished(self) -> set[str]:
+        done = {name for name, one in self.results.items() if name in self.works and one.available}
+        return (self.works.keys() & self.stage) - done
+
+
+async def test_a_staged_run_goes_on_although_everything_dies_in_its_wait(tree: DevTree) -> None:
+    url = tree.ready["etcd"]
+    store = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
+    loop = asyncio.get_running_loop()
+    for number, name in enumerate(sorted(tree.ready["members"])):
+        labels = {"wave": "canary" if number < 2 else "last"}
+        kv = (await store.get(keys.member_cluster(name))).kv
+        assert kv is not None
+        obj = json.loads(kv.value)
+        obj["metadata"]["labels"] = labels
+        await put(store, keys.member_cluster(name), obj)
+
+    async def status() -> dict[str, Any]:
+        told = await asyncio.to_thread(tree.cli, "update-run", "status", "r1", "-o", "json", check=False)
+        found: dict[str, Any] = json.loads(told.stdout) if told.stdout else {}
+        return found
+
+    async def until(true: Any, seconds: float) -> dict[str, Any]:
+        began = loop.time()
+        told: dict[str, Any] = {}
+        while loop.time() - began < patient(seconds):
+            told = await status()
+            if told and true(told):
+                return told
+            await asyncio.sleep(0.5)
+        raise AssertionError(f"not within {seconds} s: {told}")
+
+    async with members_in_memory(url, MANY) as stores:
+        await write_contents(store, 1, (STAGED,))
+        for obj in staged(STAGED):
+            about = "clusterstagedupdatestrategies" if "Strategy" in obj["kind"] else "clusterresourceplacements"
+            await put(store, f"{keys.PLACEMENT_OBJECTS}{about}/{obj['metadata']['name']}", obj)
+
+        async def all_chosen() -> bool:
+            told = await asyncio.to_thread(tree.cli, "placement", "status", STAGED, "-o", "json", check=False)
+            return bool(told.stdout) and len(json.loads(told.stdout)["members"]) == MANY + REAL
+
+        began = loop.time()
+        while not await all_chosen():
+            assert loop.time() - began < patient(60)
+            await asyncio.sleep(0.5)
+        await asyncio.to_thread(tree.cli, "update-run", "start", "r1", "--placement", STAGED, "--strategy", "waves")
+        await until(lambda told: "canary.after" in json.dumps(told), 60)
+        early = await asyncio.to_thread(tree.cli, "update-run", "approve", "r1", "many", "before", check=False)
+        assert early.returncode != 0
+        await asyncio.to_thread(tree.cli, "update-run", "approve", "r1", "canary", "after", "--why", "looks good")
+        waits = await until(lambda told: "many.after" in json.dumps(told), 90)
+        assert waits["phase"] == "waiting"
+        waiting_since = loop.time()
+        for victim in ("hub", "member", "temporal", "etcd", "hub"):
+            await asyncio.to_thread(tree.kill, victim)
+        ended = await until(lambda told: told["phase"] in ("succeeded", "failed", "aborted"), 120)
+        assert ended["phase"] == "succeeded", ended
+        took = loop.time() - waiting_since
+        print(f"ended {took:.1f} s after the wait of {WAIT} s began")
+        assert took >= WAIT - 1
+        judged = await Concurrency(f"cluster/{STAGED}", set(stores)).judge(store)
+        assert judged.most <= CONCURRENCY
+        assert len(judged.order) == MANY + REAL
+        assert set(judged.order[:2]) == {"member-1", "member-2"}
+        assert judged.order[-1] == "member-3"
     await store.close()
