@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import (
     Awaited,
@@ -23,9 +22,9 @@ from wharfinger.contracts.placement_rollouts import (
     WriteWorksInput,
     WrittenWorks,
 )
-from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rollout_plans import planned
@@ -33,10 +32,12 @@ from wharfinger.engine.placements.snapshots import forget, take
 from wharfinger.engine.placements.works import write
 from wharfinger.manifests.times import rfc3339
 
-CATCH_UP = 5.0
-"""Seconds for this hub to see what a plan must be made from."""
 TICK = 3.0
 """Seconds between two heart-beats of a wait, and two looks at it."""
+GATHER = 0.05
+"""Seconds for more results after the first one: a wave costs Temporal as much as ten works."""
+REST = 8.0
+"""Times as long as a look takes, until the next one: of a thousand members, not each result is worth a look."""
 
 
 class RollingActivities(RolloutActivities):
@@ -59,7 +60,7 @@ class RollingActivities(RolloutActivities):
         right = placement_rollout_id(self._cluster, request.placement)
         if request.workflow_id != right:
             raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         return planned(self._view, self._contents, request.placement, self._process.clock())
 
     @activity.defn(name="take_snapshot")
@@ -70,7 +71,7 @@ class RollingActivities(RolloutActivities):
     @activity.defn(name="write_works")
     async def write_works(self, request: WriteWorksInput) -> WrittenWorks:
         """See `RolloutActivities.write_works`."""
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         written = await write(self._process.store, self._view, request, self._now())
         for step in request.steps:
             if step.member in written.written:
@@ -85,12 +86,13 @@ class RollingActivities(RolloutActivities):
     @activity.defn(name="await_results")
     async def await_results(self, request: AwaitResultsInput) -> Awaited:
         """See `RolloutActivities.await_results`."""
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         clock, reference = self._process.clock, request.placement
         end = clock() + request.seconds
         while True:
-            changed = self._view.delivery.waiter(reference)
+            changed, began = self._view.delivery.waiter(reference), time.perf_counter()
             found = planned(self._view, self._contents, reference, clock())
+            rest = max(GATHER, REST * (time.perf_counter() - began))
             settled = not (found.waiting or found.away or found.timer is not None or found.snapshot_in is not None)
             if found.steps or found.gone or settled or found.snapshot_in == 0.0:
                 return Awaited(news=True, seen=self._view.newest)
@@ -102,16 +104,9 @@ class RollingActivities(RolloutActivities):
             try:
                 async with asyncio.timeout(soon):
                     await changed.wait()
+                    await asyncio.sleep(rest)
             except TimeoutError:
                 pass
-
-    async def _catch_up(self, seen: StreamRevisions) -> None:
-        if not await self._view.wait_for(seen, CATCH_UP):
-            raise ApplicationError(
-                f"this hub has seen etcd up to {self._view.revisions}, and must have seen {seen!r}",
-                type=FailureType.BEHIND,
-                category=ApplicationErrorCategory.BENIGN,
-            )
 
     def _now(self) -> str:
         return rfc3339(self._process.utc_now())

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.names import placement_workflow_id
 from wharfinger.contracts.placements import (
     CommitDecisionInput,
@@ -19,13 +17,11 @@ from wharfinger.contracts.placements import (
 )
 from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.committing import commit
 from wharfinger.engine.placements.drafting import draft
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.manifests.times import rfc3339
-
-CATCH_UP = 5.0
-"""Seconds for this hub to see what the attempt was started by."""
 
 
 class DecidingActivities(PlacementActivities):
@@ -55,12 +51,7 @@ class DecidingActivities(PlacementActivities):
         right = placement_workflow_id(self._cluster, request.placement)
         if request.workflow_id != right:
             raise wrong_id(f"placement {request.placement}", request.workflow_id, right)
-        if not await self._view.wait_for(request.seen, CATCH_UP):
-            raise ApplicationError(
-                f"this hub has seen etcd up to {self._view.revisions}, and must have seen {request.seen!r}",
-                type=FailureType.BEHIND,
-                category=ApplicationErrorCategory.BENIGN,
-            )
+        await catch_up(self._process.store, self._view, request.seen)
         metrics, began = self._process.metrics, self._process.clock()
         now, failed = rfc3339(self._process.utc_now()), True
         with metrics.scheduling_active_workers.track_inprogress():

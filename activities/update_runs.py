@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from wharfinger.contracts.attempts import FailureType
 from wharfinger.contracts.names import update_run_id
-from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import (
     ApprovedRun,
     ApproveRunInput,
@@ -29,13 +26,12 @@ from wharfinger.contracts.update_runs import (
 from wharfinger.engine.failures import wrong_id
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements import update_writing
+from wharfinger.engine.placements.catching_up import catch_up
 from wharfinger.engine.placements.contents_view import ContentsView
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_steps import look, planned_run
 from wharfinger.manifests.times import rfc3339
 
-CATCH_UP = 5.0
-"""Seconds for this hub to see what a plan must be made from."""
 SPARING = 5.0
 """Between two looks, so many times what one takes: a run of thousands of members leaves the hub to others."""
 TICK = 3.0
@@ -69,13 +65,13 @@ class StagingActivities(UpdateRunActivities):
         right = update_run_id(self._cluster, request.placement, request.run, request.identity)
         if request.workflow_id != right:
             raise wrong_id(f"run {request.run}", request.workflow_id, right)
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         return planned_run(self._view, self._contents, request)
 
     @activity.defn(name="begin_run")
     async def begin_run(self, request: BeginRunInput) -> BegunRun:
         """See `UpdateRunActivities.begin_run`."""
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         return await update_writing.begin(self._process.store, self._view, request, self._now())
 
     @activity.defn(name="record_run")
@@ -86,7 +82,7 @@ class StagingActivities(UpdateRunActivities):
     @activity.defn(name="write_run_works")
     async def write_run_works(self, request: WriteRunWorksInput) -> WrittenRunWorks:
         """See `UpdateRunActivities.write_run_works`."""
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         written = await update_writing.write(self._process.store, self._view, request)
         self._process.metrics.works_written.labels("run").inc(len(written.written))
         return written
@@ -94,7 +90,7 @@ class StagingActivities(UpdateRunActivities):
     @activity.defn(name="await_run")
     async def await_run(self, request: AwaitRunInput) -> AwaitedRun:
         """See `UpdateRunActivities.await_run`."""
-        await self._catch_up(request.seen)
+        await catch_up(self._process.store, self._view, request.seen)
         clock, delivery, reference = self._process.clock, self._view.delivery, request.placement
         begun, end = delivery.seen_seconds, clock() + request.seconds
         before = _seconds_before()
@@ -118,14 +114,6 @@ class StagingActivities(UpdateRunActivities):
     async def approve_run(self, request: ApproveRunInput) -> ApprovedRun:
         """See `UpdateRunActivities.approve_run`."""
         return await update_writing.approve(self._process.store, request, self._now())
-
-    async def _catch_up(self, seen: StreamRevisions) -> None:
-        if not await self._view.wait_for(seen, CATCH_UP):
-            raise ApplicationError(
-                f"this hub has seen etcd up to {self._view.revisions}, and must have seen {seen!r}",
-                type=FailureType.BEHIND,
-                category=ApplicationErrorCategory.BENIGN,
-            )
 
     def _now(self) -> str:
         return rfc3339(self._process.utc_now())

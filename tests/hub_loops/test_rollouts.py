@@ -16,12 +16,12 @@ from tests.engine.placements.scene import P
 from tests.engine.placements.test_rolling_out import override
 from tests.engine.placements.test_works import ALL_AT_ONCE, ONE
 from tests.placement.objects import agent_record, pick
-from wharfinger.activities import placement_rollouts
 from wharfinger.activities.placement_rollouts import RollingActivities
 from wharfinger.contracts.names import placement_rollout_id
 from wharfinger.contracts.placement_rollouts import Awaited, AwaitResultsInput, PlanRolloutInput
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements import catching_up
 from wharfinger.engine.placements.hub_view import STREAMS
 from wharfinger.hub_loops.contents import ContentsStreams
 from wharfinger.hub_loops.rollouts import RolloutJudge
@@ -346,7 +346,7 @@ async def test_a_plan_is_of_what_the_hub_has_seen(scene: JudgedScene, activities
 async def test_what_an_etcd_had_before_it_was_restored_is_not_waited_for(
     scene: JudgedScene, activities: RollingActivities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement_rollouts, "CATCH_UP", 0.01)
+    monkeypatch.setattr(catching_up, "WITHIN", 0.01)
     right = placement_rollout_id("hub", P)
     request = PlanRolloutInput(placement=P, workflow_id=right, run_id="r", seen=StreamRevisions(hub=10**9))
     planned = await ActivityEnvironment().run(activities.plan_rollout, request)

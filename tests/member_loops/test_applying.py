@@ -238,6 +238,16 @@ async def test_a_bound_pod_with_finalizers_is_replaced_when_they_are_gone(member
     assert (await member.bring([WEB, pod("2")])).applied
 
 
+async def test_what_is_let_go_by_its_finalizers_is_made_anew(member: Member) -> None:
+    await bound(member, finalizers=["x/y"])
+    await member.bring([WEB, pod("2")])
+    dying = (await member.there())[POD]
+    dying["metadata"].pop("finalizers")
+    await member.store.put(POD, json.dumps(dying).encode())
+    assert (await member.bring([WEB, pod("2")])).applied
+    assert "deletionTimestamp" not in (await member.there())[POD]["metadata"]
+
+
 async def test_a_pod_that_others_create_while_it_is_replaced_is_merged(member: Member) -> None:
     await bound(member)
     other = pod("2", metadata={"uid": "theirs", "labels": {"their": "label"}})

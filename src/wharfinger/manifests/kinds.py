@@ -129,7 +129,7 @@ DELIVERING = (
     *UPDATE_STRATEGIES,
     *UPDATE_RUNS,
 )
-"""What says how placements are delivered. Nothing is delivered yet, so they are kept, and have no effect."""
+"""How placements are delivered: overrides, envelopes, staged update strategies and runs."""
 COUNTING = (MEMBER_CLUSTER, *PLACEMENTS)
 """Whose metadata.generation counts the changes of the spec, and which are deleted in two steps: marked first."""
 

@@ -12,7 +12,9 @@ import heapq
 import logging
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import MemberRecord
@@ -31,7 +33,8 @@ from wharfinger.runtime import lives
 log = logging.getLogger(__name__)
 
 SOONEST, LATEST = 5.0, 900.0
-"""Seconds until a work is looked at again: at first, doubling up to the second while nothing changes."""
+"""Seconds until a work is looked at again: at first, doubling up to the second while nothing changes. What an agent finds
+as it shall be when it starts waits for the longest time at once, more or less."""
 UNSETTLED = 60.0
 """Seconds until that at most, as long as something is not as it shall be."""
 SETTLE = 0.1
@@ -68,12 +71,13 @@ class Applier:
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         """Placements that changed while they were worked on."""
-        self._keys: dict[str, set[str]] = {}
+        self._keys: dict[str, tuple[str, ...]] = {}
         """Key of an object -> placements that have it here."""
+        self._keys_of: dict[str, frozenset[str]] = {}
+        """Placement -> the keys of what it has here."""
         self.orphans: set[str] = set()
         """Placements that are here, and unknown to the hub."""
         self._news = asyncio.Event()
-        self._places = asyncio.Semaphore(AT_A_TIME)
 
     async def run(self, store: Store) -> None:
         """Apply until cancelled. `store` is the member's. Raises the stores' errors and `AgentFenced`."""
@@ -84,7 +88,10 @@ class Applier:
         watching = asyncio.create_task(self._watch(member))
         watching.add_done_callback(lambda _: self._news.set())
         try:
-            for placement in {*self._works.of(self._name), *await member.placements()}:
+            there = await member.placements()
+            for placement, record in there.items():
+                self._note_keys(member, placement, record)
+            for placement in {*self._works.of(self._name), *there}:
                 self._changed(placement)
             while True:
                 if watching.done():
@@ -116,7 +123,7 @@ class Applier:
             at, placement = heapq.heappop(self._later)
             if self._at.get(placement) == at:
                 self._due.add(placement)
-        while self._due:
+        while self._due and len(self._busy) < AT_A_TIME:
             placement = self._due.pop()
             if placement in self._busy:
                 self._again.add(placement)
@@ -143,26 +150,28 @@ class Applier:
             return
         self.orphans.discard(placement)
         work, revision = found
-        async with self._places:
-            try:
-                result = await self._bring(member, placement, work)
-            except (StoreError, AgentFenced):
-                raise
-            except Exception as error:  # what one work does must not keep the others from being brought
-                if not isinstance(error, InvalidObject):
-                    log.exception("work_not_brought effect=failed member=%s placement=%s", self._name, placement)
-                result = ResultRecord(
-                    counter=work.counter,
-                    since=work.since,
-                    identity=work.identity,
-                    failed=True,
-                    reason=str(error)[:500],
-                    time=self._now(),
-                )
-            changed = await self._say(placement, revision, result)
+        first = placement not in self._at
+        try:
+            result = await self._bring(member, placement, work)
+        except (StoreError, AgentFenced):
+            raise
+        except Exception as error:  # what one work does must not keep the others from being brought
+            if not isinstance(error, InvalidObject):
+                log.exception("work_not_brought effect=failed member=%s placement=%s", self._name, placement)
+            result = ResultRecord(
+                counter=work.counter,
+                since=work.since,
+                identity=work.identity,
+                failed=True,
+                reason=str(error)[:500],
+                time=self._now(),
+            )
+        changed = await self._say(placement, revision, result)
         settled = result.gone or (result.available and not result.told) or result.reported
         longest = LATEST if settled else UNSETTLED
         wait = SOONEST if changed else min(longest, 2 * self._waits.get(placement, SOONEST / 2))
+        if first and settled and not changed:
+            wait = LATEST * max(0.1, self._hub.rng.random())
         self._waits[placement] = wait
         at = self._hub.clock() + wait * (0.9 + 0.2 * self._hub.rng.random())
         self._at[placement] = at
@@ -189,25 +198,30 @@ class Applier:
         await self._say(placement, 0, told)
 
     async def _bring(self, member: EtcdMember, placement: str, work: WorkRecord) -> ResultRecord:
-        contents = await self._works.contents(placement, work.snapshot) if work.want == "present" else []
+        contents: Sequence[Mapping[str, Any]] = ()
+        if work.want == "present":
+            contents = await self._works.contents(placement, work.snapshot, work.placement)
         doing = WorkOnMember(member, placement, work, self._life, self._runs_workloads(), self._now())
         result = await doing.bring(contents)
-        self._note_keys(member, placement, (await member.applied(placement)).record)
+        self._note_keys(member, placement, doing.known)
         return result
 
     def _note_keys(self, member: EtcdMember, placement: str, record: AppliedRecord) -> None:
-        now = set()
+        found: set[str] = set()
         for one in record.objects:
-            try:
-                now.add(member.key(ObjectId(*one)))
-            except InvalidObject:
-                continue
-        for key in [key for key, placements in self._keys.items() if placement in placements and key not in now]:
-            self._keys[key].discard(placement)
-            if not self._keys[key]:
-                del self._keys[key]
-        for key in now:
-            self._keys.setdefault(key, set()).add(placement)
+            with suppress(InvalidObject):
+                found.add(member.key(ObjectId(*one)))
+        before, now = self._keys_of.get(placement, frozenset()), self._works.shared(frozenset(found))
+        for key in before - now:
+            others = tuple(one for one in self._keys.pop(key) if one != placement)
+            if others:
+                self._keys[key] = others
+        for key in now - before:
+            self._keys[key] = (*self._keys.get(key, ()), placement)
+        if now:
+            self._keys_of[placement] = now
+        else:
+            self._keys_of.pop(placement, None)
 
     async def _say(self, placement: str, revision: int, result: ResultRecord) -> bool:
         """Write a result that says something else; whether it does."""
@@ -236,7 +250,7 @@ class Applier:
         """Notice changes of objects that are placed here."""
         while True:
             revision = await member.revision()
-            for placement in set().union(*self._keys.values()) if self._keys else ():
+            for placement in list(self._keys_of):
                 self._changed(placement)
             try:
                 async with member.watch(revision + 1) as batches:

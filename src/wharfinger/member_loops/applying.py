@@ -59,11 +59,14 @@ class WorkOnMember:
     """Whether anything on the member makes pods of workloads."""
     now: str
     """RFC 3339, UTC."""
+    known: AppliedRecord = field(default_factory=AppliedRecord)
+    """What of the placement is on the member, or may be, as it was read or written last."""
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
 
     async def bring(self, contents: Sequence[Mapping[str, Any]]) -> ResultRecord:
         """Do it. `contents`: the objects of the work's snapshot, where it wants them present."""
         before = await self.member.applied(self.placement)
+        self.known = before.record
         if before.record.identity == self.work.identity and before.record.counter > self.work.counter:
             return self._result(
                 counter=before.record.counter,
@@ -140,6 +143,9 @@ class WorkOnMember:
             life=self.life,
             group=about.group,
         )
+        if step.reason == "BeingDeleted" and self._is_ours(seen) and seen.obj is not None and not _finalizers(seen.obj):
+            await self.member.write(about, seen, None, seen.mark, there)  # whoever held it has let it go
+            return None
         if step.action in ("refuse", "report"):
             return Deed(about, step)
         mark = MarkRecord(placement=self.placement, life=self.life, counter=self.work.counter, last=dict(wanted))
@@ -151,6 +157,9 @@ class WorkOnMember:
             return None
         said, why = availability(obj or {}, about.group, about.kind, runs_workloads=self.runs_workloads)
         return Deed(about, step, said, why)
+
+    def _is_ours(self, seen: MemberObject) -> bool:
+        return seen.mark is not None and (seen.mark.placement, seen.mark.life) == (self.placement, self.life)
 
     async def _make_room(
         self, about: ObjectId, seen: MemberObject, mark: MarkRecord, there: AppliedThere
@@ -204,7 +213,8 @@ class WorkOnMember:
                 reason=f"{left[0]} waits for its finalizers",
                 told=tuple(_told(one, "LeftOver", "waits for its finalizers") for one in left[:TOLD]),
             )
-        await self.member.record(self.placement, there, None)
+        if await self.member.record(self.placement, there, None) is not None:
+            self.known = AppliedRecord()
         return self._result(gone=True)
 
     async def _remove(
@@ -224,7 +234,7 @@ class WorkOnMember:
                     seen = await self.member.get(about)
                 except InvalidObject:  # what others made of it is theirs
                     return True
-                if seen.mark is None or (seen.mark.placement, seen.mark.life) != (self.placement, self.life):
+                if not self._is_ours(seen):
                     return True
                 if await self._let_go(about, seen, there, release=release):
                     held = not release and seen.obj is not None and _finalizers(seen.obj)
@@ -249,7 +259,10 @@ class WorkOnMember:
         )
         if record == before.record and before.version:
             return before
-        return await self.member.record(self.placement, before, record)
+        written = await self.member.record(self.placement, before, record)
+        if written is not None:
+            self.known = written.record
+        return written
 
     def _result(self, **said: Any) -> ResultRecord:
         of_it = {"counter": self.work.counter, "since": self.work.since, "identity": self.work.identity}

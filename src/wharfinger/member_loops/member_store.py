@@ -54,8 +54,8 @@ class MemberStore(Protocol):
     async def applied(self, placement: str) -> AppliedThere:
         """What of a placement is there, or may be."""
 
-    async def placements(self) -> list[str]:
-        """All of which something is there, or may be."""
+    async def placements(self) -> dict[str, AppliedRecord]:
+        """All of which something is there, or may be, with what that is."""
 
     async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
         """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `AgentFenced`."""
@@ -96,16 +96,15 @@ class EtcdMember:
     async def applied(self, placement: str) -> AppliedThere:
         """See `MemberStore.applied`."""
         kv = (await self._store.get(keys.applied(placement))).kv
-        if kv is None:
-            return AppliedThere()
-        try:
-            return AppliedThere(AppliedRecord.model_validate_json(kv.value), kv.mod_revision)
-        except ValueError:
-            return AppliedThere(version=kv.mod_revision)
+        return AppliedThere(_applied(kv), kv.mod_revision) if kv is not None else AppliedThere()
 
-    async def placements(self) -> list[str]:
+    async def placements(self) -> dict[str, AppliedRecord]:
         """See `MemberStore.placements`."""
-        return [kv.key.removeprefix(keys.APPLIED) async for page in self._store.list(keys.APPLIED) for kv in page.items]
+        return {
+            kv.key.removeprefix(keys.APPLIED): _applied(kv)
+            async for page in self._store.list(keys.APPLIED)
+            for kv in page.items
+        }
 
     async def record(self, placement: str, before: AppliedThere, record: AppliedRecord | None) -> AppliedThere | None:
         """See `MemberStore.record`."""
@@ -195,6 +194,14 @@ def _object(kv: KeyValue | None) -> Mapping[str, Any] | None:
     if not isinstance(found, Mapping):
         raise InvalidObject(f"{kv.key} on the member is no object")
     return found
+
+
+def _applied(kv: KeyValue) -> AppliedRecord:
+    """What cannot be read names nothing."""
+    try:
+        return AppliedRecord.model_validate_json(kv.value)
+    except ValueError:
+        return AppliedRecord()
 
 
 def _mark(kv: KeyValue | None) -> MarkRecord | None:

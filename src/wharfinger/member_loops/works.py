@@ -6,7 +6,11 @@ import asyncio
 import random
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from wharfinger.contracts.delivery_records import SnapshotRecord, WorkRecord
 from wharfinger.engine.placements import snapshots
@@ -15,11 +19,22 @@ from wharfinger.process.following import follow
 from wharfinger.registry import keys
 from wharfinger.registry.store import Event, KeyValue, Store
 
-KEPT = 16
-"""Snapshots whose contents are kept in memory: those that are rolled out now."""
+KEPT_BYTES = 32 * 1024 * 1024
+"""Of the contents that are kept in memory, as JSON: agents look at every work again and again."""
+NAMED = 10_000
+"""Snapshots whose digests are kept, and sets of keys that members share."""
 
 Listener = Callable[[str], None]
 """Told of a placement whose work for the member changed."""
+
+
+@dataclass(slots=True)
+class _Contents:
+    """Of one snapshot."""
+
+    reading: asyncio.Task[list[dict[str, Any]]]
+    weight: int = 0
+    """Bytes; 0 = not read yet."""
 
 
 class Works:
@@ -31,7 +46,12 @@ class Works:
         self._works: defaultdict[str, dict[str, tuple[WorkRecord, int]]] = defaultdict(dict)
         self._listeners: dict[str, Listener] = {}
         self._listed_once = False
-        self._contents: OrderedDict[str, asyncio.Task[list[dict[str, Any]]]] = OrderedDict()
+        self._contents: OrderedDict[str, _Contents] = OrderedDict()
+        """By digest, the one that was used last at the end."""
+        self._weight = 0
+        self._shared: dict[frozenset[str], frozenset[str]] = {}
+        self._snapshots: dict[tuple[str, int, int], SnapshotRecord] = {}
+        """By placement, its identity, and number: a snapshot never changes in the life of its placement."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises `RevisionWentBack`: what these agents know never was, as the hub has it."""
@@ -60,30 +80,59 @@ class Works:
         else:
             self._listeners[member] = listener
 
-    async def contents(self, placement: str, number: int) -> Sequence[Mapping[str, Any]]:
-        """The objects of a snapshot. Raises the store's errors, and `InvalidObject`."""
+    def shared(self, keys_of: frozenset[str]) -> frozenset[str]:
+        """The same set, once for all members: most have the same objects of a placement."""
+        if len(self._shared) >= NAMED:
+            self._shared.clear()
+        return self._shared.setdefault(keys_of, keys_of)
+
+    async def contents(self, placement: str, number: int, identity: int = 0) -> Sequence[Mapping[str, Any]]:
+        """The objects of a snapshot. `identity`: the placement's, by the work; 0 = not known.
+
+        Raises the store's errors, and `InvalidObject`.
+        """
+        record = self._snapshots.get((placement, identity, number)) if identity else None
+        if record is None:
+            record = await self._snapshot(placement, number)
+            if len(self._snapshots) >= NAMED:
+                self._snapshots.clear()
+            self._snapshots[placement, identity, number] = record
+        found = self._contents.get(record.digest)
+        if found is None:
+            found = _Contents(asyncio.create_task(snapshots.read(self._store, placement, record)))
+            self._contents[record.digest] = found
+        self._contents.move_to_end(record.digest)
+        try:
+            contents = await asyncio.shield(found.reading)
+        except BaseException:
+            if found.reading.done() and self._contents.get(record.digest) is found:
+                self._weight -= self._contents.pop(record.digest).weight
+            raise
+        if not found.weight and self._contents.get(record.digest) is found:
+            self._weigh(found, contents)
+        return contents
+
+    async def _snapshot(self, placement: str, number: int) -> SnapshotRecord:
         kv = (await self._store.get(keys.snapshot(placement, number))).kv
         if kv is None:
             raise InvalidObject(f"snapshot {number} is not there any more")
         try:
-            record = SnapshotRecord.model_validate_json(kv.value)
+            return SnapshotRecord.model_validate_json(kv.value)
         except ValueError as error:
             raise InvalidObject(f"snapshot {number} cannot be read") from error
-        task = self._contents.get(record.digest)
-        if task is None:
-            task = asyncio.create_task(snapshots.read(self._store, placement, record))
-            self._contents[record.digest] = task
-            while len(self._contents) > KEPT:
-                self._contents.popitem(last=False)
-        self._contents.move_to_end(record.digest)
-        try:
-            return await asyncio.shield(task)
-        except BaseException:
-            if task.done() and self._contents.get(record.digest) is task:
-                del self._contents[record.digest]
-            raise
+
+    def _weigh(self, found: _Contents, contents: Sequence[Mapping[str, Any]]) -> None:
+        """Count what was read, and forget what was used longest ago where it is too much."""
+        found.weight = 1
+        with suppress(orjson.JSONEncodeError):
+            found.weight = len(orjson.dumps(contents))
+        self._weight += found.weight
+        while self._weight > KEPT_BYTES and len(self._contents) > 1:
+            _, oldest = self._contents.popitem(last=False)
+            self._weight -= oldest.weight
 
     def _listed(self, found: Sequence[KeyValue]) -> None:
+        self._snapshots.clear()
         now = {kv.key for kv in found}
         for member, works in self._works.items():
             for placement in [one for one in works if keys.work(one, member) not in now]:

@@ -19,6 +19,8 @@ from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import AwaitedRun, AwaitRunInput, PlanRunInput
 from wharfinger.engine.parts import ProcessParts
+from wharfinger.engine.placements import catching_up
+from wharfinger.registry import keys
 from wharfinger.telemetry import Metrics
 
 
@@ -105,9 +107,10 @@ async def test_a_plan_under_another_id_is_refused(scene: RunScene) -> None:
 
 
 async def test_a_hub_that_has_not_seen_enough_does_not_plan(scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update_runs, "CATCH_UP", 0.02)
+    monkeypatch.setattr(catching_up, "WITHIN", 0.02)
     which = {**await scene.which(), "workflow_id": update_run_id("c", P, RUN, await scene.identity())}
-    request = PlanRunInput(**which, seen=StreamRevisions(hub=10_000))
+    unseen = await scene.store.put(keys.hub("other"), b"{}")
+    request = PlanRunInput(**which, seen=StreamRevisions(hub=unseen))
     with pytest.raises(ApplicationError) as refused:
         await ActivityEnvironment().run(activities(scene).plan_run, request)
     assert refused.value.type == "Behind"

@@ -21,11 +21,9 @@ from wharfinger.errors import (
 from wharfinger.manifests import decode, documents, merge
 from wharfinger.manifests.kinds import (
     DECIDING,
-    DELIVERING,
     FLEET,
     NODE,
     OVERRIDES,
-    PLACEMENTS,
     POD,
     PRIORITY_CLASS,
     UPDATE_RUNS,
@@ -168,16 +166,11 @@ class _Draft:
 
     def _check_placement(self, obj: dict[str, Any], before: dict[str, Any] | None) -> None:
         self.notes = ()
-        if self.about.kind in PLACEMENTS:
-            self.notes += ("nothing is delivered yet: it is decided which clusters get it, and no object is copied",)
-        updates = (*UPDATE_STRATEGIES, *UPDATE_RUNS)
-        if self.about.kind in DELIVERING and self.about.kind not in updates:
-            self.notes += (f"a {self.about.kind.name} has no effect yet: it is only kept",)
-        if self.about.kind not in (*DECIDING, *OVERRIDES, *updates):
+        if self.about.kind not in (*DECIDING, *OVERRIDES, *UPDATE_STRATEGIES, *UPDATE_RUNS):
             return
         from wharfinger.config.placement import check_placement_change, check_placement_object
 
-        self.notes += check_placement_object(obj)
+        self.notes = check_placement_object(obj)
         if before is not None:
             check_placement_change(before, obj)
 

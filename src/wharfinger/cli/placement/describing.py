@@ -15,7 +15,6 @@ from wharfinger.manifests.kinds import (
     PLACEMENT_EVICTION,
     PLACEMENTS,
     UPDATE_RUNS,
-    UPDATE_STRATEGIES,
     Kind,
 )
 from wharfinger.model.placement import PlacementRef
@@ -51,10 +50,8 @@ async def _facts(store: Store, view: HubView, kind: Kind, found: Stored) -> list
     name, namespace = found.name, found.namespace
     if kind in UPDATE_RUNS:
         return _of_run(view, found)
-    if kind in UPDATE_STRATEGIES:
-        return []
     if kind in DELIVERING:
-        return [("Effect", "none yet: it is only kept")]
+        return []
     if kind is MEMBER_CLUSTER:
         return _of_member(view, name)
     if kind in PLACEMENTS:

@@ -113,7 +113,7 @@ def dev(
     secrets_dir: SecretsDir = None,
     allow_env: AllowEnv = None,
     hub: Annotated[
-        bool, typer.Option("--hub", help="Run a hub too, which decides which member clusters placements get.")
+        bool, typer.Option("--hub", help="Run a hub too, which places resources on member clusters.")
     ] = False,
     members: Annotated[
         int,

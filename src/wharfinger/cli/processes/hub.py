@@ -1,4 +1,4 @@
-"""`wharfinger hub`: decides which member clusters placements get."""
+"""`wharfinger hub`: decides which member clusters placements get, and delivers them."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def hub(
     format_: FormatOption = ClusterFormat.KUBERNETES,
     connection: ConnectionOptions,
 ) -> None:
-    """Decide which member clusters placements get; several hubs share the work.
+    """Decide which member clusters placements get, and deliver them; several hubs share the work.
 
-    It follows member clusters and placements in etcd, starts an attempt where a decision would say something new, and
-    carries out attempts. SIGTERM or Ctrl-C lets running attempts finish; a second one ends it at once.
+    It follows member clusters, placements and what they select in etcd. It starts an attempt where a decision would
+    change, a rollout where a member must change, and update runs. SIGTERM or Ctrl-C lets running activities finish; a
+    second one ends it at once.
     """
     if end_with:
         from wharfinger.runtime.ending_with import end_with as watch

@@ -1,4 +1,4 @@
-"""`wharfinger member`: the agents of member clusters, which say what each has."""
+"""`wharfinger member`: the agents of member clusters, which apply what placements deliver, and report."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def member(
     format_: FormatOption = ClusterFormat.KUBERNETES,
     connection: ConnectionOptions,
 ) -> None:
-    """Join member clusters to the hub, and report their nodes, usage and namespaces.
+    """Join member clusters to the hub, apply what placements deliver, and report what each has.
 
     The connection options are the hub's. A second process on the same members stands by, and takes over when the first
     one dies. SIGTERM or Ctrl-C stops it.

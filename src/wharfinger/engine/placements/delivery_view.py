@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from wharfinger.contracts.delivery_records import (
     PinRecord,
@@ -18,12 +19,25 @@ from wharfinger.contracts.delivery_records import (
     WorkRecord,
 )
 from wharfinger.manifests.contents import override_from_mapping
-from wharfinger.model.contents import Override
+from wharfinger.model.contents import ObjectId, Override
 
 FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
 """Records that are taken here."""
 COUNTED = 2.0
 """Seconds that count as seen at most between two ticks: a hub that stood still has seen nothing."""
+TAKEN_APART = 64
+"""Snapshots whose objects are kept as ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedThere:
+    """What overrides change of a snapshot on one member."""
+
+    labels: Mapping[str, str]
+    """Of the member, when that was found."""
+    digest: str = ""
+    trouble: str = ""
+    """Why it cannot be found."""
 
 
 class DeliveryView:
@@ -49,6 +63,10 @@ class DeliveryView:
         self._changed: dict[tuple[str, str], float] = {}
         """Placement and member -> seen seconds at which its result became as it is."""
         self._waiters: dict[str, asyncio.Event] = {}
+        self._objects: dict[int, tuple[SnapshotRecord, frozenset[ObjectId]]] = {}
+        """By the identity of the record, which is kept with them."""
+        self._changes: dict[str, tuple[SnapshotRecord, dict[str, ChangedThere]]] = {}
+        """Placement -> what overrides change of this snapshot; forgotten when any override changes."""
 
     def tick(self, elapsed: float) -> None:
         """So many seconds have passed in which etcd was seen."""
@@ -78,6 +96,7 @@ class DeliveryView:
                 if not of_it:
                     del self.snapshots[reference]
                     self.taken.pop(reference, None)
+                    self._changes.pop(reference, None)
                 return reference
             case "rollouts":
                 if value is None:
@@ -134,6 +153,24 @@ class DeliveryView:
             self.overrides.pop(key, None)
         else:
             self.overrides[key] = override_from_mapping(obj)
+        self._changes.clear()
+
+    def objects_of(self, snapshot: SnapshotRecord) -> frozenset[ObjectId]:
+        """The objects of a snapshot, those in envelopes included."""
+        found = self._objects.get(id(snapshot))
+        if found is None or found[0] is not snapshot:
+            ids = frozenset(ObjectId(*one) for one in (*snapshot.objects, *snapshot.enveloped))
+            if len(self._objects) >= TAKEN_APART:
+                self._objects.clear()
+            found = self._objects[id(snapshot)] = snapshot, ids
+        return found[1]
+
+    def changes_of(self, reference: str, snapshot: SnapshotRecord) -> dict[str, ChangedThere]:
+        """What overrides change of a snapshot, by member, as far as it was found; whoever finds more adds it."""
+        found = self._changes.get(reference)
+        if found is None or found[0] is not snapshot:
+            found = self._changes[reference] = snapshot, {}
+        return found[1]
 
     def notify(self, reference: str) -> None:
         """Something of a placement changed."""

@@ -236,7 +236,8 @@ def _deleting(
     placement = seen.placement if seen is not None else None
     outcomes, _, _ = _evicted(view, reference, placement, stored, pending)
     abandons = seen.abandons if seen is not None else stored is not None and stored.abandons
-    left = _having_work(view, reference) or reference in view.results or reference in view.delivery.snapshots
+    delivered = (view.results, view.delivery.snapshots, view.delivery.pins)
+    left = _having_work(view, reference) or any(reference in kept for kept in delivered)
     if stored is None or stored.deleting:
         there = stored is not None or seen is not None or reference in view.policies
         held = seen is not None and seen.held

@@ -6,13 +6,14 @@ by it, and `status` and `plan` show it. Who is chosen is `engine.placements.ques
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord
+from wharfinger.engine.placements.delivery_view import ChangedThere
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import SeenDecision, SeenPlacement
-from wharfinger.model.contents import ObjectId, Override
+from wharfinger.model.contents import Override
 from wharfinger.model.delivery import DeliverySpec, MemberDelivery, RolloutStep, RolloutSteps, StepKind
 from wharfinger.model.placement import PlacementRef, PlacementType
 from wharfinger.placement import overriding, rolling
@@ -61,11 +62,11 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
     snapshot = view.delivery.snapshots.get(reference, {}).get(number)
     changed, troubles = _changed(view, reference, snapshot, stored)
     works, results = view.works.get(reference, {}), view.results.get(reference, {})
+    chosen = {one.name: one.identity for one in stored.chosen}
+    there = number if snapshot is not None else 0
     members = tuple(
-        member_delivery(
-            view, reference, name, stored, (spec, number if snapshot is not None else 0, changed.get(name, ""))
-        )
-        for name in sorted({one.name for one in stored.chosen} | works.keys() | results.keys())
+        _delivery(view, reference, name, chosen.get(name), (spec, there, changed.get(name, "")))
+        for name in sorted(chosen.keys() | works.keys() | results.keys())
         if name not in troubles or name in works
     )
     members = tuple(replace(one, current=True) if one.member in troubles else one for one in members)
@@ -76,7 +77,7 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
     elif snapshot is None:
         kinds = (StepKind.REMOVE, StepKind.DROP, StepKind.STRATEGY)
         steps = replace(steps, steps=_only(steps, kinds), held=(), timer=None)
-    there = view.delivery.rollouts.get(reference, NO_ROLLOUT)
+    record = view.delivery.rollouts.get(reference, NO_ROLLOUT)
     return Rollout(
         steps=steps,
         members=members,
@@ -84,7 +85,7 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
         pinned=pinned,
         overrides=changed,
         spec=spec,
-        trouble=there.trouble or "; ".join(sorted(troubles.values())[:3]),
+        trouble=record.trouble or "; ".join(sorted(troubles.values())[:3]),
         deleting=stored.deleting,
         forgets=stored.deleting
         and not members
@@ -116,8 +117,10 @@ def wanted_snapshot(view: HubView, reference: str) -> tuple[int, bool]:
 
 def concerning(view: HubView, reference: str, snapshot: SnapshotRecord) -> list[Override]:
     """The overrides that may change something of a snapshot."""
+    if not view.delivery.overrides:
+        return []
     ref = PlacementRef.parse(reference)
-    objects = {ObjectId(*one) for one in (*snapshot.objects, *snapshot.enveloped)}
+    objects = view.delivery.objects_of(snapshot)
     namespaces = {one.namespace for one in objects}
     kinds = {(one.group, one.kind, one.namespace, one.name) for one in objects}
     return [
@@ -137,7 +140,7 @@ def changes_for(
 ) -> tuple[overriding.ResolvedOverride, ...]:
     """What is changed for one member. Raises `OverrideError`."""
     labels = view.members[member].member.labels if member in view.members else {}
-    objects = {ObjectId(*one) for one in (*snapshot.objects, *snapshot.enveloped)}
+    objects = view.delivery.objects_of(snapshot)
     return overriding.resolved(overrides, PlacementRef.parse(reference), member, labels, objects)
 
 
@@ -147,26 +150,52 @@ def _changed(
     """Digests of what is changed for members, and why that cannot be said for others."""
     if snapshot is None or stored.deleting or not view.delivery.overrides:
         return {}, {}
-    overrides = concerning(view, reference, snapshot)
+    known = view.delivery.changes_of(reference, snapshot)
+    overrides: list[Override] | None = None
     changed: dict[str, str] = {}
     troubles: dict[str, str] = {}
-    for name in (one.name for one in stored.chosen) if overrides else ():
-        try:
-            changed[name] = overriding.digest(changes_for(view, reference, snapshot, overrides, name))
-        except overriding.OverrideError as error:
-            troubles[name] = f"member {name}: {error}"
+    for name in (one.name for one in stored.chosen):
+        labels = view.members[name].member.labels if name in view.members else {}
+        before = known.get(name)
+        if before is None or before.labels != labels:
+            overrides = concerning(view, reference, snapshot) if overrides is None else overrides
+            before = known[name] = _change(view, reference, snapshot, overrides, name)
+        if before.trouble:
+            troubles[name] = before.trouble
+        elif before.digest:
+            changed[name] = before.digest
     return changed, troubles
+
+
+def _change(
+    view: HubView, reference: str, snapshot: SnapshotRecord, overrides: Sequence[Override], name: str
+) -> ChangedThere:
+    """What overrides come to on one member, as long as it has these labels."""
+    labels = view.members[name].member.labels if name in view.members else {}
+    try:
+        changes = changes_for(view, reference, snapshot, overrides, name) if overrides else ()
+        return ChangedThere(labels, overriding.digest(changes))
+    except overriding.OverrideError as error:
+        return ChangedThere(labels, trouble=f"member {name}: {error}")
 
 
 def member_delivery(
     view: HubView, reference: str, name: str, stored: SeenDecision, wanted: tuple[DeliverySpec, int, str]
 ) -> MemberDelivery:
     """How it stands on one member. `wanted`: how it is delivered, the snapshot, the digest of what is changed."""
+    chosen = next((one.identity for one in stored.chosen if one.name == name), None)
+    return _delivery(view, reference, name, chosen, wanted)
+
+
+def _delivery(
+    view: HubView, reference: str, name: str, chosen_as: int | None, wanted: tuple[DeliverySpec, int, str]
+) -> MemberDelivery:
+    """The same. `chosen_as`: the identity of the member that is chosen, None where none is."""
     spec, snapshot, overrides = wanted
     member = view.members.get(name)
     identity = member.member.identity if member is not None else 0
     leaving = member is not None and member.member.leaving
-    chosen = any(one.name == name and one.identity == identity for one in stored.chosen)
+    chosen = chosen_as == identity
     work = view.works.get(reference, {}).get(name)
     result = view.results.get(reference, {}).get(name)
     if work is None:
