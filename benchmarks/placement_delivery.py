@@ -91,6 +91,8 @@ PUTS_AT_ONCE = 200
 """In one transaction."""
 AT_REST = 3
 """Objects of each placement at rest: a namespace, and maps in it."""
+REPORTED = 16.0
+"""Seconds within which agents report what members have now: the new namespace."""
 QUIET = 3.0
 """Seconds without anything left to judge, after which the hub is at rest."""
 WITHIN = 600.0
@@ -623,6 +625,7 @@ async def rolled(members: int, objects: int) -> dict[str, Any]:
             await put_all(found.store, [placement("web")])
             id_ = placement_rollout_id(CLUSTER, "cluster/web")
             await at_an_end(found, id_, 1, members)
+            await asyncio.sleep(REPORTED)
             rest = await found.cores(10.0)
             rolling, changed = Rolling(found.store), time.monotonic()
             following = asyncio.create_task(rolling.follow(keys.snapshot("cluster/web", 2), found.cpu))

@@ -26,6 +26,8 @@ from wharfinger.registry.etcd_wire import Method
 from wharfinger.registry.store import Condition, Get, Lease, Operation, Page, Read, Store, TxnResult, WatchBatch
 from wharfinger.settings import EtcdSettings
 
+GROWN = 8
+"""Times as many keys as asked for that a later page of a long list has at most: etcd counts all keys for each page."""
 PAGE_BYTES = 16 * 1024 * 1024
 """Of values in one page of a list, about: where the last one held more, the next has fewer keys."""
 
@@ -123,7 +125,8 @@ class EtcdStore(Store):
             yield Page(items, revision)
             more = more and bool(items)
             weight = sum([len(item.value) for item in items])
-            size = max(1, min(page_size, PAGE_BYTES * len(items) // weight)) if weight else page_size
+            most = min(GROWN * page_size, 2 * size)
+            size = max(1, min(most, PAGE_BYTES * len(items) // weight)) if weight else most
             start = wire.key_bytes(items[-1].key) + b"\0" if items else start
 
     def watch(

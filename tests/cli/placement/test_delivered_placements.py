@@ -52,6 +52,18 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in text.splitlines()]
 
 
+# --- list -----------------------------------------------------------------------------------------
+
+
+def test_a_list_counts_what_is_available_and_says_what_failed(outside: Shell, scene: DeliveredScene) -> None:
+    do(scene.deliver("b", result={"failed": True, "reason": "v1 ConfigMap web/c: FoundDrifts"}))
+    told = outside("placement", "list")
+    assert rows(told.out)[1] == [
+        *("cluster/web", "PickN", "3", "3", "3", "2", "fulfilled"),
+        "b: v1 ConfigMap web/c: FoundDrifts",
+    ]
+
+
 # --- status ---------------------------------------------------------------------------------------
 
 

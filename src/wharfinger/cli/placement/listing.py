@@ -14,7 +14,7 @@ from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import state_of
 from wharfinger.model.placement import PlacementType
 
-HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "STATE", "WHY")
+HEADINGS = ("PLACEMENT", "TYPE", "WANTED", "CHOSEN", "DELIVERED", "AVAILABLE", "STATE", "WHY")
 SHOWN = 60
 """Characters of a reason in the table."""
 
@@ -42,8 +42,9 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         "all" if row["wanted"] is None else str(row["wanted"]),
         str(row["chosen"]),
         str(row["delivered"]),
+        str(row["available"]),
         row["state"],
-        "" if row["state"] == "fulfilled" else row["why"][:SHOWN],
+        (row["trouble"] if row["state"] == "fulfilled" else row["why"])[:SHOWN],
     )
 
 
@@ -54,6 +55,7 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
         seen, stored = view.placements.get(reference), view.decisions.get(reference)
         policy = seen.placement.policy if seen is not None else None
         unreadable = seen.unreadable if seen is not None else ""
+        available, trouble = _delivered(view, reference)
         fixed = policy is not None and policy.type is PlacementType.PICK_FIXED
         rows.append(
             {
@@ -62,8 +64,23 @@ def rows_of(view: HubView) -> list[dict[str, Any]]:
                 "wanted": None if policy is None else len(set(policy.names)) if fixed else policy.number,
                 "chosen": len(stored.chosen) if stored is not None else 0,
                 "delivered": sum(one.want == "present" for one in view.works.get(reference, {}).values()),
+                "available": available,
+                "trouble": trouble,
                 "state": state_of(seen, stored),
                 "why": unreadable or (stored.condition.message if stored is not None else "no hub has decided it yet"),
             }
         )
     return rows
+
+
+def _delivered(view: HubView, reference: str) -> tuple[int, str]:
+    """On how many members it is available, and what the first member says on which it failed."""
+    available, trouble = 0, ""
+    for member, work in sorted(view.works.get(reference, {}).items()):
+        told = view.results.get(reference, {}).get(member)
+        if work.want != "present" or told is None or not work.since <= told.counter <= work.counter:
+            continue
+        available += told.available
+        if told.failed and not trouble:
+            trouble = f"{member}: {told.reason}"
+    return available, trouble
