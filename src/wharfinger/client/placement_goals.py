@@ -19,7 +19,8 @@ from wharfinger.errors import Compacted, NotFound, Unavailable
 from wharfinger.observe import placement_delivery
 from wharfinger.observe.placement_conditions import DeliveryState
 from wharfinger.observe.placement_delivery import DeliveredMember, DeliveryReading, PlacementDelivery, delivery_of
-from wharfinger.observe.placements import records_of, supposed_of
+from wharfinger.observe.placements import records_of
+from wharfinger.observe.supposed_placements import supposed_of
 from wharfinger.registry import keys
 from wharfinger.registry.key_watch import watching
 from wharfinger.registry.store import Store

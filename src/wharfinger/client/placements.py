@@ -25,7 +25,8 @@ from wharfinger.manifests import documents
 from wharfinger.observe import placement_attempts, placements
 from wharfinger.observe.placement_attempts import PlacementAttempt
 from wharfinger.observe.placement_plans import Supposition
-from wharfinger.observe.placements import DecidedAgain, SupposedPlacement, reference_of
+from wharfinger.observe.placements import DecidedAgain, reference_of
+from wharfinger.observe.supposed_placements import SupposedPlacement, supposed
 from wharfinger.registry import keys
 from wharfinger.registry.store import Store
 
@@ -118,4 +119,4 @@ class Placements(PlacementDeliveries):
             supposition.suppose_leaving(name)
         for name in drain:
             supposition.suppose_drain(name, "drain")
-        return placements.supposed(view)
+        return supposed(view)

@@ -64,6 +64,18 @@ def test_a_list_counts_what_is_available_and_says_what_failed(outside: Shell, sc
     ]
 
 
+# --- plan -----------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_what_would_be_done_step_by_step(outside: Shell, scene: DeliveredScene) -> None:
+    told = outside("placement", "plan", "--leave", "a")
+    assert (told.code, told.out.splitlines()[-1]) == (0, "step 1: release a")
+    told = outside("placement", "plan", "--leave", "a", "-o", "json")
+    assert '"steps": [' in told.out
+    do(scene.away("c"))
+    assert outside("placement", "plan", "--leave", "a").out.splitlines()[-1] == "then waits: a"
+
+
 # --- status ---------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import typer
 
 from wharfinger.cli.options import ConnectionOptions, connected
 from wharfinger.cli.output import Columns, Output, OutputOption, plain, show
+from wharfinger.model.delivery import RolloutStep
 
 
 def register(group: typer.Typer) -> None:
@@ -76,6 +77,11 @@ def plan(
         if one["why"]:
             rows = [("+" if name in one["added"] else "-", name, why) for name, why in sorted(one["why"].items())]
             typer.echo(Columns("", "CLUSTER", "WHY").render(rows))
+        for number, wave in enumerate(one["steps"], 1):
+            told = "; ".join(f"{kind} {', '.join(names)}" for kind, names in wave.items())
+            typer.echo(plain(f"step {number}: {told}"))
+        if one["held"]:
+            typer.echo(plain(f"then waits: {', '.join(one['held'])}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,8 @@ class _Supposed:
 async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[str, Any]]:
     from wharfinger.cli.connect import open_store
     from wharfinger.observe.placement_plans import Supposition
-    from wharfinger.observe.placements import read_all, supposed
+    from wharfinger.observe.placements import read_all
+    from wharfinger.observe.supposed_placements import supposed
 
     async with open_store(connection) as store:
         view = await read_all(store)
@@ -122,6 +129,16 @@ async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[st
             "fulfilled": one.fulfilled,
             "condition": one.condition,
             "why": dict(one.why),
+            "steps": [_by_kind(wave) for wave in one.waves],
+            "held": list(one.held),
         }
         for one in supposed(view)
     ]
+
+
+def _by_kind(wave: Sequence[RolloutStep]) -> dict[str, list[str]]:
+    """Members by what is done there: `add`, `update`, `strategy`, `remove` or `release`."""
+    found: dict[str, list[str]] = {}
+    for step in wave:
+        found.setdefault("release" if step.want == "release" else step.kind.value, []).append(step.member)
+    return found
