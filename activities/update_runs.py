@@ -98,10 +98,11 @@ class StagingActivities(UpdateRunActivities):
             changed = delivery.waiter(reference)
             elapsed = before + delivery.seen_seconds - begun
             looked = clock()
-            found = look(self._view, reference, request.run, request.identity, request.elapsed + elapsed)
+            which, counted = (reference, request.run, request.identity), request.elapsed + elapsed
+            found = look(self._view, *which, counted, contents=self._contents)
             rest, left = SPARING * (clock() - looked), end - clock()
             if found.news or left <= 0:
-                return AwaitedRun(news=found.news, elapsed=elapsed, seen=self._view.seen)
+                return AwaitedRun(news=found.news, elapsed=elapsed, seen=self._view.newest)
             activity.heartbeat(elapsed)
             try:
                 async with asyncio.timeout(min(left, TICK, max(found.timer or TICK, 0.1))):

@@ -73,6 +73,7 @@ from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import hub_id
 from wharfinger.member_loops.member_agent import MemberReporter
 from wharfinger.member_loops.member_store import EtcdMember
+from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.observe.placements import read_all
@@ -325,6 +326,7 @@ async def run_agents(url: str, count: int) -> None:
     tune_garbage_collection()
     process = ProcessParts(hub)
     works = Works(hub, rng=process.rng)
+    presence = Presence(hub, LeaseSettings(), clock=process.clock, rng=process.rng)
     agents = [
         MemberReporter(
             MemberConnection(name, EtcdSettings(), ClusterFormat.KUBERNETES),
@@ -333,6 +335,7 @@ async def run_agents(url: str, count: int) -> None:
             lease=LeaseSettings(),
             report_every=15.0,
             works=works,
+            presence=presence,
         )
         for name, store in stores.items()
     ]
@@ -345,7 +348,8 @@ async def run_agents(url: str, count: int) -> None:
             "stores_mib": stores_mib,
         }
     )
-    tasks = [asyncio.create_task(works.run()), *(asyncio.create_task(one.run()) for one in agents)]
+    shared = asyncio.create_task(works.run()), asyncio.create_task(presence.run())
+    tasks = [*shared, *(asyncio.create_task(one.run()) for one in agents)]
     await stop.wait()
     for task in tasks:
         task.cancel()

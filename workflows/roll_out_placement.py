@@ -117,7 +117,8 @@ class RollOutPlacement:
                 began = workflow.time()
                 await self._wait(min([*timers, SLICE]))
                 vain += workflow.time() - began
-            if workflow.info().get_current_history_length() > EVENTS:
+            info = workflow.info()
+            if info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested():
                 self._go_on(
                     self._reference, RolloutInput(placement=self._reference, seen=self._seen, waves=self._waves)
                 )

@@ -16,6 +16,7 @@ stop and over crashes of hubs, etcd and Temporal. A new run begins after each st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -69,6 +70,8 @@ IN_HISTORY = timedelta(seconds=5)
 """A plan that takes no longer is one event in the history."""
 CONTENDED = timedelta(seconds=1)
 """Between two plans when others were first."""
+REST = timedelta(seconds=5)
+"""After a look at selected objects that cannot be placed; the next plan says what is waited for."""
 
 
 @workflow.defn(name=STAGED_UPDATE_RUN, failure_exception_types=[Exception])
@@ -221,7 +224,10 @@ class StagedUpdateRun:
             self._seen = latest(self._seen, taken.seen)
             if taken.outcome not in ("taken", "same"):
                 workflow.set_current_details(taken.why or "others were first")
-                await workflow.sleep(CONTENDED if taken.outcome == "contended" else timedelta(seconds=SLICE))
+                if taken.outcome == "contended":
+                    await workflow.sleep(CONTENDED)
+                else:
+                    await self._rest()
                 return False
             number, rollout = taken.number, taken.seen.hub
         begun = await workflow.execute_activity_method(
@@ -289,6 +295,12 @@ class StagedUpdateRun:
             awaited = await waiting
             self._seen = latest(self._seen, awaited.seen)
             self._elapsed += awaited.elapsed
+
+    async def _rest(self) -> None:
+        """A moment, or until a message."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(lambda: self._poked, timeout=REST)
+        self._poked = False
 
     def _stop_waiting(self) -> None:
         if self._waiting is not None:

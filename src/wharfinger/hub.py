@@ -41,6 +41,7 @@ from wharfinger.hub_loops.leavers import Leavers
 from wharfinger.hub_loops.rollouts import RolloutJudge
 from wharfinger.hub_loops.update_runs import UpdateRunJudge
 from wharfinger.observe.health import OK
+from wharfinger.observe.placement_conditions import SAID_STATES, results_by_state
 from wharfinger.process.connecting import identity, release
 from wharfinger.process.garbage import tune_garbage_collection
 from wharfinger.process.installation import prepare
@@ -154,6 +155,9 @@ class Hub:
         wanted = Counter(work.want for works in view.works.values() for work in works.values())
         for want in ("present", "absent", "release"):
             metrics.works.labels(want).set(wanted[want])
+        said = results_by_state(view)
+        for state in SAID_STATES:
+            metrics.results.labels(state).set(said[state])
         metrics.placements_unsettled.set(self.judge.unsettled + self.rollouts.unsettled)
         metrics.ready.set(all(said == OK for said in self.checks().values()))
 

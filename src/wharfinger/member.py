@@ -16,6 +16,7 @@ from wharfinger.engine.parts import ProcessParts
 from wharfinger.errors import ConfigurationError, UsageError
 from wharfinger.member_loops.folder import members_in
 from wharfinger.member_loops.member_agent import MemberReporter
+from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.works import Works
 from wharfinger.observe.health import OK
 from wharfinger.process.garbage import tune_garbage_collection
@@ -39,6 +40,7 @@ class MemberAgents:
         self._settings = settings
         self._process = process
         self._works = Works(process.store, rng=process.rng)
+        self._presence = Presence(process.store, settings.lease, clock=process.clock, rng=process.rng)
         self._running: dict[str, tuple[MemberConnection, MemberReporter, asyncio.Task[None]]] = {}
 
     def ready(self) -> Mapping[str, str]:
@@ -59,7 +61,7 @@ class MemberAgents:
         etcd was restored from a backup.
         """
         self._take(members_in(self._settings.members_dir))
-        following = asyncio.create_task(self._works.run(), name="works")
+        following = asyncio.create_task(self._follow(), name="works")
         stopped = asyncio.create_task(stop.wait(), name="stopped")
         try:
             while not stop.is_set():
@@ -77,6 +79,18 @@ class MemberAgents:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _follow(self) -> None:
+        """What all agents share. Raises `RevisionWentBack`."""
+        following = asyncio.ensure_future(self._works.run()), asyncio.ensure_future(self._presence.run())
+        try:
+            ended, _ = await asyncio.wait(following, return_when=asyncio.FIRST_COMPLETED)
+            for one in ended:
+                one.result()
+        finally:
+            for one in following:
+                one.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+
     def _start(self, connection: MemberConnection) -> None:
         agent = MemberReporter(
             connection,
@@ -85,6 +99,7 @@ class MemberAgents:
             lease=self._settings.lease,
             report_every=self._settings.report_every,
             works=self._works,
+            presence=self._presence,
         )
         name = connection.name
         self._running[name] = connection, agent, asyncio.create_task(agent.run(), name=f"member {name}")

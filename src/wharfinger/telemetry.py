@@ -250,3 +250,10 @@ class Metrics:
             "wharfinger_works_written", "Changes of works of placements on members, by kind.", ["kind"], **own
         )
         self.works = Gauge("wharfinger_works", "Works of placements on members, by what is wanted.", ["want"], **own)
+        self.results = Gauge(
+            "wharfinger_results",
+            "Members of placements, by what their agents report of the present contents "
+            "(available, unavailable, failed).",
+            ["state"],
+            **own,
+        )

@@ -17,9 +17,10 @@ from wharfinger.contracts.delivery_records import (
     ToldObject,
     WorkRecord,
 )
-from wharfinger.contracts.placement_records import HubRecord
+from wharfinger.contracts.placement_records import HubRecord, MemberStatusRecord
 from wharfinger.engine.placements.selected import read_selected
 from wharfinger.manifests.delivery import apply_strategy
+from wharfinger.manifests.members import agent_status
 from wharfinger.model.delivery import Want
 from wharfinger.observe.placement_delivery import DeliveredMember, PlacementDelivery, delivery_of, read
 from wharfinger.registry import keys
@@ -111,3 +112,13 @@ class DeliveredScene(HubScene):
     async def on(self, member: str) -> DeliveredMember:
         """How it stands on one member."""
         return next(one for one in (await self.told()).members if one.name == member)
+
+
+async def unwell(scene: HubScene, member: str) -> None:
+    """Its agent is there, and its etcd does not answer."""
+    kv = (await scene.store.get(keys.member_cluster(member))).kv
+    assert kv is not None
+    status = agent_status(healthy=False, why="its etcd does not answer")
+    await scene.store.put(
+        keys.member_status(member), MemberStatusRecord(identity=kv.create_revision, status=status).to_bytes()
+    )

@@ -136,7 +136,11 @@ async def test_a_pin_that_cannot_be_read_is_replaced(scene: DeliveredScene, plac
 async def test_an_external_placement_is_said_to_need_an_update_run() -> None:
     scene = await DeliveredScene.begin(strategy={"type": "External"})
     await scene.snapshot(1)
-    changed = await PlacementDeliveries(scene.store).rollback("web", 1)
+    with pytest.raises(UsageError, match=r"update-run start RUN --placement web --strategy S --snapshot 1$"):
+        await PlacementDeliveries(scene.store).rollback("web", 1)
+    assert await pinned(scene) is None
+    await scene.store.put(keys.pin(P), b'{"snapshot": 1}')  # of a time when it was rolled out
+    changed = await PlacementDeliveries(scene.store).rollback("web", None)
     assert changed.sentence.endswith("; an update run delivers it")
 
 

@@ -7,6 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from wharfinger.contracts.delivery_records import SnapshotRecord
+from wharfinger.contracts.placement_rollouts import TakenSnapshot
 from wharfinger.contracts.records import AttemptRecord
 
 
@@ -25,3 +27,11 @@ def test_fields_of_a_newer_release_are_ignored_and_missing_get_defaults() -> Non
 def test_bytes_that_are_no_record_are_refused(stored: bytes) -> None:
     with pytest.raises(ValidationError):
         AttemptRecord.model_validate_json(stored)
+
+
+@pytest.mark.parametrize("kind", [SnapshotRecord, TakenSnapshot])
+def test_errors_do_not_repeat_what_was_read(kind: type[SnapshotRecord | TakenSnapshot]) -> None:
+    """They reach logs and Temporal, and a value may hold contents of objects."""
+    with pytest.raises(ValidationError) as raised:
+        kind.model_validate({"digest": ["s3cret"], "outcome": "s3cret"})
+    assert "s3cret" not in str(raised.value)

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.intercepted import execute
 from wharfinger.contracts.conversion import data_converter
 from wharfinger.engine.failures import FLEETS, MESSAGE_LIMIT
-from wharfinger.errors import InvalidObject, Unavailable
+from wharfinger.errors import InvalidObject, RequestTooLarge, Unavailable
 from wharfinger.framework.status import call
 
 
@@ -57,6 +57,13 @@ async def test_unresponsive_store_is_unavailable_without_a_traceback(
 
     assert (raised.value.type, raised.value.non_retryable) == ("Unavailable", False)
     assert caplog.records == []
+
+
+async def test_what_etcd_will_never_take_is_not_tried_without_end() -> None:
+    with pytest.raises(ApplicationError) as raised:
+        await execute(raising, RequestTooLarge("etcdserver: request is too large"))
+
+    assert (raised.value.type, raised.value.non_retryable) == ("SchedulerError", True)
 
 
 async def test_what_fails_an_attempt_unexpectedly_is_not_tried_again() -> None:

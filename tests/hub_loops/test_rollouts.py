@@ -83,8 +83,7 @@ class JudgedScene(DeliveryScene):
     _seen_roles: int = 0
 
 
-@pytest.fixture
-async def scene() -> JudgedScene:
+async def settled_scene() -> JudgedScene:
     """A placement that is settled on a and b, of which the judge has seen all."""
     scene = JudgedScene()
     for name in "abc":
@@ -100,6 +99,11 @@ async def scene() -> JudgedScene:
     assert scene.judge.unsettled == 0
     scene.starter.started.clear()
     return scene
+
+
+@pytest.fixture
+async def scene() -> JudgedScene:
+    return await settled_scene()
 
 
 async def decided(scene: JudgedScene, number: int, **rolling: Any) -> None:

@@ -6,27 +6,20 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.integration.dev_tree import DevTree, end_all
+from tests.integration.members_in_memory import members_in_memory
 from tests.patience import patient
 from tests.placement.deliveries import DeliveryHistory, judge_hub, judge_member
-from tests.placement.objects import member_object
-from wharfinger.config.member_files import MemberConnection
 from wharfinger.contracts.delivery_records import PinRecord, ResultRecord, WorkRecord
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.member_loops.member_agent import MemberReporter
-from wharfinger.member_loops.works import Works
-from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
 from wharfinger.registry.etcd import EtcdStore
 from wharfinger.registry.store import Store
-from wharfinger.settings import EtcdSettings, LeaseSettings
-from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.settings import EtcdSettings
 
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(600)]
 
@@ -36,6 +29,9 @@ STAGED = "s"
 DOWN, UP = 4, 2
 WITHIN = 60.0
 """Seconds from the last blow until everything is delivered."""
+BLOWS = (("hub", "member", "member-1"), ("temporal", "etcd"), ("stop hub", "stop member", "hub"))
+"""What strikes during one rollout after the other."""
+ROUNDS = int(os.environ.get("WHARFINGER_TEST_ROUNDS", "1"))
 CONTENTS = 20
 """Objects of each placement."""
 MANY, CONCURRENCY, WAIT = 47, 6, 20
@@ -118,36 +114,6 @@ async def delivered(store: Store, snapshot: int, within: float) -> float:
     raise AssertionError(f"not within {within} s: {len(left)} works, such as {left[:3]}")
 
 
-@asynccontextmanager
-async def members_in_memory(url: str, count: int = IN_MEMORY) -> AsyncIterator[dict[str, MemoryStore]]:
-    """More members: their agents run here, their stores are in memory. They leave at the end."""
-    hub = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
-    process = ProcessParts(hub)
-    works = Works(hub, rng=process.rng)
-    stores = {f"memory-{number:02}": MemoryStore() for number in range(count)}
-    tasks = [asyncio.create_task(works.run())]
-    for name, store in stores.items():
-        await put(hub, keys.member_cluster(name), member_object(name, labels={"wave": "many"}))
-
-        async def connect(store: MemoryStore = store) -> Store:
-            return store.client()
-
-        connection = MemberConnection(name, EtcdSettings(), ClusterFormat.KUBERNETES)
-        agent = MemberReporter(
-            connection, process, connect, lease=LeaseSettings(ttl=10.0), report_every=5.0, works=works
-        )
-        tasks.append(asyncio.create_task(agent.run()))
-    try:
-        yield stores
-        for name in stores:
-            await hub.delete(keys.member_cluster(name))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await hub.close()
-
-
 async def stand_still(tree: DevTree, what: str, seconds: float) -> None:
     pid = tree.ready["pids"][what]
     os.kill(pid, signal.SIGSTOP)
@@ -165,18 +131,16 @@ async def pin(store: Store, snapshot: int) -> None:
 async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
     url = tree.ready["etcd"]
     store = await EtcdStore.connect(EtcdSettings(endpoints=(url,)))
-    async with members_in_memory(url) as stores:
+    async with members_in_memory(url, IN_MEMORY) as stores:
         await write_contents(store, 1)
         for name in PLACEMENTS:
             await put(store, keys.placement(f"cluster/{name}"), placement(name))
         await delivered(store, 1, 90)
         await write_contents(store, 2)
         await delivered(store, 2, 120)
-        for snapshot, blows in (
-            (1, ("hub", "member", "member-1")),
-            (2, ("temporal", "etcd")),
-            (1, ("stop hub", "stop member", "hub")),
-        ):
+        snapshot = 2
+        for blows in BLOWS * ROUNDS:
+            snapshot = 3 - snapshot
             await pin(store, snapshot)
             for blow in blows:
                 await asyncio.sleep(0.3)
@@ -198,7 +162,7 @@ async def test_everything_dies_while_rollouts_go_on(tree: DevTree) -> None:
         assert await judge_member(member, name) == []
         kv = (await member.get(keys.stored("configmaps", "a", "map-0"))).kv
         assert kv is not None
-        assert json.loads(kv.value)["data"] == {"version": "1"}
+        assert json.loads(kv.value)["data"] == {"version": str(snapshot)}
         await member.close()
     for placed in PLACEMENTS:
         await asyncio.to_thread(tree.cli, "placement", "delete", placed)

@@ -3,97 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.agent_loops.hosts import running, until
-from tests.clock import Clock
-from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, Object, P, Q, obj
-from wharfinger.contracts.delivery_records import ResultRecord, SnapshotRecord, WorkRecord
-from wharfinger.contracts.placement_records import MemberRecord
-from wharfinger.engine.parts import ProcessParts
-from wharfinger.engine.placements.snapshots import _part, zlib
+from tests.member_loops.applier_scene import EAST, Agents
+from tests.member_loops.member_scene import CONFIG, NAMESPACE, SETTINGS, WEB, P, Q, obj
+from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.errors import Unavailable
-from wharfinger.manifests.delivery import apply_strategy
-from wharfinger.member_loops.applier import LATEST, SOONEST, UNSETTLED, Applier, ceases
-from wharfinger.member_loops.joining import JoinToken
+from wharfinger.member_loops.applier import ceases
+from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED
 from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
-from wharfinger.member_loops.works import Works
 from wharfinger.registry import keys
 from wharfinger.registry.store import Condition, Operation
-from wharfinger.testing.memory_store import MemoryStore
-
-EAST = "east"
-
-
-@dataclass
-class Agents:
-    """A hub, a member and its agent."""
-
-    hub: MemoryStore = field(default_factory=MemoryStore)
-    member: MemoryStore = field(default_factory=MemoryStore)
-    clock: Clock = field(default_factory=Clock)
-    record: MemberRecord = field(default_factory=lambda: MemberRecord(identity=7, boot_id="a"))
-
-    def __post_init__(self) -> None:
-        store = self.hub.client()
-        process = ProcessParts(store, clock=self.clock, rng=random.Random(1))
-        self.works = Works(store, rng=random.Random(1))
-        self.applier = Applier(
-            JoinToken(hub="h", name=EAST), process, self.works, self.record, runs_workloads=lambda: False
-        )
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[MemoryStore]:
-        """Its client of the member's store."""
-        await self.hub.put(keys.member(EAST), self.record.to_bytes())
-        client = self.member.client()
-        async with running(self.works.run()):
-            await until(lambda: self.works.in_sync)
-            async with running(self.applier.run(client)):
-                yield client
-
-    async def snapshot(self, number: int, *objects: Object, placement: str = P) -> None:
-        digest, raw = _part([json.dumps(one).encode() for one in objects])
-        await self.hub.put(keys.contents(placement, digest), zlib.compress(raw))
-        head = SnapshotRecord(digest=digest, parts=(digest,))
-        await self.hub.put(keys.snapshot(placement, number), head.to_bytes())
-
-    async def work(self, counter: int, *, placement: str = P, **said: Any) -> WorkRecord:
-        usual = {"since": counter, "identity": 7, "snapshot": 1, "strategy": apply_strategy({})}
-        work = WorkRecord(**{"counter": counter, **usual, **said})
-        await self.hub.put(keys.work(placement, EAST), work.to_bytes())
-        return work
-
-    async def result(self, placement: str = P) -> ResultRecord | None:
-        kv = (await self.hub.get(keys.result(placement, EAST))).kv
-        return ResultRecord.model_validate_json(kv.value) if kv is not None else None
-
-    async def answered(self, counter: int, placement: str = P) -> ResultRecord:
-        """The result of a counter, once it is there."""
-
-        async def there() -> bool:
-            found = await self.result(placement)
-            return found is not None and found.counter == counter
-
-        await until(there)
-        found = await self.result(placement)
-        assert found is not None
-        return found
-
-    async def losses(self, placement: str = P) -> int:
-        kv = (await self.hub.get(keys.losses(placement))).kv
-        return kv.mod_revision if kv is not None else 0
-
-    async def there(self) -> set[str]:
-        found = [kv.key async for page in self.member.list(keys.ROOT) for kv in page.items]
-        return {key for key in found if not key.startswith(keys.ASIDE)}
 
 
 @pytest.fixture
@@ -134,7 +58,7 @@ async def test_a_change_of_what_is_there_is_seen_and_corrected(agents: Agents) -
         await agents.answered(1)
         await until(lambda: CONFIG in agents.applier._keys and not agents.applier._busy)
         await agents.member.delete(CONFIG)
-        await until(lambda: agents.applier._at[P] < agents.clock() + 1)
+        await until(lambda: agents.applier._looks.at[P] < agents.clock() + 1)
         agents.clock.advance(1)
         agents.applier._news.set()
 
@@ -177,7 +101,7 @@ async def test_at_rest_nothing_is_written(agents: Agents) -> None:
     await agents.work(1)
     async with agents.serving():
         await agents.answered(1)
-        await until(lambda: not agents.applier._busy and not agents.applier._due)
+        await until(lambda: not agents.applier._busy and not agents.applier._looks.due)
         before = agents.hub.revision, agents.member.revision
         member = EtcdMember(agents.member.client(), now=lambda: "")
         member._fence = (await agents.member.get(keys.PLACED_AGENT)).kv.mod_revision  # type: ignore[union-attr]
@@ -208,7 +132,7 @@ async def waits(agents: Agents, looks: int) -> list[float]:
     found = []
     for _ in range(looks):
         await agents.applier._look(member, P)
-        found.append(agents.applier._waits[P])
+        found.append(agents.applier._looks.waits[P])
     return found
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.client.delivered import GOOD, DeliveredScene
+from tests.client.delivered import GOOD, DeliveredScene, unwell
 from tests.engine.placements.scene import P
 from tests.placement.objects import pick, placement_object
+from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.rolling_out import rollout_of
 from wharfinger.errors import NotFound
-from wharfinger.observe.placement_conditions import DeliveryCondition, DeliveryState
+from wharfinger.hub import Hub
+from wharfinger.observe.placement_conditions import SAID_STATES, DeliveryCondition, DeliveryState, results_by_state
 from wharfinger.observe.placement_delivery import delivery_of, read
 from wharfinger.observe.placements import read_all, read_one
 from wharfinger.registry import keys
+from wharfinger.settings import HubSettings
+from wharfinger.telemetry import Metrics
 
 APPLIED = ["Scheduled", "RolloutStarted", "NoOverrideSpecified", "AllWorkSynced"]
 REPORT = {"strategy": {"applyStrategy": {"type": "ReportDiff"}}}
@@ -157,6 +163,51 @@ async def test_a_member_without_an_agent_is_told(scene: DeliveredScene) -> None:
     delivery = await scene.told()
     assert (delivery.members[1].state, delivery.members[1].online) == (DeliveryState.NO_AGENT, False)
     assert delivery.ready == 2
+
+
+async def test_a_member_whose_etcd_is_silent_does_not_answer(scene: DeliveredScene) -> None:
+    await scene.ready()
+    await unwell(scene, "b")
+    delivery = await scene.told()
+    assert (delivery.members[1].state, delivery.members[1].online) == (DeliveryState.NO_ANSWER, True)
+    assert delivery.ready == 2
+    await scene.put(placement_object(generation=2, **pick(2)))
+    await scene.attempt()
+    gone = next(iter({"a", "b", "c"} - set(await scene.chosen())))
+    await scene.deliver(gone, want="absent", result=None)
+    await unwell(scene, gone)
+    assert str(await scene.on(gone)) == f"{gone}: does not answer: to be removed"
+
+
+async def test_results_are_counted_by_what_agents_report(scene: DeliveredScene) -> None:
+    await scene.snapshot(1)
+    await scene.deliver("a")
+    await scene.deliver("b", result={"applied": True})
+    await scene.deliver("c", result={"failed": True})
+    await scene.see()
+    assert results_by_state(scene.view) == {"available": 1, "unavailable": 1, "failed": 1}
+    await scene.deliver("a", want="absent")
+    await scene.deliver("b", result={"available": True, "counter": 4})
+    await scene.deliver("c", result={"reported": True})
+    await scene.see()
+    assert results_by_state(scene.view) == {}
+    await scene.deliver("a", counter=7, since=5, result={"available": True, "counter": 6})
+    await scene.deliver("b", result={"available": True, "identity": 1})
+    await scene.see()
+    assert results_by_state(scene.view) == {"available": 1}
+
+
+async def test_a_hub_shows_results_by_state(scene: DeliveredScene) -> None:
+    await scene.ready()
+    await scene.deliver("c", result={"failed": True})
+    silent: Any = SimpleNamespace(service_client=SimpleNamespace(check_health=None))
+    hub = Hub(HubSettings(name="h"), ProcessParts(scene.store, Metrics(), rng=random.Random(1)), silent)
+    hub.view = scene.view
+    await scene.see()
+    hub.refresh_metrics()
+    sample = hub.metrics.registry.get_sample_value
+    shown = {state: sample("wharfinger_results", {"state": state}) for state in SAID_STATES}
+    assert shown == {"available": 2, "unavailable": 0, "failed": 1}
 
 
 async def test_a_member_that_joined_anew_has_nothing(scene: DeliveredScene) -> None:

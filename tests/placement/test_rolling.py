@@ -99,7 +99,9 @@ def test_an_unreachable_member_is_not_ready_and_counts() -> None:
     away = MemberDelivery("a", chosen=True, want="present", available=True, reachable=False)
     here = MemberDelivery("b", chosen=True, want="present", available=True, current=False)
     found = plan([away, here], 2, NO_SURGE)
-    assert (found.ready, found.counted, found.steps, found.held) == (1, 2, (), ("b",))
+    assert (found.ready, found.steps, found.held) == (1, (), ("b",))
+    newcomer = MemberDelivery("c", chosen=True)
+    assert plan([away, here, newcomer], 2, NO_SURGE).held == ("b", "c")
 
 
 def test_contents_that_never_become_available_can_be_replaced() -> None:
@@ -117,13 +119,44 @@ def test_an_apply_strategy_goes_to_all_at_once() -> None:
 
 
 def test_a_leaving_member_is_released_within_the_budget() -> None:
-    leaving = MemberDelivery("a", want="present", available=True, leaving=True)
+    leaving = MemberDelivery("a", want="present", available=True, leaving=True, yields=True)
     successor = MemberDelivery("b", chosen=True)
     found = plan([leaving, successor], 1, RolloutBudget(Share(0), Share(1)))
     assert [(step.member, step.want) for step in found.steps] == [("b", "present")]
     arrived = MemberDelivery("b", chosen=True, want="present", available=True)
     found = plan([leaving, arrived], 1, RolloutBudget(Share(0), Share(1)))
     assert [(step.member, step.want) for step in found.steps] == [("a", "release")]
+
+
+def test_a_drained_member_goes_when_its_successor_is_ready() -> None:
+    drained = MemberDelivery("a", want="present", available=True, yields=True)
+    other = MemberDelivery("c", chosen=True, want="present", available=True)
+    found = plan([drained, MemberDelivery("b", chosen=True), other], 2, RolloutBudget())
+    assert [(step.member, step.kind) for step in found.steps] == [("b", StepKind.ADD)]
+    assert found.held == ("a",)
+    for coming in (MemberDelivery("b", True, "present"), MemberDelivery("b", True, "present", applied=True)):
+        assert plan([drained, coming, other], 2, RolloutBudget()).steps == ()
+    arrived = MemberDelivery("b", True, "present", available=True)
+    found = plan([drained, arrived, other], 2, RolloutBudget())
+    assert [(step.member, step.kind) for step in found.steps] == [("a", StepKind.REMOVE)]
+
+
+def test_a_drained_member_goes_first_where_nothing_may_be_added() -> None:
+    drained = MemberDelivery("a", want="present", available=True, yields=True)
+    found = plan([drained, MemberDelivery("b", chosen=True)], 1, NO_SURGE)
+    assert [(step.member, step.kind) for step in found.steps] == [("a", StepKind.REMOVE)]
+
+
+@pytest.mark.parametrize("said", [{"failed": True}, {"reachable": False}])
+def test_a_member_that_does_not_come_holds_no_drained_one(said: dict[str, bool]) -> None:
+    drained = MemberDelivery("a", want="present", available=True, yields=True)
+    members = [
+        drained,
+        MemberDelivery("b", True, "present", **said),
+        MemberDelivery("c", True, "present", available=True),
+    ]
+    found = plan(members, 2, RolloutBudget())
+    assert [(step.member, step.kind) for step in found.steps] == [("a", StepKind.REMOVE)]
 
 
 def test_a_member_that_joined_anew_gets_a_new_work_within_the_ceiling() -> None:
@@ -165,7 +198,13 @@ def test_no_steps_break_floor_or_ceiling(given_: list[MemberDelivery], target: i
         for step in found.steps
         if step.kind is StepKind.ADD and by_name[step.member].want not in ("absent", "release")
     ]
-    assert not fresh or found.counted + len(fresh) <= target + up
+    there = [one for one in members if one.there and not one.gone]
+    counted = [
+        one
+        for one in there
+        if one.want in ("absent", "release") or (one.want == "present" and not one.failed and not one.reported)
+    ]
+    assert not fresh or len(counted) + len(fresh) <= target + up
     assert len({step.member for step in found.steps}) == len(found.steps)
 
 

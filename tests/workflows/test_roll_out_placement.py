@@ -196,6 +196,14 @@ async def test_a_long_history_continues_as_a_new_run(stage: RolloutStage, monkey
     assert (await attributes(stage))[SEARCH_PLACEMENT] == P
 
 
+async def test_a_large_history_continues_as_a_new_run(stage: RolloutStage) -> None:
+    """Temporal asks for it long before there are too many events: plans of many members are large."""
+    large = plan(steps=steps("east"), selected="x" * 1_200_000)
+    stage.activities.plans = [large, large, large, large, large, DONE]
+    assert (await stage.run()).outcome == "done"
+    assert len({one.run_id for one in stage.activities.requests(PlanRolloutInput)}) > 1
+
+
 async def test_a_plan_is_tried_until_the_hub_has_seen_enough(stage: RolloutStage) -> None:
     stage.activities.plans = [ApplicationError("behind", type="Behind"), DONE]
     assert (await stage.run()).outcome == "done"

@@ -156,6 +156,21 @@ async def test_where_others_were_first_it_is_planned_again(stage: UpdateRunStage
     assert len(await stage.runs()) == 1
 
 
+async def test_a_message_ends_the_rest_after_trouble(stage: UpdateRunStage) -> None:
+    """What is selected cannot be placed: the run looks again soon, and at once when it is poked."""
+    stage.activities.plans = [BEGIN.model_copy(update={"named": None}), DONE]
+    stage.activities.snapshots = [TakenSnapshot(outcome="trouble", why="it selects nothing")]
+    handle = await stage.start()
+    async with asyncio.timeout(20):
+        while not stage.activities.requests(TakeSnapshotInput):
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(0.3)
+        poked = asyncio.get_running_loop().time()
+        await handle.signal("poke")
+        assert (await handle.result()).outcome == "succeeded"
+    assert asyncio.get_running_loop().time() - poked < 3.0
+
+
 async def test_activities_are_tried_until_etcd_answers(stage: UpdateRunStage) -> None:
     away = ApplicationError("etcd does not answer", type="Unavailable")
     stage.activities.records = [away, RecordedRun(outcome="recorded", rollout=9)]

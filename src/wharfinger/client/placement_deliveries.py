@@ -139,7 +139,8 @@ class PlacementDeliveries:
     async def rollback(self, placement: str, to: int | None, *, why: str = "") -> PlacementChange:
         """Pin a placement to a snapshot, which is wanted from then on instead of the newest; None: unpin it.
 
-        Raises `NotFound` for a snapshot that is not kept, and `InvalidObject` while the placement is being deleted.
+        Raises `NotFound` for a snapshot that is not kept, `InvalidObject` while the placement is being deleted, and
+        `UsageError` where update runs deliver it: they do not follow pins.
         """
         reference = reference_of(placement)
         now = rfc3339(datetime.now(UTC))
@@ -147,6 +148,13 @@ class PlacementDeliveries:
         sent = False
         for _ in range(TRIES):
             found = await self._pinnable(reference)
+            if to is not None and found.external:
+                ref = PlacementRef.parse(reference)
+                where = f" -n {ref.namespace}" if ref.namespace else ""
+                raise UsageError(
+                    f"placement {reference} is delivered by update runs, which follow no pin: wharfinger update-run "
+                    f"start RUN{where} --placement {ref.name} --strategy S --snapshot {to}"
+                )
             if found.is_pinned_to(to, by.why):
                 return PlacementChange(reference, sent, found.told(to, changed=sent))
             if to is not None and to not in found.snapshots:

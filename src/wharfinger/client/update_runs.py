@@ -151,11 +151,17 @@ class UpdateRuns:
         return record
 
     async def stop(self, name: str, namespace: str = "") -> bool:
-        """Start nothing new, and keep what waits are left; whether that changed anything. Raises `NotFound`."""
+        """Start nothing new, and keep what waits are left; whether that changed anything.
+
+        Raises `NotFound`, and `UsageError` when the run has ended.
+        """
         return await self._set_state(name, namespace, RunState.STOP)
 
     async def resume(self, name: str, namespace: str = "") -> bool:
-        """Go on, or start what is only planned; whether that changed anything. Raises `NotFound`."""
+        """Go on, or start what is only planned; whether that changed anything.
+
+        Raises `NotFound`, and `UsageError` when the run has ended.
+        """
         return await self._set_state(name, namespace, RunState.RUN)
 
     async def retry(self, name: str, namespace: str = "", *, who: str = "", why: str = "") -> int:
@@ -192,6 +198,7 @@ class UpdateRuns:
 
     async def _set_state(self, name: str, namespace: str, state: RunState) -> bool:
         check_name(name, namespace)
+        _check_goes_on(await read_all(self._store), name, namespace)
         changed = False
 
         def over(stored: KeyValue | None) -> bytes | None:
@@ -208,6 +215,21 @@ class UpdateRuns:
 
         await commit(self._store, keys.update_run(namespace, name), over, f"update run {name}")
         return changed
+
+
+def _check_goes_on(view: HubView, name: str, namespace: str) -> None:
+    """Raises `UsageError` when a run has ended. One that is not there, or cannot be read, passes."""
+    run = view.update_runs.runs.get(keys.update_run(namespace, name))
+    records = view.update_runs.of(run.reference, run.name, run.identity) if run is not None else None
+    if run is None or records is None or not records.over or records.end is None:
+        return
+    end = records.end
+    why = f": {one_line(end.why, LONGEST)}" if end.why else ""
+    retries = "retry and resume it" if run.run.state is RunState.STOP else "retry it"
+    # a run that has succeeded with a reason has skipped members
+    in_vain = end.outcome == "gone" or (end.outcome == "succeeded" and not end.why)
+    advice = "start another one" if in_vain else f"{retries}, or start another one"
+    raise UsageError(f"run {name} has ended ({end.outcome}{why}): {advice}")
 
 
 def _now() -> str:

@@ -15,13 +15,17 @@ In a member's own etcd: `AgentRecord`, `AppliedRecord`, `MarkRecord`. `contracts
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import zlib
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
+from wharfinger.contracts.placement_records import inflated_bytes
 from wharfinger.contracts.records import Record
 from wharfinger.model.delivery import Want
 
+DEFLATED_FROM = 64 * 1024
+"""Bytes from which a large record is deflated: etcd takes 1.5 MiB in one transaction."""
 TOLD = 20
 """Objects that a result tells of, and differences of each."""
 
@@ -50,7 +54,23 @@ class RolloutRecord(Record):
     """RFC 3339, UTC, of the last change of this record."""
 
 
-class SnapshotRecord(Record):
+class LargeRecord(Record):
+    """A record that may become large: then it is deflated. Both forms are read."""
+
+    def to_bytes(self) -> bytes:
+        """As stored in etcd: compact JSON, deflated where it is large."""
+        value = super().to_bytes()
+        return value if len(value) < DEFLATED_FROM else zlib.compress(value, 6)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Of a stored value. Raises `ValueError` for what is none."""
+        if isinstance(json_data, bytes) and json_data[:1] == b"\x78":  # no JSON begins so
+            json_data = inflated_bytes(json_data)
+        return super().model_validate_json(json_data, **options)
+
+
+class SnapshotRecord(LargeRecord):
     """What was selected at one revision. Its number is its name."""
 
     digest: str
@@ -67,7 +87,7 @@ class SnapshotRecord(Record):
     """RFC 3339, UTC."""
 
 
-class WorkRecord(Record):
+class WorkRecord(LargeRecord):
     """What shall be on one member."""
 
     counter: int = 0
@@ -143,7 +163,7 @@ class AgentRecord(Record):
     """Tells this life of the agent from every other."""
 
 
-class AppliedRecord(Record):
+class AppliedRecord(LargeRecord):
     """What of one placement is on a member, or may be: written before the objects."""
 
     counter: int = 0
@@ -163,3 +183,8 @@ class MarkRecord(Record):
     counter: int = 0
     last: dict[str, Any] = Field(default_factory=dict)
     """The manifest that was applied last."""
+    removing: str = ""
+    """The deletionTimestamp that the agent set while the finalizers of others hold the object.
+
+    Empty for any other deletion, such as a graceful eviction by the member's own scheduler: the agent leaves it alone.
+    """

@@ -172,7 +172,7 @@ def verdict_pairs(found: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, st
 
 def inflated(value: bytes) -> dict[str, Any]:
     """A stored decision as the mapping that it is. Raises `ValueError` for what is none."""
-    found = orjson.loads(_inflated(value))
+    found = orjson.loads(inflated_bytes(value))
     if not isinstance(found, dict):
         raise ValueError("is no decision: no mapping")
     return found
@@ -303,7 +303,8 @@ def _grouped(ages: Mapping[str, tuple[float | None, float | None]]) -> list[Any]
     return [[list(age), names] for age, names in found.items()]
 
 
-def _inflated(value: bytes) -> bytes:
+def inflated_bytes(value: bytes) -> bytes:
+    """What was deflated. Raises `ValueError` for what was not, or is too large."""
     inflater = zlib.decompressobj()
     try:
         found = inflater.decompress(value, DECISION_LIMIT)

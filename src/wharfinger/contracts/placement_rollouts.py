@@ -104,8 +104,6 @@ class PlannedRollout(Contract):
     """Whether the placement is, and nothing of it is anywhere."""
     forgets: bool = False
     """Whether its snapshots are to be removed: nothing of it is on any member."""
-    external: bool = False
-    """Whether update runs deliver it, and this only removes."""
     target: int = 0
     ready: int = 0
     floor: int = 0

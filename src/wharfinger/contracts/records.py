@@ -21,9 +21,12 @@ from wharfinger.model.formats import ClusterFormat
 
 
 class Record(BaseModel):
-    """Base of our records: frozen, and fields of a newer release are kept out of the way."""
+    """Base of our records: frozen, and fields of a newer release are kept out of the way.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    What is wrong with a value is told without the value: it may hold contents of objects.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     def to_bytes(self) -> bytes:
         """As stored in etcd: compact JSON."""

@@ -3,7 +3,7 @@
 Level-triggered as `hub_loops.judging` is for decisions: events only say what to judge anew, and everything is judged
 again within five minutes. What is judged: a placement whose object, decision, works, results, pin or selected objects
 changed; those that have a work on a member that left, came back, lost its agent, or has other labels, by which
-overrides choose; all, when an override changed, or a hub came or went.
+overrides choose; those of which an edited override changes something; all, when a hub came or went.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from typing import Protocol
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.parts import ProcessParts
 from wharfinger.engine.placements.contents_view import ContentsView
-from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.rolling_out import rollout_of
+from wharfinger.engine.placements.hub_view import HUB, HubView
+from wharfinger.engine.placements.rolling_out import concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import snapshot_in
 from wharfinger.engine.placements.seen import HubChange, MemberChange
+from wharfinger.errors import StoreError
+from wharfinger.registry import keys
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,9 @@ GLANCE = 1.0
 SWEEP = 300.0
 """Seconds in which everything is judged once."""
 TICK = 1.0
-"""Seconds between two ticks of the seen time."""
+"""Seconds between two ticks of the seen time, and two parts of a sweep."""
+QUIET = 7.0
+"""Seconds for which the hub's stream may be silent: etcd sends a notice every 5."""
 AT_A_TIME = 64
 """Starts that Temporal is asked for at the same time."""
 
@@ -65,6 +69,7 @@ class RolloutJudge:
         self._mine = mine
         self._sees = sees
         self._clock = process.clock
+        self._store = process.store
         self._metrics = process.metrics
         self._due: dict[str, str] = {}
         """Placement -> why it is judged."""
@@ -99,7 +104,9 @@ class RolloutJudge:
                 self._view.delivery.notify(change.placement)
                 self._due.setdefault(change.placement, "changed")
             elif change.delivered:
-                self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "an override changed")
+                for reference in concerned(self._view, change.overrides) & self._view.decisions.keys():
+                    self._view.delivery.notify(reference)
+                    self._due.setdefault(reference, "an override changed")
         if self._view.hubs != self._hubs:
             self._hubs = set(self._view.hubs)
             self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "hubs changed")
@@ -217,13 +224,30 @@ class RolloutJudge:
         while True:
             await asyncio.sleep(TICK)
             now = self._clock()
-            if self._sees():
+            if self._sees() and await self._is_seen():
                 self._view.delivery.tick(now - before)
             before = now
 
+    async def _is_seen(self) -> bool:
+        """Whether the changes of etcd come here as they happen; a hub's lease lives on for a while without that."""
+        if self._clock() - self._view.heard <= QUIET:
+            return True
+        try:
+            async with asyncio.timeout(TICK):
+                newest = (await self._store.get(keys.HUB_ID)).revision
+        except (StoreError, TimeoutError):
+            return False
+        return newest <= self._view.revisions[HUB]
+
     async def _sweep(self) -> None:
-        """Judge everything once in five minutes."""
+        """Judge everything once in five minutes, a part at a time."""
+        queue: list[str] = []
+        share = 1
         while True:
-            await asyncio.sleep(SWEEP)
-            self._due |= dict.fromkeys(self._view.decisions.keys() - self._due.keys(), "sweep")
-            self._news.set()
+            await asyncio.sleep(TICK)
+            if not queue:
+                queue = sorted(self._view.decisions)
+                share = max(1, int(len(queue) * TICK / SWEEP))
+            for _ in range(min(share, len(queue))):
+                self._due.setdefault(queue.pop(), "sweep")
+                self._news.set()

@@ -108,7 +108,7 @@ class UpdateRunJudge:
         wait = min(AGAIN, 2 * before.wait) if before is not None and same else SOON
         try:
             await self._starter.start_update_run(
-                one.reference, one.name, one.identity, self._view.seen, f"its state is {one.run.state}"
+                one.reference, one.name, one.identity, self._view.newest, f"its state is {one.run.state}"
             )
             if not same:
                 self._metrics.update_run_starts.inc()

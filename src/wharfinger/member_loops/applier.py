@@ -3,26 +3,29 @@ again after 5 seconds to 15 minutes.
 
 Results are written where they say something else, while the agent's name is its own. One that can be counted on no
 longer rewrites `losses/<P>`, by which who rolls out notices that it may count on less.
+
+An error that one work causes fails that work. An error of the hub's etcd puts one look back. Only errors of the
+member's etcd, and another agent that takes over, end the applier.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from wharfinger.contracts.delivery_records import AgentRecord, AppliedRecord, ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import MemberRecord
 from wharfinger.engine.parts import ProcessParts
-from wharfinger.errors import Compacted, InvalidObject, StoreError
+from wharfinger.errors import AccessDenied, Compacted, InvalidObject, RequestTooLarge, RevisionWentBack, StoreError
 from wharfinger.manifests.times import rfc3339
 from wharfinger.member_loops.applying import WorkOnMember
 from wharfinger.member_loops.joining import JoinToken
+from wharfinger.member_loops.looking import LATEST, SOONEST, UNSETTLED, Looks
 from wharfinger.member_loops.member_store import AgentFenced, EtcdMember
 from wharfinger.member_loops.works import Works
 from wharfinger.model.contents import ObjectId
@@ -32,15 +35,23 @@ from wharfinger.runtime import lives
 
 log = logging.getLogger(__name__)
 
-SOONEST, LATEST = 5.0, 900.0
-"""Seconds until a work is looked at again: at first, doubling up to the second while nothing changes. What an agent finds
-as it shall be when it starts waits for the longest time at once, more or less."""
-UNSETTLED = 60.0
-"""Seconds until that at most, as long as something is not as it shall be."""
-SETTLE = 0.1
-"""Seconds for further changes of what is there."""
 AT_A_TIME = 8
 """Works of one member that are brought at the same time."""
+
+
+class HubFailed(StoreError):
+    """The hub's etcd did not answer, or refused."""
+
+
+@contextmanager
+def _of_the_hub() -> Iterator[None]:
+    """Tell the hub's errors from the member's. A hub that was restored ends everything."""
+    try:
+        yield
+    except RevisionWentBack:
+        raise
+    except StoreError as error:
+        raise HubFailed(str(error)) from error
 
 
 class Applier:
@@ -63,14 +74,14 @@ class Applier:
         self._works = works
         self._own = record.to_bytes()
         self._runs_workloads = runs_workloads
-        self._due: set[str] = set()
-        self._later: list[tuple[float, str]] = []
-        self._at: dict[str, float] = {}
-        """Placement -> clock seconds at which it is looked at again; older entries of `_later` count for nothing."""
-        self._waits: dict[str, float] = {}
+        self._looks = Looks(hub.clock, hub.rng)
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
-        """Placements that changed while they were worked on."""
+        """Placements whose work changed while they were worked on."""
+        self._again_there: set[str] = set()
+        """Placements of which an object changed meanwhile: most likely by the look itself."""
+        self._unlisted: set[str] = set()
+        """Placements that are here, and seemed to have no work before the works were listed."""
         self._keys: dict[str, tuple[str, ...]] = {}
         """Key of an object -> placements that have it here."""
         self._keys_of: dict[str, frozenset[str]] = {}
@@ -80,11 +91,11 @@ class Applier:
         self._news = asyncio.Event()
 
     async def run(self, store: Store) -> None:
-        """Apply until cancelled. `store` is the member's. Raises the stores' errors and `AgentFenced`."""
+        """Apply until cancelled. `store` is the member's. Raises the member's errors and `AgentFenced`."""
         member = EtcdMember(store, now=self._now)
         boot = AgentRecord(boot_id=lives.boot_id(), pid=os.getpid(), token=uuid.uuid4().hex)
         await member.take_over(boot)
-        self._works.listen(self._name, self._changed)
+        self._works.listen(self._name, self._changed, self._listed)
         watching = asyncio.create_task(self._watch(member))
         watching.add_done_callback(lambda _: self._news.set())
         try:
@@ -101,8 +112,11 @@ class Applier:
                         del self._busy[placement]
                         task.result()
                         if placement in self._again:
-                            self._again.discard(placement)
-                            self._due.add(placement)
+                            self._looks.due.add(placement)
+                        elif placement in self._again_there:
+                            self._looks.after_change(placement)
+                        self._again.discard(placement)
+                        self._again_there.discard(placement)
                 self._start(member)
                 await self._wait()
         finally:
@@ -113,18 +127,19 @@ class Applier:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self, placement: str) -> None:
-        self._waits.pop(placement, None)
-        self._due.add(placement)
+        self._looks.at_once(placement)
         self._news.set()
 
+    def _listed(self) -> None:
+        """All works are known now, so what is here without one is an orphan."""
+        for placement in self._unlisted:
+            self._changed(placement)
+        self._unlisted.clear()
+
     def _start(self, member: EtcdMember) -> None:
-        now = self._hub.clock()
-        while self._later and self._later[0][0] <= now:
-            at, placement = heapq.heappop(self._later)
-            if self._at.get(placement) == at:
-                self._due.add(placement)
-        while self._due and len(self._busy) < AT_A_TIME:
-            placement = self._due.pop()
+        self._looks.come()
+        while self._looks.due and len(self._busy) < AT_A_TIME:
+            placement = self._looks.due.pop()
             if placement in self._busy:
                 self._again.add(placement)
                 continue
@@ -133,78 +148,90 @@ class Applier:
             self._busy[placement] = task
 
     async def _wait(self) -> None:
-        seconds = max(0.0, self._later[0][0] - self._hub.clock()) if self._later else SOONEST
         try:
-            async with asyncio.timeout(min(seconds, SOONEST)):
+            async with asyncio.timeout(min(self._looks.pause(), SOONEST)):
                 await self._news.wait()
         except TimeoutError:
             pass
         self._news.clear()
 
     async def _look(self, member: EtcdMember, placement: str) -> None:
-        """Bring one work, and say how that ended. Raises the stores' errors, which end the agent's connection."""
-        found = self._works.of(self._name).get(placement)
-        if found is None or found[0].identity != self._identity:
-            self._at.pop(placement, None)
-            await self._orphan(member, placement)
-            return
+        """Bring one work, and say how that ended. Raises the member's errors, which end the agent's connection."""
+        try:
+            found = self._works.of(self._name).get(placement)
+            if found is None or found[0].identity != self._identity:
+                await self._orphan(member, placement)
+            else:
+                await self._look_at(member, placement, *found)
+        except HubFailed as error:
+            wait = self._looks.put_back(placement)
+            told = wait, self._name, placement, str(error)
+            log.debug("work_put_back effect=looked_at_in_%.0f_s member=%s placement=%s error=%r", *told)
+
+    async def _look_at(self, member: EtcdMember, placement: str, work: WorkRecord, revision: int) -> None:
         self.orphans.discard(placement)
-        work, revision = found
-        first = placement not in self._at
         try:
             result = await self._bring(member, placement, work)
+        except (RequestTooLarge, AccessDenied) as error:
+            if isinstance(error, AccessDenied):
+                await member.revision()  # raises where the member denies everything
+            result = self._failed(work, error)
         except (StoreError, AgentFenced):
             raise
         except Exception as error:  # what one work does must not keep the others from being brought
             if not isinstance(error, InvalidObject):
                 log.exception("work_not_brought effect=failed member=%s placement=%s", self._name, placement)
-            result = ResultRecord(
-                counter=work.counter,
-                since=work.since,
-                identity=work.identity,
-                failed=True,
-                reason=str(error)[:500],
-                time=self._now(),
-            )
-        changed = await self._say(placement, revision, result)
+            result = self._failed(work, error)
+        with _of_the_hub():
+            async with self._works.asking:
+                changed = await self._say(placement, revision, result)
         settled = result.gone or (result.available and not result.told) or result.reported
-        longest = LATEST if settled else UNSETTLED
-        wait = SOONEST if changed else min(longest, 2 * self._waits.get(placement, SOONEST / 2))
-        if first and settled and not changed:
-            wait = LATEST * max(0.1, self._hub.rng.random())
-        self._waits[placement] = wait
-        at = self._hub.clock() + wait * (0.9 + 0.2 * self._hub.rng.random())
-        self._at[placement] = at
-        heapq.heappush(self._later, (at, placement))
+        self._looks.again(placement, changed=changed, longest=LATEST if settled else UNSETTLED, rests=settled)
+
+    def _failed(self, work: WorkRecord, error: Exception) -> ResultRecord:
+        of_it = {"counter": work.counter, "since": work.since, "identity": work.identity}
+        return ResultRecord(**of_it, failed=True, reason=str(error)[:500], time=self._now())
 
     async def _orphan(self, member: EtcdMember, placement: str) -> None:
         """What is there without a work: the hub is told, if it knows the placement; else it is only shown."""
         if not self._works.in_sync:
+            self._unlisted.add(placement)
             return
         applied = await member.applied(placement)
-        self.orphans.discard(placement)
         if not applied.version or applied.record.identity != self._identity:
+            self.orphans.discard(placement)
+            self._looks.forget(placement)
             return
+        with _of_the_hub():
+            changed = await self._say_orphan(placement, applied.record)
+        self._looks.again(placement, changed=changed, longest=LATEST)
+
+    async def _say_orphan(self, placement: str, applied: AppliedRecord) -> bool:
+        """Whether that is something else than before."""
         if (await self._hub.store.get(keys.placement(placement))).kv is None:
             self.orphans.add(placement)
-            return
+            return False
+        self.orphans.discard(placement)
         told = ResultRecord(
-            counter=applied.record.counter,
+            counter=applied.counter,
             identity=self._identity,
-            objects=len(applied.record.objects),
+            objects=len(applied.objects),
             reason="it is on the member without a work of the hub's",
             time=self._now(),
         )
-        await self._say(placement, 0, told)
+        return await self._say(placement, 0, told)
 
     async def _bring(self, member: EtcdMember, placement: str, work: WorkRecord) -> ResultRecord:
         contents: Sequence[Mapping[str, Any]] = ()
         if work.want == "present":
-            contents = await self._works.contents(placement, work.snapshot, work.placement)
+            with _of_the_hub():
+                contents = await self._works.contents(placement, work.snapshot, work.placement)
         doing = WorkOnMember(member, placement, work, self._life, self._runs_workloads(), self._now())
-        result = await doing.bring(contents)
-        self._note_keys(member, placement, doing.known)
-        return result
+        try:
+            return await doing.bring(contents)
+        finally:
+            self._looks.looked(placement, work.counter, wrote=doing.wrote)
+            self._note_keys(member, placement, doing.known)
 
     def _note_keys(self, member: EtcdMember, placement: str, record: AppliedRecord) -> None:
         found: set[str] = set()
@@ -216,8 +243,9 @@ class Applier:
             others = tuple(one for one in self._keys.pop(key) if one != placement)
             if others:
                 self._keys[key] = others
+        alone = (placement,)  # one for all its keys
         for key in now - before:
-            self._keys[key] = (*self._keys.get(key, ()), placement)
+            self._keys[key] = (*self._keys[key], placement) if key in self._keys else alone
         if now:
             self._keys_of[placement] = now
         else:
@@ -262,15 +290,11 @@ class Applier:
                 log.info("member_watch_compacted effect=looks_again member=%s", self._name)
 
     def _later_than_now(self, placement: str) -> None:
-        if placement in self._busy:  # most likely its own doing; else it is seen with the next look
-            self._waits.pop(placement, None)
-            self._again.add(placement)
-            return
-        at = self._hub.clock() + SETTLE
-        self._waits.pop(placement, None)
-        self._at[placement] = at
-        heapq.heappush(self._later, (at, placement))
-        self._news.set()
+        if placement in self._busy:
+            self._again_there.add(placement)
+        elif placement in self._works.of(self._name):  # an orphan's objects do not matter
+            self._looks.after_change(placement)
+            self._news.set()
 
     def _now(self) -> str:
         return rfc3339(self._hub.utc_now())

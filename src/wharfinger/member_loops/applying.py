@@ -8,6 +8,7 @@ and is reported.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,13 +18,15 @@ from wharfinger.applying.comparing import Difference
 from wharfinger.applying.object_steps import ObjectStep, Owner, step_for
 from wharfinger.applying.waves import in_waves
 from wharfinger.contracts.delivery_records import TOLD, AppliedRecord, MarkRecord, ResultRecord, ToldObject, WorkRecord
-from wharfinger.errors import InvalidObject, RequestTooLarge
+from wharfinger.errors import AccessDenied, InvalidObject, RequestTooLarge
 from wharfinger.manifests import kinds
 from wharfinger.manifests.merge import marked
 from wharfinger.member_loops.member_store import AppliedThere, MemberObject, MemberStore
 from wharfinger.model.contents import ObjectId
 from wharfinger.placement import overriding
 from wharfinger.placement.enveloping import opened
+
+log = logging.getLogger(__name__)
 
 AT_A_TIME = 8
 """Objects of a wave that are applied at the same time."""
@@ -33,6 +36,8 @@ DIFFERENCES = 20
 """That are told of one object."""
 PENDING = ("BeingDeleted", "Contended")
 """Reasons that pass by themselves: what has them has not failed."""
+HELD = "waits for its finalizers"
+"""Why an object that is to be removed is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,10 @@ class WorkOnMember:
     """RFC 3339, UTC."""
     known: AppliedRecord = field(default_factory=AppliedRecord)
     """What of the placement is on the member, or may be, as it was read or written last."""
+    wrote: bool = False
+    """Whether anything was to be written on the member."""
+    others: list[ObjectId] = field(default_factory=list)
+    """Objects that cannot be read, so that they were left to others instead of being deleted."""
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_A_TIME))
 
     async def bring(self, contents: Sequence[Mapping[str, Any]]) -> ResultRecord:
@@ -113,7 +122,7 @@ class WorkOnMember:
         deeds: list[Deed] = []
         for wave in in_waves(list(wanted), _resource):
             deeds += await asyncio.gather(*(self._apply_one(one, wanted[one], there) for one in wave))
-        left: list[ObjectId] = []
+        left: dict[ObjectId, str] = {}
         if not reports:
             left = await self._remove([one for one in old if one not in wanted], there)
             await self._record(there, [*wanted, *left])
@@ -126,13 +135,16 @@ class WorkOnMember:
                     deed = await self._try(about, wanted, there)
                     if deed is not None:
                         return deed
-            except (InvalidObject, RequestTooLarge, ValueError) as error:
+            except (InvalidObject, RequestTooLarge, AccessDenied, ValueError) as error:
+                await self._answers(error)
                 return Deed(about, ObjectStep("refuse", None, "FailedToApply", str(error)[:500]))
         return Deed(about, ObjectStep("refuse", None, "Contended", "others write it all the time"))
 
     async def _try(self, about: ObjectId, wanted: Mapping[str, Any], there: AppliedThere) -> Deed | None:
         """None: it had moved."""
         seen = await self.member.get(about)
+        if seen.unreadable:
+            raise InvalidObject(seen.unreadable)
         owner = Owner(seen.mark.placement, seen.mark.life, seen.mark.last) if seen.mark is not None else None
         step = step_for(
             wanted,
@@ -143,8 +155,9 @@ class WorkOnMember:
             life=self.life,
             group=about.group,
         )
-        if step.reason == "BeingDeleted" and self._is_ours(seen) and seen.obj is not None and not _finalizers(seen.obj):
-            await self.member.write(about, seen, None, seen.mark, there)  # whoever held it has let it go
+        if step.reason == "BeingDeleted" and self._is_removing(seen):
+            # the finalizers are gone, and no platform may delete the key
+            await self._write(about, seen, None, seen.mark, there)
             return None
         if step.action in ("refuse", "report"):
             return Deed(about, step)
@@ -152,8 +165,8 @@ class WorkOnMember:
         if step.action == "replace":
             return await self._make_room(about, seen, mark, there)
         obj = seen.obj if step.action == "keep" else step.obj
-        ours = owner is not None and (owner.placement, owner.life, owner.last) == (self.placement, self.life, wanted)
-        if (step.action != "keep" or not ours) and not await self.member.write(about, seen, obj, mark, there):
+        marked_so = seen.mark is not None and mark == seen.mark.model_copy(update={"counter": mark.counter})
+        if (step.action != "keep" or not marked_so) and not await self._write(about, seen, obj, mark, there):
             return None
         said, why = availability(obj or {}, about.group, about.kind, runs_workloads=self.runs_workloads)
         return Deed(about, step, said, why)
@@ -161,20 +174,43 @@ class WorkOnMember:
     def _is_ours(self, seen: MemberObject) -> bool:
         return seen.mark is not None and (seen.mark.placement, seen.mark.life) == (self.placement, self.life)
 
+    def _is_removing(self, seen: MemberObject) -> bool:
+        """Whether the agent itself began to delete it, and no finalizer holds it any more."""
+        if not self._is_ours(seen) or not seen.obj or _finalizers(seen.obj):
+            return False
+        return seen.mark is not None and seen.mark.removing == _dying_since(seen.obj) != ""
+
+    async def _write(
+        self,
+        about: ObjectId,
+        seen: MemberObject,
+        obj: Mapping[str, Any] | None,
+        mark: MarkRecord | None,
+        there: AppliedThere,
+    ) -> bool:
+        self.wrote = True
+        return await self.member.write(about, seen, obj, mark, there)
+
+    async def _answers(self, error: Exception) -> None:
+        """Raise `AccessDenied` when the member denies everything, not only what is done about one object."""
+        if isinstance(error, AccessDenied):
+            await self.member.revision()
+
     async def _make_room(
         self, about: ObjectId, seen: MemberObject, mark: MarkRecord, there: AppliedThere
     ) -> Deed | None:
         """Delete an object that is to be created anew: with finalizers it only begins to go."""
         assert seen.obj is not None
         if not _finalizers(seen.obj):
-            await self.member.write(about, seen, None, mark, there)
+            await self._write(about, seen, None, mark, there)
             return None
-        if not await self.member.write(about, seen, marked(seen.obj, self.now), mark, there):
+        mark = mark.model_copy(update={"removing": self.now})
+        if not await self._write(about, seen, marked(seen.obj, self.now), mark, there):
             return None
         told = "it is replaced when its finalizers are gone"
         return Deed(about, ObjectStep("refuse", None, "BeingDeleted", told))
 
-    def _said(self, deeds: Sequence[Deed], left: Sequence[ObjectId], *, reports: bool) -> ResultRecord:
+    def _said(self, deeds: Sequence[Deed], left: Mapping[ObjectId, str], *, reports: bool) -> ResultRecord:
         refused = [one for one in deeds if one.step.action == "refuse"]
         failed = [one for one in refused if one.step.reason not in PENDING]
         differing = [one for one in deeds if one.step.diffs and one.step.action != "refuse"]
@@ -183,7 +219,7 @@ class WorkOnMember:
         applied = not refused and not reports
         told = [_told(one.about, one.step.reason, one.step.message, one.step.diffs) for one in (*refused, *differing)]
         told += [_told(one.about, one.said.value, one.why) for one in unavailable]
-        told += [_told(one, "LeftOver", "waits for its finalizers") for one in left]
+        told += self._left_over(left)
         return self._result(
             applied=applied,
             available=applied and not unavailable,
@@ -207,48 +243,63 @@ class WorkOnMember:
         if there is None:
             return self._result(reason="the member changed meanwhile: tried again")
         left = await self._remove(old, there, release=self.work.want == "release")
+        told = tuple(self._left_over(left)[:TOLD])
         if left:
-            return self._result(
-                objects=len(left),
-                reason=f"{left[0]} waits for its finalizers",
-                told=tuple(_told(one, "LeftOver", "waits for its finalizers") for one in left[:TOLD]),
-            )
+            about, why = next(iter(left.items()))
+            return self._result(objects=len(left), reason=f"{about} {why}", told=told)
+        self.wrote = True
         if await self.member.record(self.placement, there, None) is not None:
             self.known = AppliedRecord()
-        return self._result(gone=True)
+        reason = f"{self.others[0]} cannot be read, and was left to others" if self.others else ""
+        return self._result(gone=True, reason=reason, told=told)
+
+    def _left_over(self, left: Mapping[ObjectId, str]) -> list[ToldObject]:
+        told = [_told(one, "LeftOver", why) for one, why in left.items()]
+        return told + [_told(one, "Unreadable", "cannot be read, and was left to others") for one in self.others]
 
     async def _remove(
         self, objects: Sequence[ObjectId], there: AppliedThere, *, release: bool = False
-    ) -> list[ObjectId]:
-        """Delete these, or release them, the last wave first; answers what is not gone yet."""
-        left: list[ObjectId] = []
+    ) -> dict[ObjectId, str]:
+        """Delete these, or release them, the last wave first; answers what is not gone yet, and why."""
+        left: dict[ObjectId, str] = {}
         for wave in reversed(in_waves(list(objects), _resource)):
             done = await asyncio.gather(*(self._remove_one(one, there, release=release) for one in wave))
-            left += [one for one, gone in zip(wave, done, strict=True) if not gone]
+            left |= {one: why for one, why in zip(wave, done, strict=True) if why}
         return left
 
-    async def _remove_one(self, about: ObjectId, there: AppliedThere, *, release: bool) -> bool:
+    async def _remove_one(self, about: ObjectId, there: AppliedThere, *, release: bool) -> str:
+        """Why it is not gone yet; empty = it is."""
         async with self._places:
-            for _ in range(TRIES):
-                try:
+            try:
+                for _ in range(TRIES):
                     seen = await self.member.get(about)
-                except InvalidObject:  # what others made of it is theirs
-                    return True
-                if not self._is_ours(seen):
-                    return True
-                if await self._let_go(about, seen, there, release=release):
-                    held = not release and seen.obj is not None and _finalizers(seen.obj)
-                    return not held
-        return False
+                    if not self._is_ours(seen):
+                        return ""
+                    if await self._let_go(about, seen, there, release=release):
+                        held = not release and seen.obj is not None and _finalizers(seen.obj)
+                        return HELD if held else ""
+            except (InvalidObject, RequestTooLarge, AccessDenied) as error:
+                await self._answers(error)
+                return f"cannot be removed: {error}"
+        return "is written by others all the time"
 
     async def _let_go(self, about: ObjectId, seen: MemberObject, there: AppliedThere, *, release: bool) -> bool:
         """Whether it was as it was seen."""
+        if seen.unreadable and not release:  # whoever made it so has it; with our mark nobody else could place it
+            let_go = await self._write(about, seen, seen.obj, None, there)
+            if let_go:
+                told = self.placement, about, seen.unreadable
+                log.warning("object_unreadable effect=left_to_others placement=%s object=%s error=%r", *told)
+                self.others.append(about)
+            return let_go
         if release or seen.obj is None:
-            return await self.member.write(about, seen, seen.obj, None, there)
+            return await self._write(about, seen, seen.obj, None, there)
         if not _finalizers(seen.obj):
-            return await self.member.write(about, seen, None, None, there)
-        dying = marked(seen.obj, self.now)
-        return dying == seen.obj or await self.member.write(about, seen, dying, seen.mark, there)
+            return await self._write(about, seen, None, None, there)
+        if _dying_since(seen.obj) or seen.mark is None:
+            return True
+        mark = seen.mark.model_copy(update={"removing": self.now})
+        return await self._write(about, seen, marked(seen.obj, self.now), mark, there)
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -259,7 +310,12 @@ class WorkOnMember:
         )
         if record == before.record and before.version:
             return before
-        written = await self.member.record(self.placement, before, record)
+        self.wrote = True
+        try:
+            written = await self.member.record(self.placement, before, record)
+        except RequestTooLarge as error:
+            told = f"the names of its {len(record.objects)} objects are too much for one key of the member's etcd"
+            raise InvalidObject(f"{told}: {error}") from error
         if written is not None:
             self.known = written.record
         return written
@@ -304,3 +360,8 @@ def _resource(about: ObjectId) -> tuple[str, str]:
 def _finalizers(obj: Mapping[str, Any]) -> bool:
     metadata = obj.get("metadata")
     return bool(isinstance(metadata, Mapping) and metadata.get("finalizers"))
+
+
+def _dying_since(obj: Mapping[str, Any]) -> str:
+    metadata = obj.get("metadata")
+    return str(metadata.get("deletionTimestamp") or "") if isinstance(metadata, Mapping) else ""

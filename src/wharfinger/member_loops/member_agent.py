@@ -31,6 +31,7 @@ from wharfinger.manifests.formats import format_of
 from wharfinger.manifests.members import agent_status
 from wharfinger.member_loops.applier import Applier
 from wharfinger.member_loops.joining import JOIN_CONFLICT, JoinToken, hub_id, join, leave, stay
+from wharfinger.member_loops.presence import Presence
 from wharfinger.member_loops.usage import FOLLOWED, MemberUsage
 from wharfinger.member_loops.works import Works
 from wharfinger.model.texts import one_line, plain
@@ -74,8 +75,12 @@ class MemberReporter:
         look_every: float = LOOK_EVERY,
         give_back_every: float = GIVE_BACK_EVERY,
         works: Works | None = None,
+        presence: Presence | None = None,
     ) -> None:
-        """`hub.store` is the hub's; `connect` opens the member's; `..._every`: seconds. `works`: None = only report."""
+        """`hub.store` is the hub's; `connect` opens the member's; `..._every`: seconds. `works`: None = only report.
+
+        `presence`: what it shares with the other agents of its process; None = nothing.
+        """
         self.name = connection.name
         self._format = format_of(connection.format)
         self._hub = hub
@@ -85,6 +90,7 @@ class MemberReporter:
         self._look_every = look_every
         self._give_back_every = give_back_every
         self._works = works
+        self._presence = presence
         self._applier: Applier | None = None
         self.state = "has no MemberCluster yet"
         """For people: `ok`, or what it waits for."""
@@ -134,7 +140,13 @@ class MemberReporter:
         )
         named = LeasedName("member", self.name, keys.member(self.name), "members-dir", stands_by=True)
         registration = Registration(
-            self._hub.store, named, record, self._lease, clock=self._hub.clock, rng=self._hub.rng
+            self._hub.store,
+            named,
+            record,
+            self._lease,
+            clock=self._hub.clock,
+            rng=self._hub.rng,
+            shared=self._presence,
         )
         token = JoinToken(hub=await hub_id(self._hub.store), name=self.name, identity=identity)
         self._given_back, self._give_back_at = False, 0.0
@@ -153,6 +165,9 @@ class MemberReporter:
 
     async def _goes_on(self, identity: int) -> bool:
         """Whether that life of the member does; while the hub's etcd gives no answer, it does."""
+        seen = self._presence.seen(keys.member_cluster(self.name)) if self._presence is not None else None
+        if seen is not None and seen.create_revision == identity:
+            return True
         try:
             return await self._identity() == identity
         except RevisionWentBack:

@@ -35,6 +35,8 @@ class MemberObject:
     mark: MarkRecord | None = None
     versions: tuple[int, int] = (0, 0)
     """Of the object and of its mark; 0 = not there."""
+    unreadable: str = ""
+    """Why the object cannot be parsed; `obj` is empty then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class MemberStore(Protocol):
         """Write what is going to be there; None = nothing. Answers None when it has moved. Raises `AgentFenced`."""
 
     async def get(self, about: ObjectId) -> MemberObject:
-        """An object with its mark."""
+        """An object with its mark. An object that cannot be parsed is `unreadable`."""
 
     async def write(
         self,
@@ -78,6 +80,9 @@ class MemberStore(Protocol):
 
     def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
         """All changes of objects from a revision on."""
+
+    async def revision(self) -> int:
+        """The store's, now. Raises `AccessDenied` when the agent may not even read its own record."""
 
 
 class EtcdMember:
@@ -120,14 +125,11 @@ class EtcdMember:
         key = self.key(about)
         answered = await self._store.txn([], [Get(key), Get(keys.mark(key))])
         found, marked = answered.reads
-        return MemberObject(
-            _object(found),
-            _mark(marked),
-            (
-                found.mod_revision if found is not None else 0,
-                marked.mod_revision if marked is not None else 0,
-            ),
-        )
+        versions = (found.mod_revision if found is not None else 0, marked.mod_revision if marked is not None else 0)
+        try:
+            return MemberObject(_object(found), _mark(marked), versions)
+        except InvalidObject as error:
+            return MemberObject({}, _mark(marked), versions, f"it cannot be read on the member: {error}")
 
     async def write(
         self,

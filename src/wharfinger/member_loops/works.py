@@ -24,8 +24,13 @@ KEPT_BYTES = 32 * 1024 * 1024
 NAMED = 10_000
 """Snapshots whose digests are kept, and sets of keys that members share."""
 
+ASKING = 32
+"""Results that all agents of a process look up at the same time: a thousand agents begin together."""
+
 Listener = Callable[[str], None]
 """Told of a placement whose work for the member changed."""
+Listed = Callable[[], None]
+"""Told once that all works were listed."""
 
 
 @dataclass(slots=True)
@@ -44,11 +49,13 @@ class Works:
         self._store = store
         self._rng = rng
         self._works: defaultdict[str, dict[str, tuple[WorkRecord, int]]] = defaultdict(dict)
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: dict[str, tuple[Listener, Listed | None]] = {}
         self._listed_once = False
         self._contents: OrderedDict[str, _Contents] = OrderedDict()
         """By digest, the one that was used last at the end."""
         self._weight = 0
+        self.asking = asyncio.Semaphore(ASKING)
+        """For what agents ask the hub's etcd of their works."""
         self._shared: dict[frozenset[str], frozenset[str]] = {}
         self._snapshots: dict[tuple[str, int, int], SnapshotRecord] = {}
         """By placement, its identity, and number: a snapshot never changes in the life of its placement."""
@@ -73,12 +80,12 @@ class Works:
         """Placement -> the member's work and its mod revision."""
         return self._works[member]
 
-    def listen(self, member: str, listener: Listener | None) -> None:
-        """Whom to tell of changes for a member."""
+    def listen(self, member: str, listener: Listener | None, listed: Listed | None = None) -> None:
+        """Whom to tell of changes for a member, and when all works were listed."""
         if listener is None:
             self._listeners.pop(member, None)
         else:
-            self._listeners[member] = listener
+            self._listeners[member] = listener, listed
 
     def shared(self, keys_of: frozenset[str]) -> frozenset[str]:
         """The same set, once for all members: most have the same objects of a placement."""
@@ -140,7 +147,11 @@ class Works:
                 self._tell(member, placement)
         for kv in found:
             self._take(kv)
-        self._listed_once = True
+        if not self._listed_once:
+            self._listed_once = True
+            for _, tell in list(self._listeners.values()):
+                if tell is not None:
+                    tell()
 
     def _changed(self, event: Event) -> None:
         if not event.deleted:
@@ -163,6 +174,6 @@ class Works:
         self._tell(member, placement)
 
     def _tell(self, member: str, placement: str) -> None:
-        listener = self._listeners.get(member)
-        if listener is not None:
-            listener(placement)
+        known = self._listeners.get(member)
+        if known is not None:
+            known[0](placement)

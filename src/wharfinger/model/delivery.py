@@ -74,6 +74,8 @@ class MemberDelivery:
     unchanged: float = 0.0
     """Seen seconds for which it has been as it is: available, or applied and not available."""
     leaving: bool = False
+    yields: bool = False
+    """Whether it leaves or is drained: what comes in its place comes first."""
 
 
 class StepKind(StrEnum):
@@ -119,8 +121,6 @@ class RolloutSteps:
     ready: int = 0
     floor: int = 0
     ceiling: int = 0
-    counted: int = 0
-    """Members that count against the ceiling."""
 
     @property
     def settled(self) -> bool:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
+from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.rolling_out import Rollout
 from wharfinger.model.delivery import MemberDelivery
 from wharfinger.model.placement import PolicyCondition
@@ -35,6 +36,8 @@ class DeliveryState(StrEnum):
     RELEASING = "releasing"
     """The objects stay on the member, and are not the placement's any more."""
     NO_AGENT = "no agent"
+    NO_ANSWER = "does not answer"
+    """Its agent is there, and gets no answer from the member."""
 
 
 class DeliveryCondition(NamedTuple):
@@ -71,6 +74,8 @@ class MemberStanding:
     """None: there is none about the contents of the work."""
     trouble: str
     """Why overrides cannot be resolved for it."""
+    online: bool = False
+    """Whether its agent is there."""
 
     @property
     def current(self) -> bool:
@@ -100,14 +105,19 @@ class MemberStanding:
         if not self.current:
             return waits, "" if self.result is None or self.result.available else self.reason
         if not one.reachable:
-            return DeliveryState.NO_AGENT, ""
+            return self._away, ""
         return self._said()
+
+    @property
+    def _away(self) -> DeliveryState:
+        """Why a member is not reachable."""
+        return DeliveryState.NO_ANSWER if self.online else DeliveryState.NO_AGENT
 
     def _leaving(self, one: MemberDelivery) -> tuple[DeliveryState, str]:
         if self.held:
             return DeliveryState.HELD, "to be removed"
         if not one.reachable and one.there:
-            return DeliveryState.NO_AGENT, "to be removed"
+            return self._away, "to be removed"
         releases = one.want == "release" or (one.want == "present" and one.leaving)
         return (
             DeliveryState.RELEASING if releases else DeliveryState.REMOVING,
@@ -171,6 +181,27 @@ class MemberStanding:
     def _open(self, failed: str, in_progress: str) -> tuple[str, str]:
         """Reason and message of what has failed, or is in progress."""
         return failed if self.result is not None and self.result.failed else in_progress, self.reason
+
+
+SAID_STATES = ("available", "unavailable", "failed")
+"""What `results_by_state` counts."""
+
+
+def results_by_state(view: HubView) -> Counter[str]:
+    """How many members report what they shall have as `available`, `unavailable` or `failed`, over all placements.
+
+    Only results about the present contents count. Where only differences are reported, nothing is counted.
+    """
+    found: Counter[str] = Counter()
+    for reference, works in view.works.items():
+        results = view.results.get(reference, {})
+        for name, work in works.items():
+            told = results.get(name)
+            if work.want != "present" or told is None or told.identity != work.identity or told.reported:
+                continue
+            if work.since <= told.counter <= work.counter:
+                found["failed" if told.failed else "available" if told.available else "unavailable"] += 1
+    return found
 
 
 _REASONS: Mapping[str, tuple[str, str, str, str]] = {

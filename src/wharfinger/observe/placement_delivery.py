@@ -174,6 +174,7 @@ def delivery_of(reading: DeliveryReading) -> PlacementDelivery:
             work=reading.works.get(name),
             result=_result_of(reading, name),
             trouble=troubles.get(name, ""),
+            online=name in view.members and view.members[name].there,
         )
         for name in names
     )

@@ -32,8 +32,12 @@ class Supposition:
         self._view = view
         self._revision = FIRST
 
-    def suppose_file(self, name: str, content: bytes) -> None:
-        """Members and placements as a file has them. Raises `UsageError`, naming all that is wrong."""
+    def suppose_file(self, name: str, content: bytes) -> int:
+        """Members and placements as a file has them; how many objects of other kinds are left out.
+
+        Raises `UsageError`, naming all that is wrong.
+        """
+        left_out = 0
         try:
             objects = list(documents.objects(content.decode("utf-8-sig")))
         except UnicodeDecodeError as error:
@@ -46,7 +50,8 @@ class Supposition:
                     raise InvalidObject("one of its documents is no object")
                 about = reference(obj, "default")
                 if about.kind not in (MEMBER_CLUSTER, *PLACEMENTS):
-                    raise InvalidObject(f"{about}: members and placements can be supposed")
+                    left_out += 1
+                    continue
                 check_placement_object(obj)
             except InvalidConfiguration as error:
                 raise UsageError("; ".join(f"{name}: {problem}" for problem in error.problems)) from None
@@ -56,6 +61,7 @@ class Supposition:
                 self._put_member(about.name, obj)
             else:
                 self._put_placement(str(PlacementRef(about.namespace, about.name)), obj)
+        return left_out
 
     def suppose_label(self, text: str) -> None:
         """`CLUSTER:KEY=VALUE`, or `CLUSTER:KEY-`. Raises `UsageError`, `NotFound`."""

@@ -136,6 +136,13 @@ def why_not_taking(seen: SeenMember) -> str:
     return f"{why}: {told}" if told else why
 
 
+def why_unwell(seen: SeenMember) -> str:
+    """Why an agent that is there gets no answer from its member; empty when it does, or when there is no agent."""
+    if not seen.there or seen.unhealthy is None:
+        return ""
+    return _agents_words(seen.status) or "its agent reports that it is not healthy"
+
+
 def _agents_words(status: Mapping[str, Any]) -> str:
     """What the member's agent says of a condition that does not hold; empty when it says nothing."""
     conditions = [one for agent in status.get("agentStatus") or () for one in agent.get("conditions") or ()]

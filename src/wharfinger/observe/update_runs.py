@@ -15,11 +15,15 @@ from wharfinger.engine.placements.update_steps import RunLook, look
 from wharfinger.errors import NotFound, UsageError
 from wharfinger.model.names import is_dns_label, is_dns_subdomain
 from wharfinger.model.update_runs import (
+    AwaitedTask,
+    MemberOutcome,
     MemberProgress,
     MemberSeen,
     PlannedStage,
+    RunPhase,
     RunPlan,
     RunProgress,
+    StageProgress,
     StageTask,
     TaskKind,
 )
@@ -106,7 +110,7 @@ def status_of(view: HubView, run: SeenRun) -> dict[str, Any]:
         "state": run.run.state.value,
         "phase": _phase(found, progress),
         "outcome": records.end.outcome if records.over and records.end is not None else None,
-        "why": found.why,
+        "why": _why(found, progress, records),
         "snapshot": plan.snapshot if plan is not None else run.run.snapshot,
         "rollback": progress.rollback if progress is not None else "",
         "retries": records.retries,
@@ -125,34 +129,79 @@ def _phase(found: RunLook, progress: RunProgress | None) -> str:
     return "queued" if found.action == "queue" else "planning"
 
 
+def _why(found: RunLook, progress: RunProgress | None, records: RunRecords) -> str:
+    """What a run waits for, or how it ended.
+
+    Progress is recorded only now and then, so no more is known of a wait than what was left of it at that time.
+    """
+    if found.step is None or progress is None or progress.phase is not RunPhase.WAITING:
+        return found.why
+    time = records.progress.time if records.progress is not None else ""
+    return "; ".join(_awaited(one, time) for one in found.step.awaits)
+
+
+def _awaited(one: AwaitedTask, time: str) -> str:
+    if one.kind is TaskKind.APPROVAL:
+        return f"waits for approval {one.key}"
+    after = one.key.removesuffix(".after")
+    return f"at most {one.remaining:.0f} s are left of the wait after stage {after}{f' (at {time})' if time else ''}"
+
+
 def _stages(plan: RunPlan, progress: RunProgress, found: RunLook, records: RunRecords) -> list[dict[str, Any]]:
-    awaits = {one.key: one for one in found.step.awaits} if found.step is not None else {}
-    table = {one.name: one for one in progress.members} | {one.name: one for one in progress.undone}
+    awaits = found.step.awaits if found.step is not None else ()
     told = []
     for stage, state in zip(plan.stages, progress.stages, strict=True):
-        waits = [one for key, one in awaits.items() if key.rpartition(".")[0] == stage.name]
+        waits = [one for one in awaits if one.key.rpartition(".")[0] == stage.name]
         remaining = [one.remaining for one in waits if one.kind is TaskKind.TIMED_WAIT]
         approvals = {key: one for key, one in records.approvals.items() if key.rpartition(".")[0] == stage.name}
         told.append(
             {
                 "stage": stage.name,
-                "state": "ended" if state.ended else "started" if state.started else "not started",
-                "waitsFor": [one.key for one in waits],
+                "state": _stage_state(stage, state, progress),
+                "waitsFor": list(dict.fromkeys(one.key for one in waits)),
+                "awaitedApprovals": [one.key for one in waits if one.kind is TaskKind.APPROVAL],
                 "remainingSeconds": round(min(remaining), 1) if remaining else None,
                 "approvals": [
                     {"approval": key, "who": one.who, "why": one.why, "time": one.time}
                     for key, one in sorted(approvals.items())
                 ],
-                "members": _members(stage, table, found.seen),
+                "members": _members(stage, progress, found.seen),
             }
         )
     return told
 
 
-def _members(
-    stage: PlannedStage, table: Mapping[str, MemberProgress], seen: Mapping[str, MemberSeen]
-) -> list[dict[str, Any]]:
-    return [_member(table[one.name], seen.get(one.name)) for one in stage.members]
+def _stage_state(stage: PlannedStage, state: StageProgress, progress: RunProgress) -> str:
+    names = {one.name for one in stage.members}
+    undone = [one for one in progress.undone if one.name in names]
+    if undone:
+        return "rolling back" if any(one.outcome is None for one in undone) else "rolled back"
+    return "ended" if state.ended else "started" if state.started else "not started"
+
+
+def _members(stage: PlannedStage, progress: RunProgress, seen: Mapping[str, MemberSeen]) -> list[dict[str, Any]]:
+    table, undone = {one.name: one for one in progress.members}, {one.name: one for one in progress.undone}
+    return [
+        _undone(undone[one.name], table[one.name], seen.get(one.name))
+        if one.name in undone
+        else _member(table[one.name], seen.get(one.name))
+        for one in stage.members
+    ]
+
+
+_ROLLED_BACK = {
+    "waiting": "waits for the rollback",
+    "updating": "rolling back",
+    "updated": "rolled back",
+    "failed": "rollback failed",
+}
+
+
+def _undone(one: MemberProgress, before: MemberProgress, seen: MemberSeen | None) -> dict[str, Any]:
+    """The rollback of a member. `before`: how its update went."""
+    row = _member(one, seen)
+    failed = f"its update failed: {before.why}" if before.outcome is MemberOutcome.FAILED and before.why else ""
+    return {**row, "state": _ROLLED_BACK.get(row["state"], row["state"]), "why": row["why"] or failed}
 
 
 def _member(one: MemberProgress, seen: MemberSeen | None) -> dict[str, Any]:

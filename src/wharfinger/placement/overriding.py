@@ -105,13 +105,18 @@ def overridden(obj: Mapping[str, Any], about: ObjectId, overrides: Sequence[Reso
 
 def digest(overrides: Sequence[ResolvedOverride]) -> str:
     """16 hexadecimal digits that are equal for equal overrides; empty for none. Raises `OverrideError`."""
+    return digest_and_size(overrides)[0]
+
+
+def digest_and_size(overrides: Sequence[ResolvedOverride]) -> tuple[str, int]:
+    """The digest, and how many bytes they are as JSON. Raises `OverrideError`."""
     if not overrides:
-        return ""
+        return "", 0
     try:
         written = json.dumps(to_json(overrides), sort_keys=True, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError):
         raise OverrideError("an override has a value that cannot be written as JSON") from None
-    return hashlib.sha256(written.encode()).hexdigest()[:16]
+    return hashlib.sha256(written.encode()).hexdigest()[:16], len(written)
 
 
 def to_json(overrides: Iterable[ResolvedOverride]) -> list[Any]:

@@ -8,6 +8,7 @@ the rest is updated, newly chosen members get it. Where this differs on purpose:
 - what is being removed counts against the ceiling until it is gone, whatever its state;
 - what was applied and has not become available for `unavailablePeriodSeconds` is updated as what failed is, so that
   contents that never become available can be replaced;
+- a member that leaves or is drained gives up what it has when what comes in its place is ready;
 - a member that is removed and chosen again waits for itself only;
 - a member that is not reachable is not ready, and counts against the ceiling;
 - a member that has seen a later work than the hub's gets this one again.
@@ -64,8 +65,10 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
 
     spare = max(0, len(ready) - least)
     room = max(0, most - len(counted) - sum(not _counts(one) for one in (*free, *failing)))
-    taken = (removals + updates)[:spare]
     added = additions[:room]
+    coming = [*added, *returning, *(one for one in delivered if _is_coming(one, budget))]
+    going = [one for one in removals if not (one.yields and coming)]
+    taken = (going + updates)[:spare]
     moving = {one.member for one in (*failing, *free, *taken, *added, *returning)}
     steps = [RolloutStep(one.member, StepKind.DROP) for one in dropped if one.member not in moving]
     steps += [RolloutStep(one.member, StepKind.UPDATE, free=True) for one in failing]
@@ -93,7 +96,6 @@ def plan(members: Sequence[MemberDelivery], target: int, budget: RolloutBudget, 
         ready=len(ready),
         floor=least,
         ceiling=most,
-        counted=len(counted),
     )
 
 
@@ -108,6 +110,11 @@ def _stays(one: MemberDelivery) -> bool:
 
 def _has_failed(one: MemberDelivery, budget: RolloutBudget) -> bool:
     return one.failed or one.outrun or _is_stuck(one, budget)
+
+
+def _is_coming(one: MemberDelivery, budget: RolloutBudget) -> bool:
+    """Whether it is about to be ready."""
+    return one.reachable and not is_ready(one, budget) and not _has_failed(one, budget)
 
 
 def _is_stuck(one: MemberDelivery, budget: RolloutBudget) -> bool:

@@ -13,13 +13,14 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import orjson
 
 from wharfinger.contracts.records import Record
 from wharfinger.errors import LeaseLost, StoreError, UsageError
 from wharfinger.process.backoff import delays
-from wharfinger.registry.store import Compare, Get, KeyValue, Lease, Operation, Put, Store
+from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Lease, Operation, Put, Store
 from wharfinger.settings import LeaseSettings
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,16 @@ class LeasedName:
         return "runs" if self.kind == "hub" else "has an agent"
 
 
+class SharedLease(Protocol):
+    """One lease for many names of one process."""
+
+    async def lease(self) -> Lease:
+        """The lease; a new one where it was lost. Raises the store's errors."""
+
+    def seen(self, key: str) -> KeyValue | None:
+        """A key as it was seen a short time ago; None = not seen."""
+
+
 class Registration:
     """Holds the lease and keeps the record."""
 
@@ -65,8 +76,12 @@ class Registration:
         *,
         clock: Callable[[], float],
         rng: random.Random,
+        shared: SharedLease | None = None,
     ) -> None:
-        """`record` distinguishes this process from every other: it has the pid, the boot's id and the time."""
+        """`record` distinguishes this process from every other: it has the pid, the boot's id and the time.
+
+        `shared`: under which lease the record is put; None = one of its own.
+        """
         self._store = store
         self._named = named
         self._key = named.key
@@ -74,7 +89,10 @@ class Registration:
         self._settings = settings
         self._clock = clock
         self._rng = rng
+        self._shared = shared
         self._lease: Lease | None = None
+        self._written = 0
+        """Mod revision of the record, where this wrote it."""
         self._ticked = clock()
         self._taken: float | None = None
         """Since when another process has the name."""
@@ -103,8 +121,12 @@ class Registration:
         """Give the name back."""
         self.registered = False
         lease, self._lease = self._lease, None
-        if lease is not None:
+        if lease is not None and self._shared is None:
             await lease.revoke()
+        elif lease is not None:
+            found = (await self._store.get(self._key)).kv
+            if found is not None and self._is_ours(found):
+                await self._store.txn([Compare(self._key, "mod", found.mod_revision)], [Delete(self._key)])
 
     def _refuse_in_time(self, other: KeyValue | None) -> None:
         """Raises `UsageError` when another process has had the name for longer than one that is gone could."""
@@ -144,10 +166,17 @@ class Registration:
             if self._lease is not None:
                 log.warning("lease_lost effect=register_again kind=%s name=%s", self._named.kind, self._named.name)
             self._lease, self.registered = None, False
-            self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
+            if self._shared is not None:
+                self._lease = await self._shared.lease()
+            else:
+                self._lease = await self._store.grant_lease(self._settings.ttl, alive=self._alive)
         return self._lease
 
     async def _write(self, lease: Lease) -> KeyValue | None:
+        seen = self._shared.seen(self._key) if self._shared is not None else None
+        if seen is not None and (seen.lease, seen.mod_revision) == (lease.id, self._written):
+            self.registered = True
+            return None
         found = (await self._store.get(self._key)).kv
         if found is not None and found.lease == lease.id:
             self.registered = True
@@ -155,11 +184,12 @@ class Registration:
         if found is not None and not self._is_ours(found):
             self.registered = False
             return found
-        seen = found.mod_revision if found is not None else 0  # ours under a lease that was lost is written over
+        before = found.mod_revision if found is not None else 0  # ours under a lease that was lost is written over
         put = Put(self._key, self._value, lease=lease.id)
-        result = await self._store.txn([Compare(self._key, "mod", seen)], [put, *self._named.also], [Get(self._key)])
+        result = await self._store.txn([Compare(self._key, "mod", before)], [put, *self._named.also], [Get(self._key)])
         self.registered = result.succeeded
         if result.succeeded:
+            self._written = result.revision
             log.info("name_registered kind=%s name=%s", self._named.kind, self._named.name)
             return None
         return result.reads[0] if result.reads else None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Shell
-from tests.client.delivered import DRIFT, GOOD, DeliveredScene
+from tests.client.delivered import DRIFT, GOOD, DeliveredScene, unwell
 from tests.client.test_placement_deliveries import FakeTemporal
 from tests.engine.placements.scene import P
 from tests.placement.objects import pick, placement_object
@@ -74,6 +74,32 @@ def test_a_plan_says_what_would_be_done_step_by_step(outside: Shell, scene: Deli
     assert '"steps": [' in told.out
     do(scene.away("c"))
     assert outside("placement", "plan", "--leave", "a").out.splitlines()[-1] == "then waits: a"
+
+
+def test_a_plan_leaves_objects_of_other_kinds_out(outside: Shell, scene: DeliveredScene) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    placement = placement_object(generation=2, **pick(2))
+    told = outside("placement", "plan", "-f", outside.file([namespace, placement, pod]), "-o", "json")
+    assert [len(one["removed"]) for one in told.json] == [1]
+    assert told.err == "2 objects of other kinds are left out: only placements and members are planned\n"
+    told = outside("placement", "plan", "-f", outside.file([namespace]))
+    assert told.err.startswith("1 object of another kind is left out")
+    wrong = outside("placement", "plan", "-f", outside.file([namespace, {**namespace, "metadata": {}}]))
+    assert (wrong.code, "metadata.name is missing" in wrong.err) == (2, True)
+    wrong = outside("placement", "plan", "-f", outside.file([namespace, placement_object(**pick(-1))]))
+    assert wrong.code == 2
+
+
+# --- cluster list ---------------------------------------------------------------------------------
+
+
+def test_a_member_that_does_not_answer_shows_its_agents_words(outside: Shell, scene: DeliveredScene) -> None:
+    do(unwell(scene, "b"))
+    table = {row[0]: row for row in rows(outside("cluster", "list").out)}
+    assert (table["a"][1], table["b"][1]) == ("Ready", "NotReady")
+    assert table["b"][-1] == "its etcd does not answer"
+    assert [row[3] for row in rows(outside("placement", "status", "web").out) if row[0] == "b"] == ["does not answer"]
 
 
 # --- status ---------------------------------------------------------------------------------------

@@ -97,8 +97,8 @@ def cells(text: str, name: str) -> list[str]:
 
 def test_placements_are_listed_with_what_they_want_and_have(shell: Shell, clusters: On) -> None:
     listed = shell("placement", "list")
-    assert cells(listed.out, "cluster/web") == ["cluster/web", "PickN", "1", "1", "0", "fulfilled"]
-    assert cells(listed.out, "cluster/all") == ["cluster/all", "PickAll", "all", "3", "0", "fulfilled"]
+    assert cells(listed.out, "cluster/web") == ["cluster/web", "PickN", "1", "1", "0", "0", "fulfilled"]
+    assert cells(listed.out, "cluster/all") == ["cluster/all", "PickAll", "all", "3", "0", "0", "fulfilled"]
     assert [row["chosen"] for row in shell("placement", "list", "-o", "json").json] == [3, 1]
 
 

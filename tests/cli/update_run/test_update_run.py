@@ -154,6 +154,16 @@ def test_status_shows_stages_and_members(desk: Desk) -> None:
     ]
 
 
+def test_status_shows_a_wait_and_an_approval_of_one_stage(desk: Desk) -> None:
+    tasks = [{"type": "TimedWait", "waitTime": "30s"}, APPROVAL]
+    desk.do(desk.scene.put(strategy_object(stage("all", maxConcurrency=3, afterStageTasks=tasks))))
+    started(desk)
+    desk.do(desk.scene.answer())
+    desk.do(desk.scene.settle())
+    told = desk("status", RUN)
+    assert "at most 30 s of its wait are left; waits for approval all.after" in told
+
+
 def test_status_is_there_before_a_hub_has_begun(desk: Desk) -> None:
     desk(*START[1:])
     found = json.loads(desk("status", RUN, "-o", "json"))
@@ -224,6 +234,30 @@ def test_stop_and_resume_change_the_state_once(desk: Desk) -> None:
     assert desk("resume", RUN) == f"update run {RUN} goes on\n"
     assert desk.do(desk.scene.settle()).approvals == ("prod.before",)
     assert "does not exist" in desk("stop", "other", code=1)
+
+
+def test_a_run_that_has_ended_is_neither_stopped_nor_resumed(desk: Desk) -> None:
+    desk.do(desk.scene.put(strategy_object(stage("all", maxConcurrency=3))))
+    started(desk)
+    desk.do(desk.scene.answer())
+    desk.do(desk.scene.settle())
+    for line in ("stop", "resume"):
+        told = f"error: run {RUN} has ended (succeeded): start another one\n"
+        assert desk(line, RUN, code=2) == told
+    assert json.loads(desk("status", RUN, "-o", "json"))["state"] == "Run"
+
+
+def test_a_run_that_has_failed_is_resumed_only_after_a_retry(desk: Desk) -> None:
+    desk.do(desk.scene.put(strategy_object(stage("all", maxConcurrency=3, onFailure="Abort"))))
+    started(desk)
+    desk("stop", RUN)
+    desk.do(desk.scene.answer(available=False, failed=True))
+    desk.do(desk.scene.settle())
+    told = desk("resume", RUN, code=2)
+    assert told.startswith(f"error: run {RUN} has ended (aborted: stage all: 3 of 3 failed (a, b, c)")
+    assert told.endswith("): retry and resume it, or start another one\n")
+    desk("retry", RUN)
+    assert desk("resume", RUN) == f"update run {RUN} goes on\n"
 
 
 def test_a_planned_run_cannot_be_stopped(desk: Desk) -> None:

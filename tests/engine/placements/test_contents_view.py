@@ -203,3 +203,10 @@ def test_the_stamp_does_not_depend_on_the_order_of_changes() -> None:
             view.put(number, f"{ROLES}r{number}")
         found.add(view.stamp())
     assert len(found) == 1
+
+
+def test_nothing_is_kept_of_placements_that_are_gone() -> None:
+    view = ContentsView(Clock())
+    for selectors in ([role(name="r"), space(name="s")], [role(name="r")], []):
+        view.read(P, selectors_from_mapping({"resourceSelectors": selectors}))
+    assert (view._by_key, view._by_prefix, view._readers) == ({}, {}, {})

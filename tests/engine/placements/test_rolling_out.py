@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -10,12 +11,20 @@ import pytest
 from tests.engine.placements.delivery_scene import DeliveryScene, role, rolled_out
 from tests.engine.placements.scene import P
 from tests.engine.placements.test_works import ALL_AT_ONCE, LEAVING, ONE, rolled
-from tests.placement.objects import pick
-from wharfinger.engine.placements.rolling_out import Rollout, rollout_of
+from tests.placement.objects import agent_record, pick, status_record
+from wharfinger.engine.placements import rolling_out
+from wharfinger.engine.placements.rolling_out import Rollout, concerned, rollout_of
 from wharfinger.engine.placements.rollout_plans import MOST
+from wharfinger.model.delivery import StepKind
 from wharfinger.registry import keys
 
 NONE = {"maxUnavailable": 0, "maxSurge": 0}
+SICK = [
+    {
+        "type": "MemberAgent",
+        "conditions": [{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": "False"}],
+    }
+]
 
 
 async def now(scene: DeliveryScene) -> Rollout:
@@ -196,6 +205,78 @@ async def test_an_override_that_cannot_be_resolved_stops_its_member_only() -> No
     assert "member c" in found.trouble
     await scene.settle()
     assert (await scene.works())["c"] == ("present", 1)
+
+
+async def test_an_override_that_is_too_large_stops_its_member_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = await rolled("abc", 3, **ALL_AT_ONCE)
+    await scene.change_member("c", labels={"region": "x"})
+    values = random.Random(1).randbytes(200 * 1024).hex()
+    monkeypatch.setattr(rolling_out, "LARGEST", 100 * 1024)
+    await scene.put(override({"region": "x"}, value=values))
+    found = await now(scene)
+    assert told(found) == []
+    assert found.trouble == "member c: what overrides change there is too large to be kept (400 KiB)"
+    await scene.put(override({"region": "x"}, value="x" * 400 * 1024))  # deflated it is small
+    assert told(await now(scene)) == [("c", "update", "present")]
+    await scene.settle()
+    work = await scene.work_of("c")
+    assert work is not None
+    assert len(work.to_bytes()) < 64 * 1024
+    monkeypatch.setattr(rolling_out, "MOST", 300 * 1024)
+    await scene.put(override({"region": "x"}, value="y" * 400 * 1024))
+    assert "member c" in (await now(scene)).trouble
+
+
+async def test_an_override_concerns_what_it_may_change() -> None:
+    scene = await rolled("a", 1)
+    for name, mine in (("role", True), ("other", False)):
+        await scene.put(override(selects={**rolled_out()["spec"]["resourceSelectors"][0], "name": name}))
+        [change] = [one for one in await scene.see() if one.overrides]
+        assert concerned(scene.view, change.overrides[-1:]) == ({P} if mine else set())
+    assert concerned(scene.view, change.overrides) == {P}  # as it was, it did
+
+
+async def test_time_while_an_agent_is_away_counts_for_nothing() -> None:
+    scene = await rolled("a", 1)
+    scene.view.delivery.tick(2.0)
+    assert scene.view.delivery.unchanged(P, "a") > 0
+    identity = scene.view.members["a"].member.identity
+    await scene.store.delete(keys.member("a"))
+    await scene.see()
+    for _ in range(40):
+        scene.view.delivery.tick(2.0)
+    await scene.store.put(keys.member("a"), agent_record(identity))
+    await scene.see()
+    assert scene.view.delivery.unchanged(P, "a") == 0.0
+    scene.view.delivery.tick(2.0)
+    await scene.store.put(keys.member_status("a"), status_record(identity, agentStatus=SICK))
+    await scene.see()
+    assert scene.view.members["a"].unhealthy is not None
+    assert scene.view.delivery.unchanged(P, "a") == 2.0
+    await scene.store.put(keys.member_status("a"), status_record(identity))
+    await scene.see()
+    assert scene.view.delivery.unchanged(P, "a") == 0.0
+
+
+async def test_what_goes_does_not_wait_for_a_snapshot() -> None:
+    scene = await rolled("abc", 3, **ALL_AT_ONCE)
+    await scene.put(role(mark="2"))
+    await scene.see()
+    scene.plan()
+    scene.clock.advance(61)
+    assert scene.plan().snapshot_in == 0.0
+    await scene.put(rolled_out(pick(2), generation=2, **ALL_AT_ONCE))
+    await scene.see()
+    await scene.attempt()
+    plan = await scene.seen_plan()
+    assert [(one.member, one.kind) for one in plan.steps] == [("a", StepKind.REMOVE)]
+    assert plan.snapshot_in
+    await scene.write(plan)
+    plan = await scene.seen_plan()
+    assert (plan.steps, plan.snapshot_in) == ((), 0.0)
+    await scene.answer("a")
+    plan = await scene.seen_plan()
+    assert [one.kind for one in plan.steps] == [StepKind.DROP]
 
 
 async def test_overrides_reach_into_envelopes() -> None:

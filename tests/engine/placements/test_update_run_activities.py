@@ -15,6 +15,7 @@ from tests.engine.placements.run_scene import RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
 from wharfinger.activities import update_runs
 from wharfinger.activities.update_runs import StagingActivities
+from wharfinger.contracts.delivery_records import RolloutRecord
 from wharfinger.contracts.names import update_run_id
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.contracts.update_runs import AwaitedRun, AwaitRunInput, PlanRunInput
@@ -58,6 +59,31 @@ async def test_a_wait_ends_when_a_member_is_ready(scene: RunScene) -> None:
     async with asyncio.timeout(5):
         found = await waiting
     assert (found.news, found.elapsed) == (True, 2.0)
+
+
+async def test_a_run_in_trouble_waits_until_something_changes(scene: RunScene) -> None:
+    scene = RunScene()
+    await scene.arrange(stage("all"))
+    await scene.put(run_object(snapshot=""))
+    trouble = RolloutRecord(selected=(await scene.plan()).selected, trouble="it selects nothing")
+    await scene.store.put(keys.rollout(P), trouble.to_bytes())
+    await scene.see()
+    waiting = asyncio.create_task(wait(scene, ActivityEnvironment()))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await scene.state("Stop", snapshot="")
+    await scene.see()
+    async with asyncio.timeout(5):
+        assert (await waiting).news
+
+
+async def test_revisions_that_others_have_not_heard_of_are_not_passed_on(scene: RunScene) -> None:
+    newest = scene.view.newest
+    scene.view.reached("hub", 5000)
+    await scene.answer("a")
+    assert (await scene.plan()).seen.hub < 5000
+    assert (await wait(scene, ActivityEnvironment())).seen.hub < 5000
+    assert scene.view.newest.hub >= newest.hub
 
 
 async def test_a_wait_ends_when_its_slice_is_over(scene: RunScene, monkeypatch: pytest.MonkeyPatch) -> None:

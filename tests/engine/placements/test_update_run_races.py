@@ -7,7 +7,7 @@ import pytest
 from tests.engine.placements.run_scene import RUN, RunScene, external, run_object, stage
 from tests.engine.placements.scene import TIME, P
 from tests.placement.objects import member_object, pick
-from wharfinger.contracts.delivery_records import SnapshotRecord, WorkRecord
+from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
 from wharfinger.contracts.placement_rollouts import TakeSnapshotInput
 from wharfinger.contracts.update_run_records import PLAN, PROGRESS, RunPlanRecord
 from wharfinger.contracts.update_runs import RecordRunInput
@@ -19,6 +19,7 @@ from wharfinger.engine.placements.update_runs_view import SUPERSEDES
 from wharfinger.engine.placements.update_writing import record
 from wharfinger.errors import Unavailable
 from wharfinger.model.delivery import StepKind
+from wharfinger.observe.update_runs import status_of
 from wharfinger.registry import keys
 
 OTHER = "hurry"
@@ -45,6 +46,19 @@ async def test_progress_whose_answer_was_lost_is_recorded_once(scene: RunScene) 
     recorded = await scene.record(planned, wave="w1")
     await scene.see()
     assert (recorded.outcome, recorded.rollout) == ("recorded", scene.view.mod_revision(keys.rollout(P)))
+
+
+async def test_progress_that_another_wave_followed_is_not_counted_twice(scene: RunScene) -> None:
+    """Its answer was lost, and the actor has begun a wave since."""
+    planned = await scene.plan()
+    scene.store.fail_next(applied=True)
+    with pytest.raises(Unavailable):
+        await scene.record(planned, wave="w1")
+    await scene.store.put(keys.rollout(P), (await scene.rollout()).model_copy(update={"token": "w2"}).to_bytes())
+    recorded = await scene.record(planned, wave="w1")
+    assert (recorded.outcome, recorded.rollout) == ("recorded", 0)
+    assert (await scene.write(planned, max(recorded.rollout, 1))).written == ()
+    assert (await scene.record(planned, wave="w3")).outcome == "contended"
 
 
 async def test_works_whose_answer_was_lost_are_written_once(scene: RunScene) -> None:
@@ -160,6 +174,78 @@ async def test_a_run_whose_placement_is_gone_ends(scene: RunScene, again: bool) 
         await scene.put(external())
     await scene.turn()
     assert (await scene.end())[0] == "gone"
+
+
+async def test_of_two_runs_that_begin_together_one_waits() -> None:
+    scene = RunScene()
+    await scene.arrange(stage("all"))
+    for name in (RUN, OTHER):
+        await scene.put(run_object(name))
+    first, second = await scene.plan(RUN), await scene.plan(OTHER)
+    assert (await scene.begin(first, RUN)).outcome == "begun"
+    assert (await scene.begin(second, OTHER)).outcome == "contended"
+    planned = await scene.plan(OTHER)
+    assert (planned.action, planned.why) == ("queue", f"waits for run {RUN} to end")
+    assert (await scene.begin(planned, OTHER)).outcome == "contended"
+    for name in (RUN, OTHER):
+        for _ in range(4):
+            await scene.settle(name)
+            await scene.answer()
+        assert (await scene.end(name))[0] == "succeeded"
+
+
+async def test_a_run_that_is_only_planned_keeps_no_other_waiting() -> None:
+    scene = RunScene()
+    await scene.arrange(stage("all"))
+    await scene.put(run_object(OTHER, state="Initialize"))
+    await scene.settle(OTHER)
+    assert (await scene.rollout()).run == ""
+    await scene.put(run_object())
+    assert (await scene.plan()).action == "begin"
+
+
+async def test_a_run_ends_when_its_placement_is_no_longer_external(scene: RunScene) -> None:
+    await scene.settle()
+    obj = external()
+    obj["spec"]["strategy"] = {"type": "RollingUpdate"}
+    await scene.put(obj)
+    await scene.turn()
+    outcome, why = await scene.end()
+    assert (outcome, why) == ("failed", "the placement is delivered by rolling updates now: start another run")
+
+
+# --- selected objects in trouble ---
+
+
+async def in_trouble() -> RunScene:
+    """A run that names no snapshot has found that what is selected cannot be placed."""
+    scene = RunScene()
+    await scene.arrange(stage("all"))
+    await scene.put(run_object(snapshot=""))
+    planned = await scene.plan()
+    assert planned.action == "begin"
+    selected, rollout = planned.selected, RolloutRecord(selected=planned.selected, trouble="a is selected twice")
+    assert selected
+    await scene.store.put(keys.rollout(P), rollout.to_bytes())
+    return scene
+
+
+async def test_a_run_waits_while_what_is_selected_cannot_be_placed() -> None:
+    scene = await in_trouble()
+    planned = await scene.plan()
+    assert (planned.action, planned.why.endswith("cannot be placed: a is selected twice")) == ("queue", True)
+    run = scene.view.update_runs.run(P, RUN)
+    assert run is not None
+    assert status_of(scene.view, run)["why"] == planned.why
+    record = (await scene.rollout()).model_copy(update={"selected": "as it was before"})
+    await scene.store.put(keys.rollout(P), record.to_bytes())
+    assert (await scene.plan()).action == "begin"
+
+
+async def test_trouble_keeps_no_run_waiting_that_names_a_snapshot() -> None:
+    scene = await in_trouble()
+    await scene.put(run_object(OTHER, snapshot="1"))
+    assert (await scene.plan(OTHER)).action == "begin"
 
 
 # --- the actor ---

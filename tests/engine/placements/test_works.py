@@ -358,6 +358,18 @@ async def test_overrides_are_those_of_the_plan_or_nothing_is_written() -> None:
     assert work.resolved[0]["patches"] == [["add", "/metadata/annotations/at", "b"]]
 
 
+async def test_no_wave_waits_for_a_revision_of_another_stream() -> None:
+    scene = await rolled("ab", 2, **ALL_AT_ONCE)
+    await scene.edit("2")
+    plan = await scene.seen_plan()
+    newest = max(scene.view.revisions.values())
+    for name in "ab":
+        await scene.change_member(name, labels={"x": "y"}, **LEAVING)
+    written = await scene.write(plan)
+    assert written.moved == tuple(f"{name}: {keys.member_cluster(name)}" for name in "ab")
+    assert written.seen.hub == written.rollout > newest
+
+
 async def test_a_restored_hub_goes_above_what_a_member_has_seen() -> None:
     scene = await rolled()
     await scene.answer("b", counter=7, applied=False, available=False)

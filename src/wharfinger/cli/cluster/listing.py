@@ -48,13 +48,13 @@ def _row(one: Mapping[str, Any]) -> tuple[str, ...]:
 
 def rows_of(view: HubView) -> list[dict[str, Any]]:
     """A mapping for each member."""
-    from wharfinger.observe.placements import why_not_taking
+    from wharfinger.observe.placements import why_not_taking, why_unwell
 
     chosen = Counter(one.name for decision in view.decisions.values() for one in decision.chosen)
     found = []
     for name, seen in sorted(view.members.items()):
         member, drain = seen.member, view.drains.get(name)
-        why = why_not_taking(seen)
+        why = why_not_taking(seen) or why_unwell(seen)
         state = ["Leaving" if member.leaving else "Ready" if not why else "NotReady"]
         if drain is not None:
             state.append("Drained" if drain.want == "drain" else "Cordoned")

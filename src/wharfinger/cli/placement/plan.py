@@ -26,7 +26,7 @@ def plan(
         typer.Option(
             "--filename",
             "-f",
-            help="Placements and members as they would be; new members are taken to be online.",
+            help="Placements and members as they would be; objects of other kinds are left out.",
             metavar="FILE|DIR|-",
         ),
     ] = None,
@@ -57,7 +57,7 @@ def plan(
     """Show which placements would get other members; nothing is changed.
 
     Without options: what hubs are about to decide. All placements are decided on the present state, with what the
-    options suppose.
+    options suppose. New members are taken to be online.
     """
     from wharfinger.cli import connect
     from wharfinger.cli.files import contents_of
@@ -106,8 +106,10 @@ async def _plan(connection: ConnectionOptions, asked: _Supposed) -> list[dict[st
     async with open_store(connection) as store:
         view = await read_all(store)
     supposition = Supposition(view)
-    for name, content in asked.files:
-        supposition.suppose_file(name, content)
+    left_out = sum(supposition.suppose_file(name, content) for name, content in asked.files)
+    if left_out:
+        some = "1 object of another kind is" if left_out == 1 else f"{left_out} objects of other kinds are"
+        typer.echo(f"{some} left out: only placements and members are planned", err=True)
     for text in asked.labels:
         supposition.suppose_label(text)
     for text in asked.taints:

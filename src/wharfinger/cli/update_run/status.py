@@ -88,9 +88,10 @@ def tell(told: Mapping[str, Any], output: Output) -> None:
         typer.echo(plain(f"rolls back because of {told['rollback']}"))
     rows = []
     for stage in told["stages"]:
-        waits = ", ".join(stage["waitsFor"])
-        left = f" ({stage['remainingSeconds']:g} s left)" if stage["remainingSeconds"] is not None else ""
-        rows.append((stage["stage"], "", stage["state"], f"waits for {waits}{left}" if waits else ""))
+        left = stage["remainingSeconds"]
+        waits = [f"at most {left:g} s of its wait are left"] if left is not None else []
+        waits += [f"waits for approval {key}" for key in stage["awaitedApprovals"]]
+        rows.append((stage["stage"], "", stage["state"], "; ".join(waits)))
         rows += [("", one["cluster"], one["state"], one["why"]) for one in stage["members"]]
     if told["removed"]:
         rows.append(("(removal)", "", "", ""))

@@ -21,6 +21,8 @@ FORGOTTEN = 40
 async def commit(store: Store, request: CommitDecisionInput, time: str) -> CommittedPlacement:
     """Store it. `time`: RFC 3339, UTC. Raises `Unavailable`, and may be called again then."""
     reference, decided = request.placement, request.decided
+    if decided.action == "remove":
+        await _remove_parts(store, reference, decided.decision_revision)
     compares = [Compare(key, "mod", revision) for key, revision in _follows_from(reference, decided)]
     answered = await store.txn(compares, _writes(request, time), [Get(compare.key) for compare in compares])
     if answered.succeeded:
@@ -30,6 +32,14 @@ async def commit(store: Store, request: CommitDecisionInput, time: str) -> Commi
         return CommittedPlacement(outcome="committed", revision=answered.revision)
     moved = [compare.key for compare in compares if not compare.holds(found[compare.key])]
     return CommittedPlacement(outcome="contended", seen=_shown(found), moved=", ".join(moved[:3]))
+
+
+async def _remove_parts(store: Store, reference: str, decision: int) -> None:
+    """Remove parts of snapshots that nothing names: no more come once the decision is emptied."""
+    fence = Compare(keys.decision(reference), "mod", decision)
+    names = [kv.key async for page in store.list(keys.contents_of(reference), page_size=20) for kv in page.items]
+    for first in range(0, len(names), FORGOTTEN):
+        await store.txn([fence], [Delete(name) for name in names[first : first + FORGOTTEN]])
 
 
 def _follows_from(reference: str, decided: DecidedPlacement) -> list[tuple[str, int]]:

@@ -66,10 +66,11 @@ class ContentsView:
             return
         if before is not None:
             del self._readers[reference]
-            for key in before.keys:
-                self._by_key[key].discard(reference)
-            for prefix in before.prefixes:
-                self._by_prefix[prefix].discard(reference)
+            for readers, names in ((self._by_key, before.keys), (self._by_prefix, before.prefixes)):
+                for name in names:
+                    readers[name].discard(reference)
+                    if not readers[name]:
+                        del readers[name]
         if not selectors:
             return
         made = _Reader(

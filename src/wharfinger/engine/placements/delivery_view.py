@@ -77,6 +77,12 @@ class DeliveryView:
         since = self._changed.get((reference, member))
         return 0.0 if since is None else self.seen_seconds - since
 
+    def back(self, member: str) -> None:
+        """A member's agent is there, or well, again: what its results said meanwhile was not seen to be so."""
+        for reference in self.on_member.get(member, ()):
+            if (reference, member) in self._changed:
+                self._changed[reference, member] = self.seen_seconds
+
     def take(self, folder: str, rest: str, value: bytes | None) -> str:
         """One record; answers the placement that it is about. Raises `ValueError`, and keeps what there was."""
         match folder:
@@ -147,13 +153,18 @@ class DeliveryView:
             self._changed[reference, member] = self.seen_seconds
         return reference
 
-    def take_override(self, key: str, obj: Mapping[str, object] | None) -> None:
-        """An override's object, or that it is gone. Raises `InvalidObject`, and keeps what there was."""
-        if obj is None:
+    def take_override(self, key: str, obj: Mapping[str, object] | None) -> tuple[Override, ...]:
+        """An override's object, or that it is gone; answers how it was, and how it is.
+
+        Raises `InvalidObject`, and keeps what there was.
+        """
+        before, now = self.overrides.get(key), override_from_mapping(obj) if obj is not None else None
+        if now is None:
             self.overrides.pop(key, None)
         else:
-            self.overrides[key] = override_from_mapping(obj)
+            self.overrides[key] = now
         self._changes.clear()
+        return tuple(one for one in (before, now) if one is not None)
 
     def objects_of(self, snapshot: SnapshotRecord) -> frozenset[ObjectId]:
         """The objects of a snapshot, those in envelopes included."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from wharfinger.contracts.placement_records import DrainRecord, MemberRecord, MemberStatusRecord
 from wharfinger.contracts.placements import StreamRevisions
-from wharfinger.contracts.records import Record
 from wharfinger.engine.placements.delivery_view import FOLDERS, DeliveryView
+from wharfinger.engine.placements.keeping import keep, put, store
 from wharfinger.engine.placements.seen import (
     HubChange,
     MemberChange,
@@ -49,9 +48,6 @@ STREAMS: Mapping[str, str] = {MEMBERS: keys.MEMBER_CLUSTERS, OBJECTS: keys.PLACE
 """What a hub follows: the prefix of each stream. Their names are the fields of `StreamRevisions`."""
 
 ANOTHER = MemberChange.STANDING | MemberChange.ELIGIBILITY
-K = TypeVar("K")
-V = TypeVar("V")
-R = TypeVar("R", bound=Record)
 
 
 class HubView:
@@ -77,6 +73,8 @@ class HubView:
         self.unreadable: dict[str, str] = {}
         """Key -> why its value cannot be read."""
         self.revisions: dict[str, int] = dict.fromkeys(STREAMS, 0)
+        self.heard = 0.0
+        """Clock seconds of the last change or notice in the hub's own stream."""
         self._changed: dict[str, int] = dict.fromkeys(STREAMS, 0)
         self.synced: set[str] = set()
         self.stamp = 0
@@ -178,6 +176,8 @@ class HubView:
     def reached(self, stream: str, revision: int) -> None:
         """All of a stream was seen up to that revision."""
         self.revisions[stream] = max(self.revisions[stream], revision)
+        if stream == HUB:
+            self.heard = self._clock()
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
@@ -205,11 +205,11 @@ class HubView:
         if key.startswith(keys.PLACEMENT_EVICTIONS):
             return self._take_eviction(name, kv)
         if key.startswith(keys.PLACEMENT_BUDGETS):
-            _put(self.budgets, name, budget_from_mapping(object_of(kv)) if kv is not None else None)
+            put(self.budgets, name, budget_from_mapping(object_of(kv)) if kv is not None else None)
             return [HubChange(f"cluster/{name}")] if any(self.pending_evictions(f"cluster/{name}")) else []
         if key.startswith(keys.OVERRIDES):
-            self.delivery.take_override(key, object_of(kv) if kv is not None else None)
-            return [HubChange(delivered=True)]
+            overrides = self.delivery.take_override(key, object_of(kv) if kv is not None else None)
+            return [HubChange(delivered=True, overrides=overrides)]
         if key.startswith((*keys.UPDATE_STRATEGIES, *keys.UPDATE_RUNS)):
             return self._runs_changed(self.update_runs.take_object(key, kv))
         return []
@@ -292,6 +292,8 @@ class HubView:
         fields = difference(before.member, made.member)
         if before.there is not made.there:
             fields |= MemberChange.ELIGIBILITY
+        if made.reachable and not before.reachable:
+            self.delivery.back(name)
         return self._member_changed(name, fields)
 
     def _member_changed(self, name: str, fields: MemberChange) -> list[HubChange]:
@@ -312,27 +314,27 @@ class HubView:
                 reference, _, number = rest.rpartition("/")
                 if str(PlacementRef.parse(reference)) != reference:
                     raise ValueError("its key names no placement")
-                _keep(numbers := self.policies.get(reference, set()), int(number), there=value is not None)
-                _put(self.policies, reference, numbers or None)
+                keep(numbers := self.policies.get(reference, set()), int(number), there=value is not None)
+                put(self.policies, reference, numbers or None)
             case _ if folder in FOLDERS:
                 return self._take_delivered(folder, rest, value)
             case "runs":
                 return self._runs_changed([self.update_runs.take(rest, value)])
             case "members":
-                _store(self._agents, rest, value, MemberRecord)
+                store(self._agents, rest, value, MemberRecord)
                 return self._remade(rest)
             case "memberstatus":
-                _put(self._statuses, rest, status_of(value, rest) if value is not None else None)
+                put(self._statuses, rest, status_of(value, rest) if value is not None else None)
                 return self._remade(rest)
             case "drains":
                 before = self._drains.get(rest)
-                _store(self._drains, rest, value, DrainRecord)
+                store(self._drains, rest, value, DrainRecord)
                 if before != self._drains.get(rest):
                     return self._member_changed(rest, ANOTHER)
             case "evictions":
-                _put(self.ended, rest, ended_identity(value) if value is not None else None)
+                put(self.ended, rest, ended_identity(value) if value is not None else None)
             case "hubs":
-                _keep(self.hubs, rest, there=value is not None)
+                keep(self.hubs, rest, there=value is not None)
         return []
 
     def _take_decision(self, reference: str, kv: KeyValue | None) -> list[HubChange]:
@@ -380,19 +382,3 @@ class HubView:
         """All placements that there are, that have left something, or that evictions name."""
         evicting = {str(one.eviction.placement) for one in self._waiting()}
         return self.placements.keys() | self.decisions.keys() | self.policies.keys() | evicting
-
-
-def _keep(kept: set[K], key: K, *, there: bool) -> None:
-    (kept.add if there else kept.discard)(key)
-
-
-def _store(records: dict[str, R], name: str, value: bytes | None, kind: type[R]) -> None:
-    """Keep a record, or forget it. Raises `ValidationError`, and keeps what there was."""
-    _put(records, name, kind.model_validate_json(value) if value is not None else None)
-
-
-def _put(kept: dict[str, V], name: str, value: V | None) -> None:
-    if value is None:
-        kept.pop(name, None)
-    else:
-        kept[name] = value

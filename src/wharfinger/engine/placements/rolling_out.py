@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord
+from wharfinger.contracts.delivery_records import RolloutRecord, SnapshotRecord, WorkRecord
 from wharfinger.engine.placements.delivery_view import ChangedThere
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import SeenDecision, SeenPlacement
@@ -20,6 +21,8 @@ from wharfinger.placement import overriding, rolling
 from wharfinger.registry import keys
 
 NO_ROLLOUT = RolloutRecord()
+LARGEST, MOST = 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of what overrides change on one member: deflated, as etcd has to take it; and as JSON."""
 _NOBODYS = DeliverySpec()
 
 
@@ -77,7 +80,6 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
     elif snapshot is None:
         kinds = (StepKind.REMOVE, StepKind.DROP, StepKind.STRATEGY)
         steps = replace(steps, steps=_only(steps, kinds), held=(), timer=None)
-    record = view.delivery.rollouts.get(reference, NO_ROLLOUT)
     return Rollout(
         steps=steps,
         members=members,
@@ -85,7 +87,7 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
         pinned=pinned,
         overrides=changed,
         spec=spec,
-        trouble=record.trouble or "; ".join(sorted(troubles.values())[:3]),
+        trouble=_trouble(view, reference, stored, troubles),
         deleting=stored.deleting,
         forgets=stored.deleting
         and not members
@@ -96,6 +98,16 @@ def rollout_of(view: HubView, reference: str) -> Rollout:
         and seen is not None
         and not seen.unreadable,
     )
+
+
+def _trouble(view: HubView, reference: str, stored: SeenDecision, troubles: Mapping[str, str]) -> str:
+    """Why something cannot go on, or is not as a user asked for it."""
+    record, pin = view.delivery.rollouts.get(reference, NO_ROLLOUT), view.delivery.pins.get(reference)
+    known = view.delivery.snapshots.get(reference, {})
+    pinned = []
+    if pin is not None and known and pin.snapshot not in known and not stored.deleting:
+        pinned.append(f"it is pinned to snapshot {pin.snapshot}, which is not kept: the newest is wanted")
+    return record.trouble or "; ".join(pinned + sorted(troubles.values())[:3])
 
 
 def _left_to_runs(view: HubView, reference: str, steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:
@@ -133,6 +145,23 @@ def concerning(view: HubView, reference: str, snapshot: SnapshotRecord) -> list[
             for one in override.selectors
         )
     ]
+
+
+def concerned(view: HubView, overrides: Iterable[Override]) -> set[str]:
+    """Placements whose wanted snapshot has something that these overrides may change."""
+    found: set[str] = set()
+    for override in overrides:
+        exact = {(one.group, one.kind, one.namespace, one.name) for one in override.selectors}
+        spaces = {one.name for one in override.selectors if one.kind == "Namespace" and not one.group}
+        about = view.decisions if override.placement is None else [str(override.placement)]
+        for reference in about:
+            snapshot = view.delivery.snapshots.get(reference, {}).get(wanted_snapshot(view, reference)[0])
+            if snapshot is not None and any(
+                (group, kind, namespace, name) in exact or namespace in spaces
+                for group, _, kind, namespace, name in (*snapshot.objects, *snapshot.enveloped)
+            ):
+                found.add(reference)
+    return found
 
 
 def changes_for(
@@ -174,9 +203,18 @@ def _change(
     labels = view.members[name].member.labels if name in view.members else {}
     try:
         changes = changes_for(view, reference, snapshot, overrides, name) if overrides else ()
-        return ChangedThere(labels, overriding.digest(changes))
+        digest, size = overriding.digest_and_size(changes)
+        if size > LARGEST and (size > MOST or len(WorkRecord(resolved=written(changes)).to_bytes()) > LARGEST):
+            why = f"what overrides change there is too large to be kept ({size // 1024} KiB)"
+            return ChangedThere(labels, trouble=f"member {name}: {why}")
+        return ChangedThere(labels, digest)
     except overriding.OverrideError as error:
         return ChangedThere(labels, trouble=f"member {name}: {error}")
+
+
+def written(changes: Iterable[overriding.ResolvedOverride]) -> tuple[dict[str, Any], ...]:
+    """As a work has them."""
+    return tuple(overriding.to_json(changes))
 
 
 def member_delivery(
@@ -192,6 +230,7 @@ def _delivery(
 ) -> MemberDelivery:
     """The same. `chosen_as`: the identity of the member that is chosen, None where none is."""
     spec, snapshot, overrides = wanted
+    drain = view.drain_of(name)
     member = view.members.get(name)
     identity = member.member.identity if member is not None else 0
     leaving = member is not None and member.member.leaving
@@ -222,6 +261,7 @@ def _delivery(
         outrun=of_it is not None and of_it.counter > work.counter,
         unchanged=view.delivery.unchanged(reference, name),
         leaving=leaving,
+        yields=leaving or (drain is not None and drain.want == "drain"),
     )
 
 

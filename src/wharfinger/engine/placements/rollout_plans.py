@@ -16,6 +16,8 @@ SETTLE = 15.0
 """Seconds from the first change of a selected object until all are looked at. KubeFleet's."""
 APART = 30.0
 """Seconds between two snapshots. KubeFleet's."""
+NEXT = 0.5
+"""Seconds until then where works are removed first: it is planned again after them."""
 MOST = 8 * AT_ONCE
 """Steps of one plan, which is kept in a history; the next one goes on."""
 
@@ -24,12 +26,15 @@ def planned(view: HubView, contents: ContentsView, reference: str, clock: float)
     """The next steps. `clock`: the hub's seconds."""
     found = rollout_of(view, reference)
     stamp = contents.stamp(reference) if found.selects else None
-    steps = found.steps
+    steps, wait = found.steps, snapshot_in(view, contents, reference, found, clock)
+    chosen = steps.steps
+    if wait == 0.0 and (first := tuple(one for one in chosen if one.kind in (StepKind.REMOVE, StepKind.DROP))):
+        chosen, wait = first, NEXT  # what goes does not wait for a snapshot, which may take long, or fail
     return PlannedRollout(
-        steps=tuple(_step(view, reference, found, one) for one in steps.steps[:MOST]),
+        steps=tuple(_step(view, reference, found, one) for one in chosen[:MOST]),
         snapshot=found.snapshot,
         pinned=found.pinned,
-        snapshot_in=snapshot_in(view, contents, reference, found, clock),
+        snapshot_in=wait,
         selected=stamp or "",
         timer=steps.timer,
         waiting=_named(steps.waiting),
@@ -38,7 +43,6 @@ def planned(view: HubView, contents: ContentsView, reference: str, clock: float)
         held=len(steps.held),
         gone=found.gone,
         forgets=found.forgets,
-        external=found.spec.external,
         target=steps.target,
         ready=steps.ready,
         floor=steps.floor,

@@ -23,6 +23,7 @@ from wharfinger.manifests.delivery import delivery_from_mapping
 from wharfinger.manifests.fields import integer, mapping, text, texts
 from wharfinger.manifests.members import member_from_mapping
 from wharfinger.manifests.placements import eviction_from_mapping, placement_from_mapping
+from wharfinger.model.contents import Override
 from wharfinger.model.delivery import DeliverySpec
 from wharfinger.model.evictions import Eviction
 from wharfinger.model.members import Member
@@ -63,7 +64,8 @@ class HubChange(NamedTuple):
     own: bool = False
     """Whether a user changed the placement itself."""
     delivered: bool = False
-    """Whether what is delivered of it changed; without a placement: of all."""
+    """Whether what is delivered of it changed; without a placement: of those that the overrides change."""
+    overrides: tuple[Override, ...] = ()
 
 
 HEARD = Ages(0.0, None)

@@ -52,8 +52,8 @@ class Selected:
     """As members get them, in order. Envelopes are closed."""
     ids: tuple[ObjectId, ...] = ()
     """Of the objects, in the same order."""
-    fingerprint: str = ""
-    """16 hexadecimal digits, of the selectors and of which objects were read in which version."""
+    written: tuple[bytes, ...] = ()
+    """Each object as it is kept, in the same order: equal objects are equal bytes."""
     digest: str = ""
     """64 hexadecimal digits, of the objects. Empty with trouble."""
     revision: int = 0
@@ -70,22 +70,18 @@ async def read_selected(store: Store, placement: Mapping[str, Any], reference: s
     """
     revision = revision or (await store.get(keys.placement(reference))).revision
     reading = _Reading(store, PlacementRef.parse(reference), revision)
-    selectors: tuple[ResourceSelector, ...] = ()
     trouble = ""
     try:
-        selectors = selectors_from_mapping(mapping(placement, "spec"))
-        await reading.read(selectors)
+        await reading.read(selectors_from_mapping(mapping(placement, "spec")))
     except InvalidObject as error:
         trouble = str(error)
-    marks = repr((selectors, trouble, sorted(reading.stamps)))
-    fingerprint = hashlib.sha256(marks.encode(errors="surrogatepass")).hexdigest()[:16]
     if trouble:
-        return Selected(fingerprint=fingerprint, revision=revision, trouble=trouble)
+        return Selected(revision=revision, trouble=trouble)
     found = sorted(reading.found, key=lambda one: place_of(one.about))
     return Selected(
         objects=tuple(one.obj for one in found),
         ids=tuple(one.about for one in found),
-        fingerprint=fingerprint,
+        written=tuple(one.canonical for one in found),
         digest=hashlib.sha256(b"[" + b",".join(one.canonical for one in found) + b"]").hexdigest(),
         revision=revision,
     )
@@ -173,7 +169,6 @@ class _Reading:
     ref: PlacementRef
     revision: int
     found: list[_Found] = field(default_factory=list)
-    stamps: list[tuple[str, int]] = field(default_factory=list)
     _names: set[ObjectId] = field(default_factory=set)
     _size: int = 0
 
@@ -268,7 +263,6 @@ class _Reading:
             self.found.append(_Found(about, placed, _canonical(placed)))
         except InvalidObject as error:
             raise InvalidObject(f"{about} cannot be read: {error}") from None
-        self.stamps.append((kv.key, kv.mod_revision))
         return True
 
 
@@ -325,10 +319,21 @@ def _read(kv: KeyValue, kind: Kind, namespace: str) -> tuple[ObjectId, dict[str,
 
 
 def _canonical(obj: Mapping[str, Any]) -> bytes:
-    """The same bytes for equal objects. Raises `InvalidObject`."""
+    """The same bytes for equal objects. Raises `InvalidObject` for what cannot be read back from them as it was."""
     with suppress(orjson.JSONEncodeError):  # deeper than 254, beyond 64 bits, or half a surrogate pair
         return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
     try:
-        return json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+        written = _slowly(obj)
     except (RecursionError, ValueError):
         raise InvalidObject("it is nested too deeply, or holds what JSON cannot write") from None
+    try:
+        same = _slowly(orjson.loads(written)) == written
+    except (RecursionError, ValueError):
+        same = False
+    if not same:
+        raise InvalidObject("it holds a number or a text that members could not read back")
+    return written
+
+
+def _slowly(obj: Any) -> bytes:
+    return json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

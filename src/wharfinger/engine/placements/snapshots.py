@@ -1,7 +1,8 @@
 """Takes and reads snapshots: what a placement selects at one revision, kept as parts by their digests and a head.
 
 The head comes after its parts, and compares them and who delivers: a crash between leaves parts that nothing names,
-which the next snapshot removes. Old snapshots go last. Equal contents are no new snapshot.
+which the next snapshot removes, or the end of the placement. A head goes before its parts; old ones go last. Equal
+contents are no new snapshot; parts of the newest one that are missing are put back.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from wharfinger.contracts.update_run_records import PLAN, RunPlanRecord
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.seen import HISTORY_LIMIT
 from wharfinger.engine.placements.selected import Selected, read_selected
-from wharfinger.engine.placements.works import next_record, record_of
-from wharfinger.errors import InvalidObject
+from wharfinger.engine.placements.works import next_record, record_of, shown
+from wharfinger.errors import InvalidObject, RequestTooLarge
 from wharfinger.manifests import documents
 from wharfinger.model.contents import ObjectId
 from wharfinger.placement.enveloping import is_envelope, opened
@@ -37,6 +38,8 @@ PART = 1024 * 1024
 """Bytes of a part before it is deflated; one object may be larger."""
 PART_LIMIT = 16 * 1024 * 1024
 """Bytes of a part when it is read."""
+TROUBLE = 300
+"""Characters of a trouble."""
 FORGOTTEN = 40
 """Keys that are removed in one transaction."""
 
@@ -46,42 +49,69 @@ async def take(store: Store, view: HubView, request: TakeSnapshotInput, time: st
     reference = request.placement
     read = await store.get(keys.placement(reference))
     if read.kv is None:
-        return TakenSnapshot(outcome="gone", seen=StreamRevisions(objects=read.revision))
+        return TakenSnapshot(outcome="gone")
     try:
         obj = documents.parse(read.kv.value)
         if not isinstance(obj, Mapping):
             raise InvalidObject("is no object")
     except InvalidObject as error:
-        return TakenSnapshot(outcome="gone", why=f"the placement cannot be read: {error}")
+        seen = StreamRevisions(objects=read.kv.mod_revision)
+        return TakenSnapshot(outcome="gone", why=f"the placement cannot be read: {error}", seen=seen)
     selected = await read_selected(store, obj, reference, read.revision)
     there = (await store.get(keys.rollout(reference))).kv
     record = record_of(there)
     if (there.mod_revision if there is not None else 0) != request.rollout:
         if there is not None and (record.run_id, record.selected) == (request.run_id, request.selected):
-            return _told("same", record, selected, there.mod_revision)  # an earlier try, whose answer was lost
+            outcome = "trouble" if record.trouble else "same"  # an earlier try, whose answer was lost
+            return _told(outcome, record, selected, there.mod_revision)
         return TakenSnapshot(outcome="contended", seen=_hub(there.mod_revision if there is not None else 0))
-    after = next_record(record, request, time).model_copy(
-        update={"selected": request.selected, "trouble": selected.trouble}
-    )
+    same_trouble = selected.trouble and (record.selected, record.trouble) == (request.selected, selected.trouble)
+    if same_trouble and there is not None:
+        return _told("trouble", record, selected, there.mod_revision)
     known = await _known(store, reference)
-    newest = max(known, default=0)
-    after = after.model_copy(update={"snapshot": newest})
-    if selected.trouble or (newest and known[newest].digest == selected.digest):
-        return await _finish(store, request, after, selected, outcome="trouble" if selected.trouble else "same")
-    after = after.model_copy(update={"snapshot": newest + 1})
-    parts = list(_parts(selected.objects))
-    compares = [Compare(keys.snapshot(reference, newest + 1), "create", 0)]
-    for digest, raw in parts:
-        compares.append(Compare(keys.contents(reference, digest), "mod", await _kept(store, reference, digest, raw)))
+    after = next_record(record, request, time).model_copy(
+        update={"selected": request.selected, "trouble": selected.trouble, "snapshot": max(known, default=0)}
+    )
+    try:
+        return await _keep(store, view, request, after=after, selected=selected, known=known)
+    except RequestTooLarge as error:
+        names = "an object is too large" if len(selected.objects) == 1 else "its objects, or their names, are too large"
+        trouble = f"{names} to be kept in etcd: {error}"[:TROUBLE]
+    return await _finish(
+        store, request, after.model_copy(update={"trouble": trouble}), Selected(trouble=trouble), outcome="trouble"
+    )
+
+
+async def _keep(
+    store: Store,
+    view: HubView,
+    request: TakeSnapshotInput,
+    *,
+    after: RolloutRecord,
+    selected: Selected,
+    known: Mapping[int, SnapshotRecord],
+) -> TakenSnapshot:
+    """Keep what is selected, where it is not kept yet. Raises `RequestTooLarge`."""
+    if selected.trouble:
+        return await _finish(store, request, after, selected, outcome="trouble")
+    newest, parts = after.snapshot, dict(_parts(selected.written))
+    if newest and known[newest].digest == selected.digest:
+        compares = await _mended(store, request, known[newest], parts)
+        if compares is not None:
+            return await _finish(store, request, after, selected, outcome="same", compares=compares)
     head = SnapshotRecord(
         digest=selected.digest,
-        parts=tuple(digest for digest, _ in parts),
+        parts=tuple(parts),
         objects=selected.ids,
         enveloped=_enveloped(selected),
         revision=selected.revision,
-        time=time,
+        time=after.time,
     )
-    writes = [Put(keys.snapshot(reference, newest + 1), head.to_bytes())]
+    key = keys.snapshot(request.placement, newest + 1)
+    compares = [Compare(key, "create", 0)]
+    compares += [await _kept(store, request, digest, raw) for digest, raw in parts.items()]
+    after = after.model_copy(update={"snapshot": newest + 1})
+    writes = [Put(key, head.to_bytes())]
     taken = await _finish(store, request, after, selected, outcome="taken", compares=compares, writes=writes)
     if taken.outcome == "taken":
         await _forget_old(store, view, request, taken.seen.hub, {**known, newest + 1: head})
@@ -107,28 +137,40 @@ async def read(store: Store, reference: str, snapshot: SnapshotRecord) -> list[d
 
 
 async def forget(store: Store, request: ForgetContentsInput) -> ForgottenContents:
-    """Remove all snapshots of a placement whose decision is emptied, the heads last. May be called again."""
+    """Remove all snapshots of a placement whose decision is emptied, the heads first. May be called again."""
     reference = request.placement
     fence = Compare(keys.decision(reference), "mod", request.decision)
     removed = revision = 0
-    for prefix in (keys.contents_of(reference), keys.pin(reference), keys.snapshots_of(reference)):
+    for prefix in (keys.pin(reference), keys.snapshots_of(reference), keys.contents_of(reference)):
         names = [kv.key async for page in store.list(prefix, page_size=20) for kv in page.items]
         names = [name for name in names if prefix.endswith("/") or name == prefix]
         for first in range(0, len(names), FORGOTTEN):
             batch = names[first : first + FORGOTTEN]
-            answered = await store.txn([fence], [Delete(name) for name in batch])
+            compares, writes = [fence], [Delete(name) for name in batch]
+            unlooked, operations = await _unlooked(store, reference) if not removed else ([], [])
+            answered = await store.txn([*compares, *unlooked], [*writes, *operations], [Get(fence.key)])
             if not answered.succeeded:
-                return ForgottenContents(outcome="contended", seen=_hub(answered.revision))
-            removed, revision = removed + len(batch), answered.revision
+                return ForgottenContents(outcome="contended", seen=shown(answered.reads))
+            removed += len(batch)
+            if operations or not prefix.startswith(keys.CONTENTS):
+                revision = answered.revision
     return ForgottenContents(outcome="forgotten", keys=removed, seen=_hub(revision))
 
 
-def _parts(objects: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+async def _unlooked(store: Store, reference: str) -> tuple[list[Compare], list[Operation]]:
+    """To record that nothing is known to be looked at: a placement that is made again gets a snapshot at once."""
+    there = (await store.get(keys.rollout(reference))).kv
+    if there is None:
+        return [], []
+    record = record_of(there).model_copy(update={"selected": "", "trouble": ""})
+    return [Compare(there.key, "mod", there.mod_revision)], [Put(there.key, record.to_bytes())]
+
+
+def _parts(written: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
     """Digest and bytes of each part."""
     batch: list[bytes] = []
     size = 0
-    for obj in objects:
-        raw = orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
+    for raw in written:
         if batch and size + len(raw) > PART:
             yield _part(batch)
             batch, size = [], 0
@@ -143,14 +185,37 @@ def _part(batch: Sequence[bytes]) -> tuple[str, bytes]:
     return hashlib.sha256(raw).hexdigest(), raw
 
 
-async def _kept(store: Store, reference: str, digest: str, raw: bytes) -> int:
-    """Keep a part where it is not there yet; its mod revision."""
-    key = keys.contents(reference, digest)
-    answered = await store.txn([Compare(key, "create", 0)], [Put(key, zlib.compress(raw, 6))], [Get(key)])
+async def _mended(
+    store: Store, request: TakeSnapshotInput, head: SnapshotRecord, parts: Mapping[str, bytes]
+) -> list[Compare] | None:
+    """What says that all parts of a snapshot are there, missing ones put back; None = that cannot be."""
+    found: list[Compare] = []
+    for digest in head.parts:
+        if digest in parts:
+            found.append(await _kept(store, request, digest, parts[digest]))
+            continue
+        kv = (await store.get(keys.contents(request.placement, digest))).kv
+        if kv is None:
+            return None
+        found.append(Compare(kv.key, "mod", kv.mod_revision))
+    return found
+
+
+async def _kept(store: Store, request: TakeSnapshotInput, digest: str, raw: bytes) -> Compare:
+    """Keep a part where it is not there yet; that it is as it is then.
+
+    Nothing is kept any more once the decision is another one: of a placement that goes, nothing would remove it.
+    """
+    key = keys.contents(request.placement, digest)
+    there = (await store.get(key)).kv
+    if there is not None:  # deflating takes longer
+        return Compare(key, "mod", there.mod_revision)
+    decision = Compare(keys.decision(request.placement), "mod", request.decision)
+    answered = await store.txn([Compare(key, "create", 0), decision], [Put(key, zlib.compress(raw, 6))], [Get(key)])
     if answered.succeeded:
-        return answered.revision
+        return Compare(key, "mod", answered.revision)
     found = answered.reads[0]
-    return found.mod_revision if found is not None else 0
+    return Compare(key, "mod", found.mod_revision if found is not None else 0)
 
 
 async def _known(store: Store, reference: str) -> dict[int, SnapshotRecord]:
@@ -172,12 +237,15 @@ async def _forget_old(
 ) -> None:
     """Remove snapshots beyond the limit that nothing names, and parts that no snapshot names.
 
-    What names them is read after `rollouts/<P>` was rewritten: from then on no earlier wave writes a work.
+    A pin that is put meanwhile prevents it. What else names them is read after `rollouts/<P>` was rewritten: from then
+    on no earlier wave writes a work.
     """
     reference = request.placement
+    pinned = (await store.get(keys.pin(reference))).kv
     seen = view.placements.get(reference)
     limit = seen.history_limit if seen is not None else HISTORY_LIMIT
     named = await _named(store, reference) | view.update_runs.named(reference) | {max(known)}
+    named |= _number(PinRecord, pinned.value) if pinned is not None else set()
     old = [number for number in sorted(known)[:-limit] if number not in named]
     kept = {part for number, one in known.items() if number not in old for part in one.parts}
     removed: list[Operation] = [Delete(keys.snapshot(reference, number)) for number in old]
@@ -185,11 +253,12 @@ async def _forget_old(
     async for page in store.list(prefix, page_size=20):
         removed += [Delete(kv.key) for kv in page.items if kv.key.removeprefix(prefix) not in kept]
     if removed:
-        await store.txn([Compare(keys.rollout(reference), "mod", rollout)], removed[:FORGOTTEN])
+        same_pin = Compare(keys.pin(reference), "mod", pinned.mod_revision if pinned is not None else 0)
+        await store.txn([Compare(keys.rollout(reference), "mod", rollout), same_pin], removed[:FORGOTTEN])
 
 
 async def _named(store: Store, reference: str) -> set[int]:
-    """Snapshots that a work, the pin or the plan of an update run names."""
+    """Snapshots that a work or the plan of an update run names."""
     found: set[int] = set()
     async for page in store.list(f"{keys.RUNS}{reference}/"):
         for kv in page.items:
@@ -197,8 +266,7 @@ async def _named(store: Store, reference: str) -> set[int]:
     async for page in store.list(f"{keys.WORKS}{reference}/"):
         for kv in page.items:
             found |= _number(WorkRecord, kv.value)
-    pinned = (await store.get(keys.pin(reference))).kv
-    return found | (_number(PinRecord, pinned.value) if pinned is not None else set())
+    return found
 
 
 def _number(kind: type[WorkRecord] | type[PinRecord], value: bytes) -> set[int]:
@@ -236,17 +304,15 @@ async def _finish(
     writes: Sequence[Operation] = (),
 ) -> TakenSnapshot:
     key = keys.rollout(request.placement)
-    answered = await store.txn(
-        [
-            Compare(key, "mod", request.rollout),
-            Compare(keys.decision(request.placement), "mod", request.decision),
-            *compares,
-        ],
-        [Put(key, after.to_bytes()), *writes],
-        [Get(key)],
-    )
+    conditions = [
+        Compare(key, "mod", request.rollout),
+        Compare(keys.decision(request.placement), "mod", request.decision),
+        *compares,
+    ]
+    followed = [Get(one.key) for one in conditions if one.key.startswith(keys.HUB)]
+    answered = await store.txn(conditions, [Put(key, after.to_bytes()), *writes], followed)
     if not answered.succeeded:
-        return TakenSnapshot(outcome="contended", seen=_hub(answered.revision))
+        return TakenSnapshot(outcome="contended", seen=shown(answered.reads))
     return _told(outcome, after, selected, answered.revision)
 
 
@@ -255,7 +321,7 @@ def _told(outcome: Any, record: RolloutRecord, selected: Selected, revision: int
         outcome=outcome,
         number=record.snapshot,
         objects=len(selected.objects),
-        why=selected.trouble,
+        why=record.trouble,
         seen=_hub(revision),
     )
 

@@ -72,8 +72,19 @@ class RunLook:
         return tuple(one.key for one in awaits if one.kind is TaskKind.APPROVAL)
 
 
-def look(view: HubView, reference: str, name: str, identity: int, elapsed: float = 0.0) -> RunLook:
-    """What follows for a run. `elapsed`: seen seconds since its progress was recorded."""
+def look(
+    view: HubView,
+    reference: str,
+    name: str,
+    identity: int,
+    elapsed: float = 0.0,
+    *,
+    contents: ContentsView | None = None,
+) -> RunLook:
+    """What follows for a run. `elapsed`: seen seconds since its progress was recorded.
+
+    `contents`: of a hub, which knows whether selected objects are as they were when they could not be placed.
+    """
     run, records = view.update_runs.run(reference, name), view.update_runs.of(reference, name, identity)
     if run is None or run.identity != identity:
         return RunLook("over", "its object is deleted", "gone")
@@ -92,14 +103,31 @@ def look(view: HubView, reference: str, name: str, identity: int, elapsed: float
         return RunLook("over", "it was stopped before it started", "stopped")
     if records.plan is None:
         why = why_not_yet(view, reference)
-        return RunLook("queue", why) if why else RunLook("begin", "its plan is to be made")
+        return RunLook("queue", why) if why else _begin(view, reference, run, contents)
     if records.progress is None and state is RunState.INITIALIZE:
         return RunLook("over", "it is planned, and starts when its state is Run", "planned")
+    if not placement.delivery.external and not placement.unreadable:
+        return RunLook("end", "the placement is delivered by rolling updates now: start another run", "failed")
     if stored is None or stored.deleting:
         return RunLook("queue", "waits until it is decided again which members the placement gets")
     if records.progress is None and _is_stale(view, reference, records.plan.plan):
         return RunLook("end", "members have got other contents since its plan was made: start another run", "failed")
     return _step(view, reference, run, (records.plan, records.progress, records.retries), elapsed)
+
+
+def _begin(view: HubView, reference: str, run: SeenRun, contents: ContentsView | None) -> RunLook:
+    """The plan is to be made, of what is selected or of the snapshot that is named."""
+    record = view.delivery.rollouts.get(reference, NO_ROLLOUT)
+    if run.run.snapshot is not None or not record.trouble:
+        return RunLook("begin", "its plan is to be made")
+    why = f"its plan is to be made, but what is selected cannot be placed: {record.trouble}"
+    same = contents is not None and record.selected == stamp_of(contents, run)
+    return RunLook("queue" if same else "begin", why)
+
+
+def stamp_of(contents: ContentsView, run: SeenRun) -> str:
+    """Stamp of what may be selected now, when a run looks at it."""
+    return contents.stamp(run.reference) or f"run {run.holder}"
 
 
 def _turn(view: HubView, reference: str, run: SeenRun, records: RunRecords) -> RunLook | None:
@@ -240,7 +268,7 @@ def planned_run(view: HubView, contents: ContentsView, request: PlanRunInput) ->
     """What follows for a run, with all that its writes will compare."""
     reference, name, identity = request.placement, request.run, request.identity
     elapsed = request.elapsed
-    found = look(view, reference, name, identity, elapsed)
+    found = look(view, reference, name, identity, elapsed, contents=contents)
     run, step = view.update_runs.run(reference, name), found.step
     decision, rollout = keys.decision(reference), keys.rollout(reference)
     prefix = keys.run_records(reference, name, identity)
@@ -253,12 +281,11 @@ def planned_run(view: HubView, contents: ContentsView, request: PlanRunInput) ->
             "decision": view.mod_revision(decision),
             "rollout": view.mod_revision(rollout),
             "recorded": view.mod_revision(f"{prefix}progress"),
-            "seen": view.seen,
+            "seen": view.newest,
         }
     )
     if found.action == "begin" and run is not None:
-        stamp = contents.stamp(reference) or f"run {name}/{identity}"
-        return base.model_copy(update={"named": run.run.snapshot, "selected": stamp})
+        return base.model_copy(update={"named": run.run.snapshot, "selected": stamp_of(contents, run)})
     if step is None:
         return base
     timed = found.timer is not None and elapsed > 0

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 
 from wharfinger.contracts.delivery_records import WorkRecord
+from wharfinger.contracts.placement_records import inflated_bytes
 from wharfinger.contracts.placements import StreamRevisions, latest
 from wharfinger.contracts.update_run_records import (
     END,
@@ -37,8 +38,9 @@ from wharfinger.contracts.update_runs import (
 )
 from wharfinger.engine.placements.hub_view import HubView
 from wharfinger.engine.placements.update_plans import MadePlan, make_plan
-from wharfinger.engine.placements.works import AT_A_TIME, next_record, record_of
+from wharfinger.engine.placements.works import AT_A_TIME, earlier, is_of, next_record, record_of, shown
 from wharfinger.model.placement import PlacementRef
+from wharfinger.model.update_runs import RunState
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Get, KeyValue, Operation, Put, Store
 
@@ -52,14 +54,20 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
     value = b""
     if made.plan is not None:
         value = (await _record(store, view, request, made, time)).to_bytes()
-        if len(value) > LARGEST:
+        if not _may_be_kept(value):
             made = MadePlan(problem=f"the plan is larger than {LARGEST // 1024} KiB")
     if made.problem:
         return await _refuse(store, view, request, made.problem, time)
     reference = request.placement
     plan, rollout = _key(request, PLAN), keys.rollout(reference)
     there = (await store.get(rollout)).kv
-    wave = next_record(record_of(there), request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
+    before = record_of(there)
+    wave = next_record(before, request, time).model_copy(update={"token": f"{request.run_id}/{PLAN}"})
+    if run.run.state is RunState.RUN:  # it goes on at once: whoever comes now waits for it
+        held = before.run not in ("", request.holder) and view.update_runs.lives(reference, before.run)
+        if held and not run.supersedes:
+            return BegunRun(outcome="contended", seen=shown([there]))
+        wave = wave.model_copy(update={"run": request.holder})
     answered = await store.txn(
         [
             _same_life(request),
@@ -81,6 +89,13 @@ async def begin(store: Store, view: HubView, request: BeginRunInput, time: str) 
     return BegunRun(outcome="begun", seen=StreamRevisions(hub=kept.mod_revision if kept else answered.revision))
 
 
+def _may_be_kept(value: bytes) -> bool:
+    try:
+        return len(value) <= LARGEST and bool(inflated_bytes(value))
+    except ValueError:  # it would be too large to be read again
+        return False
+
+
 async def _record(store: Store, view: HubView, request: BeginRunInput, made: MadePlan, time: str) -> RunPlanRecord:
     """The plan with the contents of all overrides, also of those that members have now."""
     assert made.plan is not None, "checked by the caller"
@@ -100,8 +115,9 @@ async def _refuse(store: Store, view: HubView, request: BeginRunInput, problem: 
     answered = await store.txn(
         [_same_life(request), Compare(_key(request, PLAN), "create", 0)], [Put(_key(request, END), end.to_bytes())]
     )
-    outcome = "refused" if answered.succeeded else "contended"
-    return BegunRun.model_validate({"outcome": outcome, "why": problem, "seen": {"hub": answered.revision}})
+    if not answered.succeeded:
+        return BegunRun(outcome="contended", why=problem)
+    return BegunRun(outcome="refused", why=problem, seen=StreamRevisions(hub=answered.revision))
 
 
 async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRun:
@@ -113,7 +129,8 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
         operations.append(Put(_key(request, END), RunEndRecord.model_validate(end).to_bytes()))
     if not planned.progress:
         answered = await store.txn([_same_life(request)], operations)
-        return RecordedRun(outcome="recorded", seen=StreamRevisions(hub=answered.revision if operations else 0))
+        put = answered.succeeded and operations
+        return RecordedRun(outcome="recorded", seen=StreamRevisions(hub=answered.revision if put else 0))
     there = (await store.get(rollout)).kv
     before = record_of(there)
     if there is not None and before.token == request.wave:
@@ -137,8 +154,17 @@ async def record(store: Store, request: RecordRunInput, time: str) -> RecordedRu
     found = answered.reads[0]
     if found is not None and record_of(found).token == request.wave:
         return _recorded(found.mod_revision)
-    moved = max((one.mod_revision for one in answered.reads if one is not None), default=0)
-    return RecordedRun(outcome="contended", seen=StreamRevisions(hub=moved))
+    moved = shown(answered.reads)
+    if _token_of(answered.reads[2]) == request.wave:  # it was recorded, and its wave is over: its writes fail
+        return RecordedRun(outcome="recorded", seen=moved)
+    return RecordedRun(outcome="contended", seen=moved)
+
+
+def _token_of(kv: KeyValue | None) -> str:
+    try:
+        return RunProgressRecord.from_bytes(kv.value).token if kv is not None else ""
+    except ValueError:
+        return ""
 
 
 def _recorded(revision: int) -> RecordedRun:
@@ -194,15 +220,13 @@ async def _write_one(store: Store, request: WriteRunWorksInput, plan: RunPlanRec
     moved, ours = _is_written(key, read[key], step)
     if not moved:
         return "", ours
-    newest = max((kv.mod_revision for kv in read.values() if kv is not None and kv.key.startswith(keys.HUB)), default=0)
-    return next((one.key for one in compares if not one.holds(read[one.key])), key), newest
+    return next((one.key for one in compares if not one.holds(read[one.key])), key), shown(answered.reads).hub
 
 
 def _is_written(key: str, found: KeyValue | None, step: RunWrite) -> tuple[str, int]:
     """Whether an earlier try of the same wave wrote it, whose answer was lost."""
-    work = _earlier(found)
     want = "present" if step.snapshot else "absent"
-    if found is not None and (work.counter, work.want, work.identity) == (step.counter, want, step.identity):
+    if found is not None and is_of(found, (step.counter, want, step.identity)):
         return "", found.mod_revision
     return key, found.mod_revision if found is not None else 0
 
@@ -210,7 +234,7 @@ def _is_written(key: str, found: KeyValue | None, step: RunWrite) -> tuple[str, 
 def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRecord | None:
     """The work that is written; None when the contents of its overrides are not in the plan."""
     if not step.snapshot:
-        return _earlier(found).model_copy(update={"counter": step.counter, "since": step.counter, "want": "absent"})
+        return earlier(found).model_copy(update={"counter": step.counter, "since": step.counter, "want": "absent"})
     if step.overrides and step.overrides not in plan.overrides:
         return None
     return WorkRecord(
@@ -224,13 +248,6 @@ def _work(plan: RunPlanRecord, step: RunWrite, found: KeyValue | None) -> WorkRe
         resolved=plan.overrides.get(step.overrides, ()),
         strategy=dict(plan.plan.apply_strategy),
     )
-
-
-def _earlier(found: KeyValue | None) -> WorkRecord:
-    try:
-        return WorkRecord.model_validate_json(found.value) if found is not None else WorkRecord()
-    except ValueError:
-        return WorkRecord()
 
 
 async def approve(store: Store, request: ApproveRunInput, time: str) -> ApprovedRun:

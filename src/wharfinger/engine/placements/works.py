@@ -10,14 +10,14 @@ other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from wharfinger.contracts.delivery_records import RolloutRecord, WorkRecord
 from wharfinger.contracts.placement_rollouts import PlannedStep, WriteWorksInput, WrittenWorks
 from wharfinger.contracts.placements import StreamRevisions
 from wharfinger.engine.placements.hub_view import HubView
-from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, changes_for, concerning
+from wharfinger.engine.placements.rolling_out import NO_ROLLOUT, changes_for, concerning, written
 from wharfinger.model.delivery import StepKind
 from wharfinger.placement import overriding
 from wharfinger.registry import keys
@@ -76,7 +76,13 @@ async def begin_wave(store: Store, request: WriteWorksInput, time: str) -> tuple
     found = answered.reads[0]
     if found is not None and record_of(found).token == request.wave:
         return found.mod_revision, found.mod_revision
-    return 0, max((one.mod_revision for one in answered.reads if one is not None), default=0)
+    return 0, shown(answered.reads).hub
+
+
+def shown(found: Iterable[KeyValue | None]) -> StreamRevisions:
+    """What must be seen for these values of keys of the hub to be seen; keys of other streams are left out."""
+    hub = (kv.mod_revision for kv in found if kv is not None and kv.key.startswith(keys.HUB))
+    return StreamRevisions(hub=max(hub, default=0))
 
 
 def record_of(kv: KeyValue | None) -> RolloutRecord:
@@ -158,36 +164,37 @@ async def _write_one(
         if ours and not (step.kind is StepKind.DROP and found[keys.result(reference, step.member)] is not None):
             return "", ours
     moved = next(one.key for one in compares if not one.holds(found[one.key]))
-    return moved, max((one.mod_revision for one in answered.reads if one is not None), default=0)
+    return moved, shown(answered.reads).hub
 
 
 def _moved(key: str, found: KeyValue | None, step: PlannedStep) -> tuple[str, int]:
     """Whether an earlier try of the same wave wrote it, though nobody was told."""
     if step.kind is StepKind.DROP:
         return ("", 1) if found is None else (key, 0)
-    if found is not None:
-        try:
-            work = WorkRecord.model_validate_json(found.value)
-        except ValueError:
-            return key, 0
-        if (work.counter, work.want, work.identity) == (step.counter, step.want, step.identity):
-            return "", found.mod_revision
+    if found is not None and is_of(found, (step.counter, step.want, step.identity)):
+        return "", found.mod_revision
     return key, 0
+
+
+def is_of(found: KeyValue, step: tuple[int, str, int]) -> bool:
+    """Whether a work is what a step writes: counter, want, and the member's identity."""
+    work = earlier(found)
+    return (work.counter, work.want, work.identity) == step
 
 
 def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: KeyValue | None) -> WorkRecord | None:
     """The work that is written; None when what is changed for the member is not what was planned."""
     reference = request.placement
-    earlier = _earlier(before)
+    former = earlier(before)
     if step.kind is StepKind.REMOVE:
         changed = {"counter": step.counter, "since": step.counter, "want": step.want, "identity": step.identity}
-        return earlier.model_copy(update=changed)
+        return former.model_copy(update=changed)
     seen = view.placements.get(reference)
     if seen is None:
         return None
     strategy: Mapping[str, Any] = seen.delivery.strategy
     if step.kind is StepKind.STRATEGY:
-        return earlier.model_copy(update={"counter": step.counter, "strategy": dict(strategy)})
+        return former.model_copy(update={"counter": step.counter, "strategy": dict(strategy)})
     snapshot = view.delivery.snapshots.get(reference, {}).get(request.snapshot)
     if snapshot is None:
         return None
@@ -208,12 +215,13 @@ def _work(view: HubView, request: WriteWorksInput, step: PlannedStep, before: Ke
         placement=seen.placement.identity,
         snapshot=request.snapshot,
         overrides=step.overrides,
-        resolved=tuple(overriding.to_json(changes)),
+        resolved=written(changes),
         strategy=dict(strategy),
     )
 
 
-def _earlier(before: KeyValue | None) -> WorkRecord:
+def earlier(before: KeyValue | None) -> WorkRecord:
+    """The work of a stored value; what cannot be read is as if there were none."""
     try:
         return WorkRecord.model_validate_json(before.value) if before is not None else WorkRecord()
     except ValueError:

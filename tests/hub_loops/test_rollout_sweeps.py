@@ -1,0 +1,59 @@
+"""What a hub judges of everything now and then, of edited overrides, and when it counts time as seen."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from tests.agent_loops.hosts import running
+from tests.engine.placements.delivery_scene import rolled_out
+from tests.engine.placements.scene import P
+from tests.engine.placements.test_rolling_out import override
+from tests.hub_loops.test_rollouts import JudgedScene, settled_scene
+from wharfinger.errors import Unavailable
+from wharfinger.hub_loops import rollouts
+from wharfinger.registry.store import Read
+
+
+@pytest.fixture
+async def scene() -> JudgedScene:
+    return await settled_scene()
+
+
+async def test_an_override_of_another_object_judges_nothing(scene: JudgedScene) -> None:
+    await scene.put(override(selects={**rolled_out()["spec"]["resourceSelectors"][0], "name": "other"}))
+    scene.judge.note(await scene.see())
+    assert scene.judge._due == {}
+
+
+async def test_everything_is_judged_in_parts(scene: JudgedScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollouts, "TICK", 0.01)
+    monkeypatch.setattr(rollouts, "SWEEP", 0.05)
+    names = {f"cluster/p{number}" for number in range(50)}
+    scene.view.decisions |= dict.fromkeys(names, scene.view.decisions[P])
+    sizes: list[int] = []
+    async with running(scene.judge._sweep()):
+        while scene.judge._due.keys() < names:
+            sizes.append(len(scene.judge._due))
+            await asyncio.sleep(0)
+    steps = {after - before for before, after in itertools.pairwise(sizes) if after > before}
+    assert steps <= {10}
+
+
+async def test_no_time_is_seen_without_etcd(scene: JudgedScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await scene.judge._is_seen()
+    scene.clock.advance(rollouts.QUIET + 1)
+    assert await scene.judge._is_seen()  # silent, because nothing has happened
+    await scene.store.put("/registry/elsewhere", b"")
+    assert not await scene.judge._is_seen()  # its watch is silent, though something has
+    scene.view.reached("hub", scene.store.revision)
+    assert await scene.judge._is_seen()
+    scene.clock.advance(rollouts.QUIET + 1)
+
+    async def away(key: str) -> Read:
+        raise Unavailable(f"no answer about {key}")
+
+    monkeypatch.setattr(scene.store, "get", away)
+    assert not await scene.judge._is_seen()
