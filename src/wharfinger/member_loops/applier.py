@@ -166,7 +166,7 @@ class Applier:
         except HubFailed as error:
             wait = self._looks.put_back(placement)
             told = wait, self._name, placement, str(error)
-            log.debug("work_put_back effect=looked_at_in_%.0f_s member=%s placement=%s error=%r", *told)
+            log.debug("work_put_back effect=looked_at_later seconds=%.0f member=%s placement=%s error=%r", *told)
 
     async def _look_at(self, member: EtcdMember, placement: str, work: WorkRecord, revision: int) -> None:
         self.orphans.discard(placement)

@@ -285,7 +285,7 @@ class WorkOnMember:
 
     async def _let_go(self, about: ObjectId, seen: MemberObject, there: AppliedThere, *, release: bool) -> bool:
         """Whether it was as it was seen."""
-        if seen.unreadable and not release:  # whoever made it so has it; with our mark nobody else could place it
+        if seen.unreadable and not release:  # its writer keeps it; our mark would refuse it to other placements
             let_go = await self._write(about, seen, seen.obj, None, there)
             if let_go:
                 told = self.placement, about, seen.unreadable
