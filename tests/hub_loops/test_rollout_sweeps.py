@@ -38,6 +38,7 @@ async def test_everything_is_judged_in_parts(scene: JudgedScene, monkeypatch: py
         while scene.judge._due.keys() < names:
             sizes.append(len(scene.judge._due))
             await asyncio.sleep(0)
+        sizes.append(len(scene.judge._due))
     steps = {after - before for before, after in itertools.pairwise(sizes) if after > before}
     assert steps <= {10}
 

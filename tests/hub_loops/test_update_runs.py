@@ -23,12 +23,14 @@ class Starter:
     """Takes starts down."""
 
     starts: list[str] = field(default_factory=list)
+    seen: list[StreamRevisions] = field(default_factory=list)
     fails: bool = False
 
     async def start_update_run(
         self, reference: str, run: str, identity: int, seen: StreamRevisions, cause: str
     ) -> None:
         self.starts.append(run)
+        self.seen.append(seen)
         if self.fails:
             raise RuntimeError("no Temporal")
 
@@ -60,6 +62,13 @@ async def test_a_run_is_started_and_left_alone_for_a_while(scene: RunScene) -> N
         scene.clock.now += AGAIN
         await found.look()
     assert len(starter.starts) == 22
+
+
+async def test_a_start_passes_on_what_others_can_have_seen(scene: RunScene) -> None:
+    starter, newest = Starter(), scene.view.newest
+    scene.view.reached("hub", 5000)
+    await judge(scene, starter).look()
+    assert starter.seen == [newest]
 
 
 async def test_a_run_of_another_hub_is_not_started(scene: RunScene) -> None:

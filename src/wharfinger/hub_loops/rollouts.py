@@ -137,7 +137,10 @@ class RolloutJudge:
                 group.create_task(self._tick())
                 while True:
                     await self._wait()
+                    began = self._clock()
                     await self.judge_due()
+                    # what comes in crowds, such as agents that start together, is judged once for many of them
+                    await asyncio.sleep(min(GLANCE, self._clock() - began))
         finally:
             for task in self._starting.values():
                 task.cancel()

@@ -283,7 +283,7 @@ class Applier:
             try:
                 async with member.watch(revision + 1) as batches:
                     async for batch in batches:
-                        for event in batch.events:
+                        for event in member.others(batch):
                             for placement in self._keys.get(event.kv.key, ()):
                                 self._later_than_now(placement)
             except Compacted:

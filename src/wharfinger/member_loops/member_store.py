@@ -20,7 +20,10 @@ from wharfinger.manifests import documents, kinds, merge
 from wharfinger.model.contents import ObjectId
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.registry import keys
-from wharfinger.registry.store import Compare, Delete, Get, KeyValue, Operation, Put, Store, WatchBatch
+from wharfinger.registry.store import Compare, Delete, Event, Get, KeyValue, Operation, Put, Store, WatchBatch
+
+OWN = 1000
+"""Revisions of an agent's own that are remembered."""
 
 
 class AgentFenced(Exception):
@@ -81,6 +84,9 @@ class MemberStore(Protocol):
     def watch(self, revision: int) -> AbstractAsyncContextManager[AsyncIterator[WatchBatch]]:
         """All changes of objects from a revision on."""
 
+    def others(self, batch: WatchBatch) -> list[Event]:
+        """The changes of a batch that this agent did not make itself, as far as its writes are answered."""
+
     async def revision(self) -> int:
         """The store's, now. Raises `AccessDenied` when the agent may not even read its own record."""
 
@@ -93,6 +99,8 @@ class EtcdMember:
         self._store = store
         self._now = now
         self._fence = 0
+        self._own: set[int] = set()
+        """Revisions that this agent wrote; old ones are forgotten."""
 
     async def take_over(self, agent: AgentRecord) -> None:
         """See `MemberStore.take_over`."""
@@ -171,6 +179,13 @@ class EtcdMember:
         """The store's, now."""
         return (await self._store.get(keys.PLACED_AGENT)).revision
 
+    def others(self, batch: WatchBatch) -> list[Event]:
+        """See `MemberStore.others`."""
+        found = [event for event in batch.events if event.kv.mod_revision not in self._own]
+        if len(self._own) > OWN:
+            self._own = {one for one in self._own if one > batch.revision}
+        return found
+
     def _stored(self, about: ObjectId, obj: Mapping[str, Any], seen: MemberObject) -> Mapping[str, Any]:
         """An object as it is stored: a new one gets its uid and time."""
         if seen.obj is not None:
@@ -183,6 +198,7 @@ class EtcdMember:
         fence = Compare(keys.PLACED_AGENT, "mod", self._fence)
         answered = await self._store.txn([fence, *compares], operations, [Get(keys.PLACED_AGENT)])
         if answered.succeeded:
+            self._own.add(answered.revision)
             return answered.revision
         if not fence.holds(answered.reads[0]):
             raise AgentFenced("another agent writes to the member")

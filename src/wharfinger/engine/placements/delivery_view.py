@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from wharfinger.contracts.delivery_records import (
     PinRecord,
@@ -18,6 +19,7 @@ from wharfinger.contracts.delivery_records import (
     SnapshotRecord,
     WorkRecord,
 )
+from wharfinger.contracts.records import Record
 from wharfinger.manifests.contents import override_from_mapping
 from wharfinger.model.contents import ObjectId, Override
 
@@ -25,6 +27,10 @@ FOLDERS = ("works", "results", "rollouts", "losses", "snapshots", "pins")
 """Records that are taken here."""
 COUNTED = 2.0
 """Seconds that count as seen at most between two ticks: a hub that stood still has seen nothing."""
+R = TypeVar("R", bound=Record)
+_NO_FIELDS: set[str] = set()
+STRATEGIES = 8
+"""Apply strategies that works share."""
 TAKEN_APART = 64
 """Snapshots whose objects are kept as ids."""
 
@@ -62,6 +68,8 @@ class DeliveryView:
         """Grows while the hub sees etcd."""
         self._changed: dict[tuple[str, str], float] = {}
         """Placement and member -> seen seconds at which its result became as it is."""
+        self._strategies: list[dict[str, Any]] = []
+        """Apply strategies that works have; most have the same."""
         self._waiters: dict[str, asyncio.Event] = {}
         self._objects: dict[int, tuple[SnapshotRecord, frozenset[ObjectId]]] = {}
         """By the identity of the record, which is kept with them."""
@@ -129,8 +137,10 @@ class DeliveryView:
                 del self.on_member[member]
             return reference
         work = WorkRecord.model_validate_json(value)
-        if work.resolved:
-            work = work.model_copy(update={"resolved": ()})
+        strategy = next((one for one in self._strategies if one == work.strategy), None)
+        if strategy is None:
+            self._strategies = [strategy := work.strategy, *self._strategies[: STRATEGIES - 1]]
+        work = _small(work, resolved=(), strategy=strategy)
         self.works.setdefault(reference, {})[member] = work
         self.on_member[member].add(reference)
         return reference
@@ -145,9 +155,7 @@ class DeliveryView:
                 self.results.pop(reference, None)
             self._changed.pop((reference, member), None)
             return reference
-        result = ResultRecord.model_validate_json(value)
-        if result.told or result.drifted:
-            result = result.model_copy(update={"told": (), "drifted": ()})
+        result = _small(ResultRecord.model_validate_json(value), told=(), drifted=())
         self.results.setdefault(reference, {})[member] = result
         if before is None or _says(before) != _says(result):
             self._changed[reference, member] = self.seen_seconds
@@ -192,6 +200,11 @@ class DeliveryView:
     def waiter(self, reference: str) -> asyncio.Event:
         """Set at the next change of the placement."""
         return self._waiters.setdefault(reference, asyncio.Event())
+
+
+def _small(record: R, **others: Any) -> R:
+    """The record with these values, without a set of its own of the fields that were written."""
+    return cast("R", type(record).model_construct(_fields_set=_NO_FIELDS, **{**record.__dict__, **others}))
 
 
 def _says(result: ResultRecord) -> tuple[object, ...]:
