@@ -16,6 +16,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World, world
+from tests.properties.shares import shared_out
 from wharfinger.contracts.scheduling import Bound, Gone, Placed
 from wharfinger.registry import keys
 from wharfinger.registry.store import Compare, Put
@@ -27,7 +28,7 @@ PODS = 16
 ROUNDS = 12
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", shared_out(25, quick=10))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
     rng = Random(seed)
     for name, cpu in NODES.items():
@@ -43,7 +44,7 @@ async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, see
     await judge(world)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", shared_out(10, quick=4))
 async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed: int) -> None:
     rng = Random(seed)
     for name, cpu in NODES.items():

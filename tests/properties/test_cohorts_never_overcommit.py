@@ -15,6 +15,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand, World, world
+from tests.properties.shares import shared_out
 from tests.properties.test_binds_never_overcommit import NODES, PODS, attempt, judge, make_trouble
 from wharfinger.contracts.cohort_scheduling import BoundMany, PlacedMany
 from wharfinger.engine.transactions import Limits
@@ -53,7 +54,7 @@ def check(operations: int, compares: Any, success: Any) -> None:
         assert max(len(compares), len(success)) <= operations
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", shared_out(25, quick=10))
 async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, seed: int) -> None:
     rng = Random(seed)
     hands = await cluster(world, rng, operations=rng.choice([8, 16, 40, 128]), apart=0.2)
@@ -69,7 +70,7 @@ async def test_no_node_is_overcommitted_and_no_pod_bound_twice(world: World, see
     await judge_apart(world)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", shared_out(10, quick=4))
 async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed: int) -> None:
     rng = Random(seed)
     hands = await cluster(world, rng, operations=128)
@@ -84,7 +85,7 @@ async def test_with_nothing_in_the_way_every_place_is_filled(world: World, seed:
     assert sum(1 for node in bound if node) == sum(NODES.values())
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", shared_out(10, quick=4))
 async def test_each_seat_has_one_outcome_that_is_true(world: World, seed: int) -> None:
     rng = Random(seed)
     hands = await cluster(world, rng, operations=40)

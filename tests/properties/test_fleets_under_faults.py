@@ -14,7 +14,7 @@ from tests.properties.fleet_world.run import play, told
 
 CASES = 20_000
 SHARDS = 40
-QUICK = 4
+QUICK = 3
 """Shards that `make check` plays; `make test` plays all."""
 
 
@@ -29,5 +29,5 @@ def test_no_rule_is_broken_and_every_fleet_comes_to_rest(shard: int) -> None:
             pytest.fail(told(case), pytrace=False)
 
 
-QUICK = 4
+QUICK = 3
 """Shards that `make check` plays; `make test` plays all."""

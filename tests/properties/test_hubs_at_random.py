@@ -27,6 +27,7 @@ from tests.placement.objects import (
     placement_object,
     status_record,
 )
+from tests.properties.shares import shared_out
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.contracts.placement_records import DrainRecord
 from wharfinger.contracts.placements import (
@@ -288,7 +289,7 @@ class Life:
                 assert not seen.placement.deleting or decision.chosen == (), self.seed
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", shared_out(PARTS, quick=3))
 async def test_no_rule_is_broken_and_every_hub_comes_to_rest(part: int) -> None:
     for seed in range(part, LIVES, PARTS):
         life = Life(seed)

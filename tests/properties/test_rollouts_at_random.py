@@ -14,6 +14,7 @@ import pytest
 from tests.engine.placements.scene import P
 from tests.properties.rollout_judge import Judge
 from tests.properties.rollout_world import World
+from tests.properties.shares import shared_out
 from wharfinger.contracts.delivery_records import ResultRecord, WorkRecord
 from wharfinger.registry import keys
 from wharfinger.testing.memory_store import MemoryStore
@@ -56,7 +57,7 @@ async def delivered(world: World) -> None:
         assert (result.available, result.counter) == (True, work.counter), seed
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", shared_out(PARTS, quick=2))
 async def test_no_rule_is_broken_and_all_is_delivered(part: int) -> None:
     taken_away = added = 0
     for seed in range(part, LIVES, PARTS):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import PROFILES, Hand, World
+from tests.properties.shares import shared_out
 from wharfinger.cli.understand.live_state import read_live
 from wharfinger.cli.understand.supposed import Supposed
 from wharfinger.contracts.scheduling import Placed, Refused
@@ -28,7 +29,7 @@ from wharfinger.whatif.play import simulate
 from wharfinger.whatif.scene import Scene
 from wharfinger.worker_loops.queueing import gate_by, order_by
 
-SEEDS = range(120)
+SEEDS = 120
 CLASSES = ("a", "b", "c", "d")
 POLICIES = ("Never", "PreemptLowerPriority")
 GROUP = "pod-group.scheduling.sigs.k8s.io/name"
@@ -120,7 +121,7 @@ def simulated(scene: Scene, name: str) -> Decided:
     return decision.node or "", decision.nominated_node or "", victims, rejectors, message
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", shared_out(SEEDS, quick=60))
 async def test_simulated_and_live_decisions_agree(seed: int) -> None:
     cluster = Cluster(seed)
     hand = await cluster.world.hand()

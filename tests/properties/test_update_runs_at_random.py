@@ -12,6 +12,7 @@ import pytest
 from tests.engine.placements.run_scene import APPROVAL, RUN, RunScene, run_object, stage
 from tests.engine.placements.scene import P
 from tests.placement.objects import member_object
+from tests.properties.shares import shared_out
 from wharfinger.contracts.delivery_records import WorkRecord
 from wharfinger.contracts.update_runs import PlannedRun
 from wharfinger.engine.placements.update_runs_view import SUPERSEDES
@@ -154,7 +155,7 @@ class Life:
         raise AssertionError({name: (one.action, one.ends, one.why) for name, one in ends.items()})
 
 
-@pytest.mark.parametrize("seed", range(LIVES))
+@pytest.mark.parametrize("seed", shared_out(LIVES, quick=40))
 async def test_members_have_what_the_last_run_wanted(seed: int) -> None:
     life = Life(seed)
     await life.begin()

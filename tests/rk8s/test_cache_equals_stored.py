@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from tests.engine.conftest import Hand
 from tests.engine.pods.test_preemption import eviction, refusal
+from tests.properties.shares import shared_out
 from tests.rk8s import rk8s_documents as docs
 from tests.rk8s.rk8s_world import Rk8sWorld
 from wharfinger.cache.cache import Cache
@@ -123,7 +124,7 @@ def on_nodes(cache: Cache) -> dict[str, Any]:
     return {info.node.name: (info.node, dict(info.pods), dict(info.requested)) for info in cache.snapshot().rows}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", shared_out(20, quick=8))
 async def test_cache_of_each_worker_is_what_is_stored(seed: int) -> None:
     world = Rk8sWorld()
     await world.store.put(keys.INSTALLATION, b"{}")

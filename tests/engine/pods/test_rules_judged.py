@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 from tests.engine.conftest import Hand, World
 from tests.engine.pods.test_three_workers import ZONE, Forgetful, affinity, spread, term, together
 from tests.faults.rules_judge import RulesJudge, history_of
+from tests.properties.shares import shared_out
 from wharfinger.contracts.cohort_scheduling import PlaceManyInput
 from wharfinger.contracts.cohorts import CohortPod
 from wharfinger.contracts.scheduling import BindInput, Placed
@@ -123,7 +124,7 @@ async def judged(world: World, seed: int, limits: Limits = STOCK) -> RulesJudge:
 
 
 @pytest.mark.parametrize("limits", [STOCK, Limits(operations=24)], ids=["large", "small"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", shared_out(4, quick=2))
 async def test_three_workers_break_no_rule_of_six_namespaces(seed: int, limits: Limits) -> None:
     """With transactions as large as etcd takes them, and with many small ones."""
     judge = await judged(World(), seed, limits)
