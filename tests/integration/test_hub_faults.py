@@ -142,10 +142,11 @@ def test_at_rest_no_run_is_open_and_nothing_is_written(tree: DevTree) -> None:
     on(tree, lambda store: put_placements(store, random.Random(2), 9, range(PLACEMENTS)))
     wait_until(lambda: not on(tree, undecided), WITHIN, "everything is decided", every=0.5)
 
-    def open_runs() -> str:
-        return tree.cli("placement", "history", "p001", "--limit", "1", "-o", "json").stdout
+    def outcomes() -> list[str]:
+        told = json.loads(tree.cli("placement", "history", "p001", "--limit", "1", "-o", "json").stdout)
+        return [one["outcome"] for one in told["attempts"]]
 
-    wait_until(lambda: "running" not in open_runs(), 30, "the last run has ended")
+    wait_until(lambda: "running" not in outcomes(), 30, "the last attempt has ended")
 
     async def decisions(store: Store) -> int:
         found = [kv.mod_revision async for page in store.list(keys.DECISIONS) for kv in page.items]
