@@ -7,9 +7,8 @@ from typing import Any
 
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.contents import selectors_from_mapping
-from wharfinger.manifests.fields import boolean, integer, mapping, text
+from wharfinger.manifests.fields import boolean, integer, mapping, share, text
 from wharfinger.model.delivery import QUARTER, DeliverySpec, RolloutBudget
-from wharfinger.model.fleet import Share
 
 _STRATEGY: Mapping[str, tuple[str, ...]] = {
     "type": ("ClientSideApply", "ServerSideApply", "ReportDiff"),
@@ -28,8 +27,8 @@ def delivery_from_mapping(spec: Mapping[str, Any]) -> DeliverySpec:
     period = integer(rolling, "unavailablePeriodSeconds", where, low=0, high=2**31 - 1)
     return DeliverySpec(
         budget=RolloutBudget(
-            max_unavailable=_share(rolling, "maxUnavailable", where),
-            max_surge=_share(rolling, "maxSurge", where),
+            max_unavailable=share(rolling, "maxUnavailable", where, low=0) or QUARTER,
+            max_surge=share(rolling, "maxSurge", where, low=0) or QUARTER,
             unavailable_period=60.0 if period is None else float(period),
         ),
         strategy=apply_strategy(mapping(strategy, "applyStrategy", "spec.strategy.")),
@@ -51,14 +50,3 @@ def apply_strategy(written: Mapping[str, Any]) -> dict[str, Any]:
     server_side = mapping(written, "serverSideApplyConfig", where)
     found["force"] = bool(boolean(server_side, "force", f"{where}serverSideApplyConfig."))
     return found
-
-
-def _share(rolling: Mapping[str, Any], key: str, where: str) -> Share:
-    written = rolling.get(key)
-    if written is None:
-        return QUARTER
-    if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
-        return Share(written)
-    if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
-        return Share(int(written[:-1][:9]), percent=True)
-    raise InvalidObject(f"{where}{key} is neither a number nor a percentage")

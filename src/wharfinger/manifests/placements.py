@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wharfinger.errors import InvalidObject
-from wharfinger.manifests.fields import integer, mapping, mappings, text, texts
+from wharfinger.manifests.fields import integer, mapping, mappings, share, text, texts
 from wharfinger.manifests.selectors import label_selector, tolerations
 from wharfinger.model.evictions import Eviction, PlacementBudget
-from wharfinger.model.fleet import Share
 from wharfinger.model.placement import (
     ClusterPreference,
     ClusterSpread,
@@ -67,18 +66,7 @@ def eviction_from_mapping(obj: Mapping[str, Any], name: str) -> Eviction:
 def budget_from_mapping(obj: Mapping[str, Any]) -> PlacementBudget:
     """A disruption budget. Raises InvalidObject, naming the field."""
     spec = mapping(obj, "spec")
-    return PlacementBudget(_share(spec, "maxUnavailable"), _share(spec, "minAvailable"))
-
-
-def _share(spec: Mapping[str, Any], key: str) -> Share | None:
-    written = spec.get(key)
-    if written is None:
-        return None
-    if isinstance(written, int) and not isinstance(written, bool):
-        return Share(written)
-    if isinstance(written, str) and written.endswith("%") and written[:-1].isdecimal():
-        return Share(int(written[:-1][:9]), percent=True)
-    raise InvalidObject(f"spec.{key} is neither a number nor a percentage")
+    return PlacementBudget(share(spec, "maxUnavailable", "spec."), share(spec, "minAvailable", "spec."))
 
 
 def policy_from_mapping(spec: Mapping[str, Any]) -> PlacementPolicy:
