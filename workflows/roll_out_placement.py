@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-
     from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
-    from wharfinger.contracts.names import ROLL_OUT_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
+    from wharfinger.contracts.names import ROLL_OUT_PLACEMENT
     from wharfinger.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
@@ -47,12 +45,11 @@ with workflow.unsafe.imports_passed_through():
         WriteWorksInput,
         rollout_retry,
     )
-    from wharfinger.contracts.placements import StreamRevisions, latest, placement_retry
+    from wharfinger.contracts.placements import StreamRevisions, latest
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import failure, kind_and_message
+    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
-OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
-PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list."""
 IN_HISTORY = timedelta(seconds=5)
@@ -81,7 +78,7 @@ class RollOutPlacement:
         """Roll out until nothing is left to do, or to wait for."""
         given = parsed(RolloutInput, request, "a mapping with the reference of a placement")
         if not has_chain_policy(workflow.info().retry_policy):
-            self._go_on(given.placement, request)
+            go_on(given.placement, request)
         self._reference, self._seen, self._waves = given.placement, given.seen, given.waves
         try:
             result = await self._roll_out()
@@ -119,9 +116,7 @@ class RollOutPlacement:
                 vain += workflow.time() - began
             info = workflow.info()
             if info.get_current_history_length() > EVENTS or info.is_continue_as_new_suggested():
-                self._go_on(
-                    self._reference, RolloutInput(placement=self._reference, seen=self._seen, waves=self._waves)
-                )
+                go_on(self._reference, RolloutInput(placement=self._reference, seen=self._seen, waves=self._waves))
 
     async def _plan(self) -> PlannedRollout:
         info = workflow.info()
@@ -219,16 +214,6 @@ class RollOutPlacement:
             return
         awaited = await waiting
         self._seen = latest(self._seen, awaited.seen)
-
-    def _go_on(self, reference: str, request: Any) -> NoReturn:
-        """Continue with a fresh history."""
-        attributes = TypedSearchAttributes(
-            [
-                *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
-                SearchAttributePair(PLACEMENT_KEY, placement_attribute(reference)),
-            ]
-        )
-        workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
 
 
 def listed(steps: tuple[PlannedStep, ...]) -> str:

@@ -24,10 +24,10 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import RetryPolicy, SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+    from temporalio.common import RetryPolicy
 
     from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
-    from wharfinger.contracts.names import SCHEDULE_PLACEMENT, SEARCH_OUTCOME, SEARCH_PLACEMENT, placement_attribute
+    from wharfinger.contracts.names import SCHEDULE_PLACEMENT
     from wharfinger.contracts.placements import (
         COMMIT_TIMEOUT,
         DECIDE_TIMEOUT,
@@ -40,15 +40,13 @@ with workflow.unsafe.imports_passed_through():
         PlacementAttemptResult,
         StreamRevisions,
         latest,
-        placement_retry,
         required_seen,
     )
     from wharfinger.contracts.scheduling import COMMIT_RETRY
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import kind_and_message
+    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
-OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
-PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list (the server takes 400 bytes)."""
 ONE_TRY = RetryPolicy(maximum_attempts=1)
@@ -66,13 +64,7 @@ class SchedulePlacement:
         """Decide, and store what is new."""
         given = parsed(PlacementAttemptInput, request, "a mapping with the reference of a placement")
         if not has_chain_policy(workflow.info().retry_policy):
-            attributes = TypedSearchAttributes(
-                [
-                    *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
-                    SearchAttributePair(PLACEMENT_KEY, placement_attribute(given.placement)),
-                ]
-            )
-            workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
+            go_on(given.placement, request)
         try:
             result = await self._attempt(given)
         except (Exception, asyncio.CancelledError) as error:

@@ -24,10 +24,8 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
-
     from wharfinger.contracts.attempts import FailureType, has_chain_policy, parsed
-    from wharfinger.contracts.names import SEARCH_OUTCOME, SEARCH_PLACEMENT, STAGED_UPDATE_RUN, placement_attribute
+    from wharfinger.contracts.names import STAGED_UPDATE_RUN
     from wharfinger.contracts.placement_rollouts import (
         AT_ONCE,
         BEAT,
@@ -38,7 +36,7 @@ with workflow.unsafe.imports_passed_through():
         TakeSnapshotInput,
         rollout_retry,
     )
-    from wharfinger.contracts.placements import StreamRevisions, latest, placement_retry
+    from wharfinger.contracts.placements import StreamRevisions, latest
     from wharfinger.contracts.update_runs import (
         IDLE_SLICE,
         RUN_TIMEOUT,
@@ -59,9 +57,8 @@ with workflow.unsafe.imports_passed_through():
     )
     from wharfinger.model.texts import shortened
     from wharfinger.workflows.attempt_run import failure, kind_and_message
+    from wharfinger.workflows.placement_runs import OUTCOME_KEY, go_on
 
-OUTCOME_KEY = SearchAttributeKey.for_keyword(SEARCH_OUTCOME)
-PLACEMENT_KEY = SearchAttributeKey.for_keyword(SEARCH_PLACEMENT)
 SUMMARY_LIMIT = 120
 """Characters of a summary in the UI's event list."""
 EVENTS = 3000
@@ -314,13 +311,7 @@ class StagedUpdateRun:
         """Continue with a fresh history."""
         self._stop_waiting()
         await workflow.wait_condition(workflow.all_handlers_finished)
-        attributes = TypedSearchAttributes(
-            [
-                *(pair for pair in workflow.info().typed_search_attributes if pair.key != PLACEMENT_KEY),
-                SearchAttributePair(PLACEMENT_KEY, placement_attribute(self._given.placement)),
-            ]
-        )
-        workflow.continue_as_new(request, retry_policy=placement_retry(), search_attributes=attributes)
+        go_on(self._given.placement, request)
 
 
 def told(planned: PlannedRun) -> str:
