@@ -15,14 +15,18 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     ├── PluginError                 a scheduling plugin raised, or broke its contract
     ├── InstallationMismatch        etcd belongs to another cluster name or Temporal namespace
     ├── ServerError                 an embedded server cannot be had or does not start
-    └── StoreError                  etcd, or what stands for it
-        ├── Unavailable             no answer in time; `maybe_applied` for writes
-        ├── Compacted               the revision asked for is no longer kept
-        ├── RevisionFuture          the revision asked for does not exist yet
-        ├── RevisionWentBack        etcd shows an older state than it did (restored backup)
-        ├── AccessDenied            wrong user, password, certificate or permission
-        ├── RequestTooLarge         one value or transaction beyond etcd's limits
-        └── LeaseLost               a lease expired or was revoked
+    ├── StoreError                  etcd, or what stands for it
+    │   ├── Unavailable             no answer in time; `maybe_applied` for writes
+    │   ├── Compacted               the revision asked for is no longer kept
+    │   ├── RevisionFuture          the revision asked for does not exist yet
+    │   ├── RevisionWentBack        etcd shows an older state than it did (restored backup)
+    │   ├── AccessDenied            wrong user, password, certificate or permission
+    │   ├── RequestTooLarge         one value or transaction beyond etcd's limits
+    │   └── LeaseLost               a lease expired or was revoked
+    └── UpstreamError               the Kubernetes API server whose pods are scheduled
+        ├── UpstreamUnavailable     no answer, 429 or 5xx; `maybe_applied` for writes
+        ├── UpstreamDenied          it does not accept who we say we are
+        └── HistoryGone             changes since that revision are no longer kept
 """
 
 from __future__ import annotations
@@ -121,3 +125,28 @@ class RequestTooLarge(StoreError):
 
 class LeaseLost(StoreError):
     """The lease expired or was revoked."""
+
+
+class UpstreamError(WharfingerError):
+    """Base of everything that a Kubernetes API server, or the way to it, raises."""
+
+
+class UpstreamUnavailable(UpstreamError):
+    """The API server did not answer in time, is overloaded, or failed.
+
+    For writes `maybe_applied` says whether the write may have happened: then only a read shows it.
+    `retry_after`: seconds that the server asks to wait; None when it does not say.
+    """
+
+    def __init__(self, message: str, *, maybe_applied: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.maybe_applied = maybe_applied
+        self.retry_after = retry_after
+
+
+class UpstreamDenied(UpstreamError):
+    """The API server does not accept our credentials, also after they were read again."""
+
+
+class HistoryGone(UpstreamError):
+    """The API server no longer keeps the changes since the revision asked for; list again."""

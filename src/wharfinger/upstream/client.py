@@ -1,0 +1,202 @@
+"""What wharfinger needs of a Kubernetes API server: consistent lists, watches, and writes with preconditions.
+
+Objects are the API's JSON as mappings. Resource versions are compared as numbers (`revision_of`), also across
+the API servers of one cluster. What a server can be expected to say of a write (done, not there, conflict,
+invalid, forbidden) is a value, `Answer`; exceptions are for no answer, and for credentials that are refused.
+
+Implementations: `wharfinger.upstream.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
+One conformance suite holds for both (`tests/upstream/conformance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+Object = Mapping[str, Any]
+"""One object, as the API prints it."""
+
+REQUEST_DEADLINE = 4.0
+"""Seconds that a write or a read of one object may take."""
+
+
+class Resource(NamedTuple):
+    """A kind as its URLs spell it."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of the collection, of one object, or of a part of it."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return "/".join(part for part in (f"{root}{scope}/{self.plural}", name, subresource) if part)
+
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+SERVICES = Resource("", "v1", "services", namespaced=True)
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", namespaced=True)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", namespaced=True)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", namespaced=True)
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", namespaced=True)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
+EVENTS = Resource("events.k8s.io", "v1", "events", namespaced=True)
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+OWN_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
+
+
+class PatchType(StrEnum):
+    """How a patch is merged into the object."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said to a request that it has decided: done, or refused for good as the request stands."""
+
+    code: int
+    """HTTP status: 2xx, or 4xx except 401 and 429."""
+    object: Object | None = None
+    """The object as it is now, where the server printed one; for a bind, the server's `Status`."""
+    reason: str = ""
+    """Of a refusal, for programs: `NotFound`, `Conflict`, `AlreadyExists`, `Forbidden`, `Invalid`."""
+    message: str = ""
+    """Of a refusal, for people; the server's own words."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the request was carried out."""
+        return 200 <= self.code < 300
+
+
+class ChangeKind(StrEnum):
+    """What a watch says of an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class Change(NamedTuple):
+    """One object, as a watch shows it. A deletion has the object's last state, at the revision of the deletion."""
+
+    kind: ChangeKind
+    object: Object
+    revision: int
+
+
+class Batch(NamedTuple):
+    """What a watch has shown since the last batch."""
+
+    changes: tuple[Change, ...]
+    revision: int
+    """Everything up to here was shown: from here a broken watch is resumed. 0 while the first list is under way."""
+    listed: bool = False
+    """Whether the first list ends with this batch: what it did not name does not exist at `revision`."""
+
+
+class Upstream(Protocol):
+    """A Kubernetes API server. Every call ends within its deadline.
+
+    Raises, besides what each method says: `UpstreamUnavailable` (no answer, 429 or 5xx; `maybe_applied` for
+    writes) and `UpstreamDenied` (401, after the credentials were read again).
+    """
+
+    @property
+    def server(self) -> str:
+        """Where it is, for messages: URL without credentials."""
+
+    async def get(
+        self, resource: Resource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> Answer:
+        """One object as it is now (linearizable); code 404 when there is none."""
+
+    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> Answer:
+        """Any JSON document of the server, by its path: `/version`, `/apis/<group>/<version>`."""
+
+    def list(
+        self, resource: Resource, *, namespace: str = "", field_selector: str = "", page: int = 500
+    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+        """All objects at one revision, in pages of that many: the objects, and the revision.
+
+        Raises `HistoryGone` when the list takes so long that its revision is no longer kept.
+        """
+
+    def watch(
+        self, resource: Resource, *, revision: int | None = None, field_selector: str = ""
+    ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
+        """Changes after a revision; None = first all objects that there are (consistent), then what changes.
+
+        Does not end by itself. Raises `HistoryGone` when changes after the revision are no longer kept, and
+        `UpstreamUnavailable` when the connection breaks, or is silent for 70 s (an idle one shows its revision
+        every minute). Whoever leaves the selector is shown as deleted.
+        """
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Object,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> Answer:
+        """POST an object; with `name` and `subresource`, to a part of one (`pods/<name>/binding`)."""
+
+    async def replace(
+        self, resource: Resource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> Answer:
+        """PUT an object; its resourceVersion is compared where it is given."""
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Object,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        type_: PatchType = PatchType.STRATEGIC,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> Answer:
+        """PATCH an object or a part of it; `metadata.uid` and `.resourceVersion` in the body are compared."""
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        revision: int = 0,
+        grace_seconds: int | None = None,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> Answer:
+        """DELETE an object, if it still has the uid and the revision (code 409 when not)."""
+
+    async def close(self) -> None:
+        """Give up every connection. Idempotent."""
+
+
+def revision_of(obj: Object) -> int:
+    """An object's (or a list's) resourceVersion as a number; 0 when it has none. Raises `ValueError` otherwise."""
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+def uid_of(obj: Object) -> str:
+    """An object's uid; empty when it has none."""
+    return str(obj["metadata"].get("uid", ""))
