@@ -6,11 +6,13 @@
 #   make test-servers   only the tests that `make check` leaves out
 #   make docs    the pages of docs/, with reference pages made from the code, in build/site
 #   make soak    faults without end (SECONDS=600 SEED=1), judged by etcd's own history
-#   make bench   how many decisions, attempts and pods a second, and what a rollout costs; see docs/benchmarks.md
+#   make bench   how many decisions, attempts and pods a second, also beside kube-scheduler, and what a rollout costs; see
+#                docs/benchmarks.md
 #   make kubernetes-fields   list the fields of Kubernetes' objects anew, from the Go module in tools/kubernetes-fields
 #   make kubernetes-merge-keys   list how kubectl apply merges lists anew, from the Go module in tools/kubernetes-merge-keys
 #   make setup   virtual environment, this package in it, etcd and Temporal; quick when done before
 #   make cluster-server   Temporal's full server, for the tests that run it on PostgreSQL (`make test` does it with Go)
+#   make kubernetes-servers   Kubernetes' API server and scheduler, for the tests that run them (`make test`: likewise)
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Each of the hundreds of processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server demo check quick-tests test test-servers soak lint docs types bench clean
+.PHONY: kubernetes-fields kubernetes-merge-keys setup linked servers cluster-server kubernetes-servers demo check quick-tests test test-servers soak lint docs types bench clean
 
 setup: servers
 
@@ -39,9 +41,10 @@ quick-tests: linked
 # Four processes, for two cores too: most of the time a test waits for servers. A fifth one computes in the meantime.
 # The tests of a file, and of files on the same servers, stay in one process (tests/conftest.py). Files are handed out in
 # the order there, long ones first.
-# Temporal's full server is built where Go is at hand; where it cannot be had, its tests are skipped and say so.
+# Temporal's full server and Kubernetes' are built where Go is at hand; where they cannot be had, their tests are skipped
+# and say so.
 test test-servers: setup
-	@! command -v go >/dev/null || $(MAKE) --no-print-directory cluster-server || true
+	@! command -v go >/dev/null || $(MAKE) --no-print-directory -k cluster-server kubernetes-servers || true
 	@$(BIN)/pytest $(if $(filter test-servers,$@),-m "servers or long") -n 5 --dist loadfile --no-loadscope-reorder --durations=20
 
 # Rounds of faults until the time is up; the same seed strikes the same blows. Exit code 1: an invariant was broken.
@@ -69,6 +72,7 @@ bench: setup
 	@$(BIN)/python benchmarks/attempts.py --nodes 1000 --pods 2000
 	@$(BIN)/python benchmarks/throughput.py --nodes 5000 --pods 20000
 	@$(BIN)/python benchmarks/rollout.py --runs 100
+	@$(BIN)/python benchmarks/kubernetes.py --turns 2 --import 0
 
 # The environment is made again from what pyproject.toml names whenever that changes.
 $(VENV)/.dependencies: pyproject.toml
@@ -93,6 +97,9 @@ servers: linked
 
 cluster-server: linked
 	@$(BIN)/python -m wharfinger.dev.binaries temporal-server temporal-sql-tool
+
+kubernetes-servers: linked
+	@$(BIN)/python -m wharfinger.dev.binaries kube-apiserver kube-scheduler
 
 # Go prints the fields of the release that go.mod names; the list is part of the package, so users need no Go.
 kubernetes-fields:

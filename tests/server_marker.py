@@ -1,4 +1,4 @@
-"""The marker `servers`: which tests start etcd, Temporal or PostgreSQL, and that no other test does.
+"""The marker `servers`: which tests start etcd, Temporal, PostgreSQL or Kubernetes, and that no other test does.
 
 `make check` runs the tests without the marker on machines that have no servers. Tests get the marker at collection, by
 their fixtures; a test that starts servers without such a fixture carries `pytest.mark.servers` itself. An audit hook of
@@ -18,13 +18,14 @@ import pytest
 
 FIXTURES = frozenset(
     {"etcd_server", "temporal_server", "start_etcd", "steady_etcd", "three_members", "dev_tree", "two_workers",
-     "only_servers"}
+     "only_servers", "kube_apiserver", "start_kube_apiserver"}
 )  # fmt: skip
 """Fixtures that start servers. Fixtures that use them, and fixtures of one file with the marker, are not listed."""
 
 _PROGRAMS = frozenset(
-    {"etcd", "etcdctl", "etcdutl", "temporal", "temporal-server", "temporal-sql-tool", "postgres", "initdb", "go"}
-)
+    {"etcd", "etcdctl", "etcdutl", "temporal", "temporal-server", "temporal-sql-tool", "postgres", "initdb", "go",
+     "kube-apiserver", "kube-scheduler"}
+)  # fmt: skip
 """Servers, their tools, and the compiler that builds them."""
 _COMMANDS = frozenset({"dev", "demo"})
 """Commands of wharfinger that start servers."""

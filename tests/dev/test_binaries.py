@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 
 from wharfinger.dev import binaries
-from wharfinger.dev.binaries import ETCD, TEMPORAL, in_tools, locate, on_path, pinned, version_of
+from wharfinger.dev.binaries import (
+    ETCD,
+    KUBE_APISERVER,
+    KUBE_SCHEDULER,
+    TEMPORAL,
+    in_tools,
+    locate,
+    on_path,
+    pinned,
+    version_of,
+)
 
 
 def program(folder: Path, name: str, says: str) -> Path:
@@ -20,12 +30,20 @@ def program(folder: Path, name: str, says: str) -> Path:
 def test_the_pinned_versions_are_read_from_go_mod() -> None:
     assert pinned(ETCD).startswith("3.6.")
     assert pinned(TEMPORAL).startswith("1.31.")
+    assert pinned(KUBE_APISERVER) == pinned(KUBE_SCHEDULER)
+    assert pinned(KUBE_APISERVER).startswith("1.36.")
 
 
 def test_the_version_of_a_temporal_is_that_of_its_server(tmp_path: Path) -> None:
     path = program(tmp_path, "temporal", "temporal version 1.8.2 (Server 1.31.2, UI 2.50.1)")
 
     assert version_of(TEMPORAL, path) == "1.31.2"
+
+
+def test_kubernetes_programs_print_their_version_without_a_name(tmp_path: Path) -> None:
+    path = program(tmp_path, "kube-scheduler", "Kubernetes v1.36.2")
+
+    assert version_of(KUBE_SCHEDULER, path) == "1.36.2"
 
 
 @pytest.mark.parametrize("says", ["etcd Version: 3.5.9", "etcd Version: 3.7.0", "etcd Version: 3.6.0-rc.1", "hello"])
@@ -59,3 +77,17 @@ def test_programs_are_made_by_name_and_an_unknown_name_is_reported(capsys: pytes
     assert "postgres" in capsys.readouterr().err
     assert binaries.main(["etcd"]) == 0
     assert capsys.readouterr().out.startswith(f"etcd {pinned(ETCD)}: ")
+
+
+def test_programs_that_are_on_the_path_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Go, so that a build would fail."""
+    programs = (KUBE_APISERVER, ETCD, KUBE_SCHEDULER)
+    says = (
+        f"Kubernetes v{pinned(KUBE_APISERVER)}",
+        f"etcd Version: {pinned(ETCD)}",
+        f"Kubernetes v{pinned(KUBE_SCHEDULER)}",
+    )
+    paths = [program(tmp_path, wanted.name, said) for wanted, said in zip(programs, says, strict=True)]
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+
+    assert binaries.locate_all(programs) == paths

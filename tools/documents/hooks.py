@@ -37,6 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=(ROOT / source).read_text()))
     files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
     files.append(File.generated(config, "reference/configuration.md", content=configuration_reference()))
+    files.append(File.generated(config, "reference/kube-scheduler.md", content=kube_scheduler_reference()))
     return files
 
 
@@ -122,6 +123,51 @@ def configuration_reference() -> str:
             f"| `{row.field}` | {_cell(row.kind)} | {row.default} | {_cell(row.what)} |" for row in fields_of(model)
         ]
         lines += [*head, *rows, ""]
+    return "\n".join(lines)
+
+
+def kube_scheduler_reference() -> str:
+    """Every flag and every feature gate of kube-scheduler, and what becomes of it."""
+    from wharfinger.cli.kube_scheduler.feature_gates import FIXED, NOT_BUILT, known_gates
+    from wharfinger.cli.kube_scheduler.flags import FLAGS
+
+    lines = [
+        "# Flags of kube-scheduler",
+        "",
+        "Made from the tables by which `wharfinger kube-scheduler` reads them. How it takes kube-scheduler's place: "
+        "[the page about it](../kube-scheduler.md).",
+        "",
+        "| flag | type | default | what becomes of it |",
+        "| --- | --- | --- | --- |",
+    ]
+    for flag in FLAGS:
+        what = flag.text
+        if flag.ignored:
+            what = f"Accepted with a warning: {flag.ignored}."
+        elif flag.refused:
+            what = f"Refused: {flag.refused}."
+        default = f"`{flag.default}`" if flag.default else ""
+        lines.append(f"| `{flag.spelling}` | {flag.type.value} | {default} | {_cell(what)} |")
+    lines += [
+        "",
+        "## Feature gates",
+        "",
+        "Every gate of Kubernetes 1.36 is known, and each may be set to its default. These have no other value:",
+        "",
+        "| gate | default | verdict |",
+        "| --- | --- | --- |",
+    ]
+    for name, gate in sorted(known_gates().items()):
+        why = FIXED.get(name) or NOT_BUILT.get(name, "")
+        if why:
+            verdict = f"not switchable: {why}" if name in FIXED else f"cannot be switched on: {why}"
+            lines.append(f"| `{name}` | {str(gate.default).lower()} | {_cell(verdict)} |")
+    lines += [
+        "",
+        "`AllAlpha` and `AllBeta` stay at their defaults. Gates that are locked in kube-scheduler are locked here. Any "
+        "other gate is accepted: it says nothing to a scheduler.",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -44,8 +44,8 @@ var kinds = []string{
 	"Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "ServiceAccount", "ReplicationController",
 	"PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "ReplicaSet", "Deployment", "StatefulSet",
 	"DaemonSet", "Job", "CronJob", "PodDisruptionBudget", "PriorityClass", "PodGroup", "StorageClass", "CSINode",
-	"CSIDriver", "RuntimeClass", "Ingress", "NetworkPolicy", "HorizontalPodAutoscaler", "Role", "RoleBinding",
-	"ClusterRole", "ClusterRoleBinding",
+	"CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "RuntimeClass", "Ingress", "NetworkPolicy",
+	"HorizontalPodAutoscaler", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()

@@ -6,7 +6,8 @@ Temporal the download of its SDK; a build with Go from the modules pinned in `to
 put their result into the tools folder, under a lock, so that it is made once.
 
 `python -m wharfinger.dev.binaries` makes sure of the embedded servers and says where they are; with names of
-programs, of those: a Temporal cluster's own are made for tests and benchmarks only.
+programs, of those: a Temporal cluster's own are made for tests and benchmarks only. Programs of one module that are
+lacking are built together: most of what they are made of is the same.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,8 @@ class Program:
     """Folder of `tools` with its go.mod; empty = the one of its name."""
     asked: str = "--version"
     """How it is asked for its version."""
+    stamped: str = ""
+    """Package whose `git...` variables have the version; the linker sets them. Empty = the source has it."""
 
 
 ETCD = Program("etcd", r"etcd Version: (\S+)", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
@@ -84,6 +88,21 @@ ETCDCTL, ETCDUTL = (
 BACKUP_PROGRAMS = (ETCDCTL, ETCDUTL)
 """Save and restore etcd; seconds to build after etcd was."""
 
+KUBE_APISERVER, KUBE_SCHEDULER = (
+    Program(
+        name,
+        r"Kubernetes v(\S+)",
+        "k8s.io/kubernetes",
+        f"k8s.io/kubernetes/cmd/{name}",
+        modules="kube-apiserver",
+        stamped="k8s.io/component-base/version",
+    )
+    for name in ("kube-apiserver", "kube-scheduler")
+)
+KUBERNETES_PROGRAMS = (KUBE_APISERVER, KUBE_SCHEDULER)
+"""The API server whose pods are scheduled, and the scheduler that ours is compared with."""
+EVERY_PROGRAM = (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS, *KUBERNETES_PROGRAMS)
+
 
 def locate(program: Program, progress: ProgressListener | None = None) -> Path:
     """A program that runs and has a version known to do; made when it must be.
@@ -91,7 +110,24 @@ def locate(program: Program, progress: ProgressListener | None = None) -> Path:
     Takes minutes when it is built (once), else a fraction of a second. Raises `ServerError` with one
     line that says what to install.
     """
-    return on_path(program) or in_tools(program) or _make(program, progress or progress_for(sys.stderr))
+    return locate_all((program,), progress)[0]
+
+
+def locate_all(programs: Sequence[Program], progress: ProgressListener | None = None) -> list[Path]:
+    """The same of several programs; those of one module that must be built are built together."""
+    found = {program: path for program in programs if (path := at_hand(program)) is not None}
+    lacking: dict[Path, list[Program]] = {}
+    for program in programs:
+        if program not in found:
+            lacking.setdefault(modules_folder(program), []).append(program)
+    for group in lacking.values():
+        found |= _make(group, progress or progress_for(sys.stderr))
+    return [found[program] for program in programs]
+
+
+def at_hand(program: Program) -> Path | None:
+    """The program, where it is there already; None when it would have to be made."""
+    return on_path(program) or in_tools(program)
 
 
 def on_path(program: Program) -> Path | None:
@@ -159,43 +195,70 @@ def modules_folder(program: Program) -> Path:
     return tools / (program.modules or program.name)
 
 
-def _make(program: Program, progress: ProgressListener) -> Path:
+def _make(programs: Sequence[Program], progress: ProgressListener) -> dict[Program, Path]:
+    """Make programs of one module."""
     folder = tools_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / program.name
-    with _locked(folder / f"{program.name}.lock", program, progress):
-        if in_tools(program) is not None:  # another process made it while we waited for the lock
-            return target
-        fresh = folder / f".{program.name}.{os.getpid()}"
-        try:
-            reasons = _obtain(program, fresh, progress)
+    modules = modules_folder(programs[0]).name
+    with _locked(folder / f"{modules}.lock", modules, progress):
+        lacking = [program for program in programs if in_tools(program) is None]  # another process made the others
+        with tempfile.TemporaryDirectory(dir=folder, prefix=f".{modules}-") as fresh:
+            reasons = _obtain(lacking, Path(fresh), progress) if lacking else []
             if reasons:
-                raise ServerError(_what_to_install(program, reasons))
-            fresh.replace(target)
-        finally:
-            fresh.unlink(missing_ok=True)
-    return target
+                raise ServerError(_what_to_install(lacking, reasons))
+            for program in lacking:
+                (Path(fresh) / program.name).replace(folder / program.name)
+    return {program: folder / program.name for program in programs}
 
 
-def _obtain(program: Program, fresh: Path, progress: ProgressListener) -> list[str]:
-    """Try every way to make the program; answers why none worked, nothing when one did."""
+def _obtain(programs: Sequence[Program], fresh: Path, progress: ProgressListener) -> list[str]:
+    """Try every way to make programs in a folder; answers why none worked, nothing when all are there."""
     reasons = []
-    if program.downloaded_as:
-        reason = download.fetch(_pin(program, program.downloaded_as), fresh, progress)
-        if not reason and version_of(program, fresh) == pinned(program):
-            return []
-        reasons.append(f"download: {reason or 'another version came'}")
-    reason = golang.build(program.package, modules_folder(program), fresh, progress)
-    if not reason and version_of(program, fresh) == pinned(program):
+    for program in programs:
+        if program.downloaded_as:
+            reason = download.fetch(_pin(program, program.downloaded_as), fresh / program.name, progress)
+            if reason or not _is_there(program, fresh):
+                reasons.append(f"download: {reason or 'another version came'}")
+    left = [program for program in programs if not _is_there(program, fresh)]
+    if not left:
         return []
+    built = fresh / "built"
+    built.mkdir()
+    reason = golang.build(
+        [program.package for program in left],
+        modules_folder(left[0]),
+        built,
+        progress,
+        variables={name: value for program in left for name, value in _stamps(program).items()},
+    )
+    if not reason:
+        for program in left:
+            (built / golang.file_of(program.package)).replace(fresh / program.name)
+        if all(_is_there(program, fresh) for program in left):
+            return []
     return [*reasons, f"build: {reason or 'the result does not run or has another version'}"]
 
 
-def _what_to_install(program: Program, reasons: Sequence[str]) -> str:
-    series = ".".join(pinned(program).split(".")[:2])
+def _is_there(program: Program, folder: Path) -> bool:
+    return version_of(program, folder / program.name) == pinned(program)
+
+
+def _stamps(program: Program) -> dict[str, str]:
+    """The variables that the linker sets in a program."""
+    if not program.stamped:
+        return {}
+    pin = pinned(program)
+    major, minor, _ = pin.split(".", 2)
+    values = {"gitVersion": f"v{pin}", "gitMajor": major, "gitMinor": minor}
+    return {f"{program.stamped}.{name}": value for name, value in values.items()}
+
+
+def _what_to_install(programs: Sequence[Program], reasons: Sequence[str]) -> str:
+    series = ".".join(pinned(programs[0]).split(".")[:2])
+    names = " and ".join(program.name for program in programs)
     return (
-        f"{program.name} cannot be had ({'; '.join(reasons)}). Install {program.name} {series} on the PATH, "
-        f"or Go {golang.needed(modules_folder(program))} or newer, then try again"
+        f"{names} cannot be had ({'; '.join(reasons)}). Install {names} {series} on the PATH, "
+        f"or Go {golang.needed(modules_folder(programs[0]))} or newer, then try again"
     )
 
 
@@ -207,25 +270,26 @@ def _same_series(version: str | None, pin: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, program: Program, progress: ProgressListener) -> Iterator[None]:
+def _locked(path: Path, modules: str, progress: ProgressListener) -> Iterator[None]:
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress.step(f"waiting for another process that makes {program.name}")
+            progress.step(f"waiting for another process that makes {modules}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def main(names: Sequence[str]) -> int:
     """Make sure of the programs of these names, or of the embedded servers; the door for make."""
-    known = {program.name: program for program in (*PROGRAMS, *CLUSTER_PROGRAMS, *BACKUP_PROGRAMS)}
+    known = {program.name: program for program in EVERY_PROGRAM}
     if not known.keys() >= set(names):
         print(f"error: no program of ours: {', '.join(sorted(set(names) - known.keys()))}", file=sys.stderr)
         return 2
+    programs = [known[name] for name in names] or PROGRAMS
     try:
-        for program in [known[name] for name in names] or PROGRAMS:
-            print(f"{program.name} {pinned(program)}: {locate(program)}", flush=True)
+        for program, path in zip(programs, locate_all(programs), strict=True):
+            print(f"{program.name} {pinned(program)}: {path}", flush=True)
     except ServerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
