@@ -25,8 +25,10 @@ not happen, or comes from the outside (I/O); foreign errors are mapped at the ed
     │   └── LeaseLost               a lease expired or was revoked
     └── UpstreamError               the Kubernetes API server whose pods are scheduled
         ├── UpstreamUnavailable     no answer, 429 or 5xx; `maybe_applied` for writes
+        │   └── WatchEnded          a watch was ended in good order: go on from where it was
         ├── UpstreamDenied          it does not accept who we say we are
-        └── HistoryGone             changes since that revision are no longer kept
+        ├── HistoryGone             changes since that revision are no longer kept
+        └── LeaderElectionLost      another scheduler may bind now
 """
 
 from __future__ import annotations
@@ -144,9 +146,17 @@ class UpstreamUnavailable(UpstreamError):
         self.retry_after = retry_after
 
 
+class WatchEnded(UpstreamUnavailable):
+    """The API server ended a watch in good order, as it does every few minutes; go on from the last revision."""
+
+
 class UpstreamDenied(UpstreamError):
     """The API server does not accept our credentials, also after they were read again."""
 
 
 class HistoryGone(UpstreamError):
     """The API server no longer keeps the changes since the revision asked for; list again."""
+
+
+class LeaderElectionLost(UpstreamError):
+    """The Lease of the API could not be renewed in time, or another scheduler has it: the process ends."""

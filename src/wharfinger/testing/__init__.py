@@ -3,6 +3,7 @@
 ::
 
     MemoryStore      etcd in memory: true revisions, watches, leases, compaction, and switches for what may go wrong
+    MemoryUpstream   a Kubernetes API server in memory: objects, binding, watches, and switches for what may go wrong
     FakeRuntime      an agent's processes without an operating system
     node_manifest    a node as kubectl prints it, for `Simulator.add` or for a store
     pod_manifest     the same for a pod
@@ -18,5 +19,6 @@ from wharfinger.testing.facts import node, pod, snapshot
 from wharfinger.testing.fake_runtime import FakeRuntime
 from wharfinger.testing.manifests import node_manifest, pod_manifest
 from wharfinger.testing.memory_store import MemoryStore
+from wharfinger.testing.memory_upstream import MemoryUpstream
 
-__all__ = ["FakeRuntime", "MemoryStore", "node", "node_manifest", "pod", "pod_manifest", "snapshot"]
+__all__ = ["FakeRuntime", "MemoryStore", "MemoryUpstream", "node", "node_manifest", "pod", "pod_manifest", "snapshot"]

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ApiIdentity:
     """What is shown to the server with each request; without both, we are anonymous."""
 
     token: str = field(default="", repr=False)
@@ -27,7 +27,7 @@ class Identity:
 class Credentials(Protocol):
     """Who we are now. Files and plugins behind it are read again when they are due."""
 
-    async def current(self) -> Identity:
+    async def current(self) -> ApiIdentity:
         """The identity for the next request; quick where nothing is due. Raises `UpstreamDenied`, with one line
         that names the file or the plugin, when there is none to be had.
         """
@@ -49,7 +49,7 @@ class Access:
     """False only where the user asked for it twice: in the file and by `--allow-insecure-upstream`."""
     tls_server_name: str = ""
     """Name that the certificate must have; empty = the host of the URL."""
-    proxy: str = ""
-    """`http://` or `https://` URL of a proxy; empty = none."""
+    proxy: str = field(default="", repr=False)
+    """`http://` or `https://` URL of a proxy, perhaps with a password; empty = none."""
     namespace: str = ""
     """What the context names; empty = `default`."""

@@ -1,8 +1,8 @@
 """What wharfinger needs of a Kubernetes API server: consistent lists, watches, and writes with preconditions.
 
-Objects are the API's JSON as mappings. Resource versions are compared as numbers (`revision_of`), also across
+Objects are the API's JSON as mappings. ApiResource versions are compared as numbers (`revision_of`), also across
 the API servers of one cluster. What a server can be expected to say of a write (done, not there, conflict,
-invalid, forbidden) is a value, `Answer`; exceptions are for no answer, and for credentials that are refused.
+invalid, forbidden) is a value, `ApiAnswer`; exceptions are for no answer, and for credentials that are refused.
 
 Implementations: `wharfinger.upstream.transport.HttpUpstream` and `wharfinger.testing.memory_upstream.MemoryUpstream`.
 One conformance suite holds for both (`tests/upstream/conformance`).
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from wharfinger.errors import UpstreamError
+
 Object = Mapping[str, Any]
 """One object, as the API prints it."""
 
@@ -23,7 +25,7 @@ REQUEST_DEADLINE = 4.0
 """Seconds that a write or a read of one object may take."""
 
 
-class Resource(NamedTuple):
+class ApiResource(NamedTuple):
     """A kind as its URLs spell it."""
 
     group: str
@@ -39,20 +41,37 @@ class Resource(NamedTuple):
         return "/".join(part for part in (f"{root}{scope}/{self.plural}", name, subresource) if part)
 
 
-PODS = Resource("", "v1", "pods", namespaced=True)
-NODES = Resource("", "v1", "nodes", namespaced=False)
-NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-SERVICES = Resource("", "v1", "services", namespaced=True)
-REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", namespaced=True)
-REPLICA_SETS = Resource("apps", "v1", "replicasets", namespaced=True)
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", namespaced=True)
-DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", namespaced=True)
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
-LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
-EVENTS = Resource("events.k8s.io", "v1", "events", namespaced=True)
-TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
-ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
-OWN_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
+PODS = ApiResource("", "v1", "pods", namespaced=True)
+NODES = ApiResource("", "v1", "nodes", namespaced=False)
+NAMESPACES = ApiResource("", "v1", "namespaces", namespaced=False)
+SERVICES = ApiResource("", "v1", "services", namespaced=True)
+REPLICATION_CONTROLLERS = ApiResource("", "v1", "replicationcontrollers", namespaced=True)
+REPLICA_SETS = ApiResource("apps", "v1", "replicasets", namespaced=True)
+STATEFUL_SETS = ApiResource("apps", "v1", "statefulsets", namespaced=True)
+DISRUPTION_BUDGETS = ApiResource("policy", "v1", "poddisruptionbudgets", namespaced=True)
+PRIORITY_CLASSES = ApiResource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+PERSISTENT_VOLUMES = ApiResource("", "v1", "persistentvolumes", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS = ApiResource("", "v1", "persistentvolumeclaims", namespaced=True)
+STORAGE_CLASSES = ApiResource("storage.k8s.io", "v1", "storageclasses", namespaced=False)
+CSI_NODES = ApiResource("storage.k8s.io", "v1", "csinodes", namespaced=False)
+CSI_DRIVERS = ApiResource("storage.k8s.io", "v1", "csidrivers", namespaced=False)
+CSI_STORAGE_CAPACITIES = ApiResource("storage.k8s.io", "v1", "csistoragecapacities", namespaced=True)
+VOLUME_ATTACHMENTS = ApiResource("storage.k8s.io", "v1", "volumeattachments", namespaced=False)
+STORAGE = (
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+)
+"""What decisions about volumes read."""
+LEASES = ApiResource("coordination.k8s.io", "v1", "leases", namespaced=True)
+EVENTS = ApiResource("events.k8s.io", "v1", "events", namespaced=True)
+TOKEN_REVIEWS = ApiResource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
+ACCESS_REVIEWS = ApiResource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+OWN_ACCESS_REVIEWS = ApiResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)
 
 
 class PatchType(StrEnum):
@@ -63,7 +82,7 @@ class PatchType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What the server said to a request that it has decided: done, or refused for good as the request stands."""
 
     code: int
@@ -89,7 +108,7 @@ class ChangeKind(StrEnum):
     DELETED = "DELETED"
 
 
-class Change(NamedTuple):
+class ApiChange(NamedTuple):
     """One object, as a watch shows it. A deletion has the object's last state, at the revision of the deletion."""
 
     kind: ChangeKind
@@ -100,18 +119,27 @@ class Change(NamedTuple):
 class Batch(NamedTuple):
     """What a watch has shown since the last batch."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[ApiChange, ...]
     revision: int
     """Everything up to here was shown: from here a broken watch is resumed. 0 while the first list is under way."""
     listed: bool = False
     """Whether the first list ends with this batch: what it did not name does not exist at `revision`."""
 
 
+class ReadRefused(UpstreamError):
+    """The API server refuses a list or a watch for good; `code` is that of HTTP: 400, 403, 404, 422."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Upstream(Protocol):
     """A Kubernetes API server. Every call ends within its deadline.
 
     Raises, besides what each method says: `UpstreamUnavailable` (no answer, 429 or 5xx; `maybe_applied` for
-    writes) and `UpstreamDenied` (401, after the credentials were read again).
+    writes) and `UpstreamDenied` (401, after the credentials were read again). Lists and watches raise `ReadRefused`
+    for what would be an `ApiAnswer` elsewhere: forbidden, a kind that is not served, a selector that is not offered.
     """
 
     @property
@@ -119,15 +147,15 @@ class Upstream(Protocol):
         """Where it is, for messages: URL without credentials."""
 
     async def get(
-        self, resource: Resource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> Answer:
+        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
         """One object as it is now (linearizable); code 404 when there is none."""
 
-    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> Answer:
+    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
         """Any JSON document of the server, by its path: `/version`, `/apis/<group>/<version>`."""
 
     def list(
-        self, resource: Resource, *, namespace: str = "", field_selector: str = "", page: int = 500
+        self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
     ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
         """All objects at one revision, in pages of that many: the objects, and the revision.
 
@@ -135,7 +163,7 @@ class Upstream(Protocol):
         """
 
     def watch(
-        self, resource: Resource, *, revision: int | None = None, field_selector: str = ""
+        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = ""
     ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
         """Changes after a revision; None = first all objects that there are (consistent), then what changes.
 
@@ -146,7 +174,7 @@ class Upstream(Protocol):
 
     async def create(
         self,
-        resource: Resource,
+        resource: ApiResource,
         body: Object,
         *,
         namespace: str = "",
@@ -154,17 +182,17 @@ class Upstream(Protocol):
         subresource: str = "",
         dry_run: bool = False,
         deadline: float = REQUEST_DEADLINE,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """POST an object; with `name` and `subresource`, to a part of one (`pods/<name>/binding`)."""
 
     async def replace(
-        self, resource: Resource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
-    ) -> Answer:
+        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
         """PUT an object; its resourceVersion is compared where it is given."""
 
     async def patch(
         self,
-        resource: Resource,
+        resource: ApiResource,
         name: str,
         body: Object,
         *,
@@ -172,12 +200,15 @@ class Upstream(Protocol):
         subresource: str = "",
         type_: PatchType = PatchType.STRATEGIC,
         deadline: float = REQUEST_DEADLINE,
-    ) -> Answer:
-        """PATCH an object or a part of it; `metadata.uid` and `.resourceVersion` in the body are compared."""
+    ) -> ApiAnswer:
+        """PATCH an object or a part of it; `metadata.uid` and `.resourceVersion` in the body are compared.
+
+        Another revision is a conflict (code 409). Without a revision, another uid is invalid (code 422).
+        """
 
     async def delete(
         self,
-        resource: Resource,
+        resource: ApiResource,
         name: str,
         *,
         namespace: str = "",
@@ -185,7 +216,7 @@ class Upstream(Protocol):
         revision: int = 0,
         grace_seconds: int | None = None,
         deadline: float = REQUEST_DEADLINE,
-    ) -> Answer:
+    ) -> ApiAnswer:
         """DELETE an object, if it still has the uid and the revision (code 409 when not)."""
 
     async def close(self) -> None:

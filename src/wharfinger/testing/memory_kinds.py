@@ -1,0 +1,70 @@
+"""The kinds that an API server in memory serves, and its discovery documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wharfinger.testing.memory_objects import Json
+from wharfinger.upstream import client
+from wharfinger.upstream.client import ApiResource
+
+VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"}
+"""What `/version` shows, as far as it matters."""
+
+STORAGE = "storage.k8s.io"
+
+KINDS: dict[ApiResource, str] = {
+    client.PODS: "Pod",
+    client.NODES: "Node",
+    client.NAMESPACES: "Namespace",
+    client.SERVICES: "Service",
+    client.REPLICATION_CONTROLLERS: "ReplicationController",
+    client.REPLICA_SETS: "ReplicaSet",
+    client.STATEFUL_SETS: "StatefulSet",
+    client.DISRUPTION_BUDGETS: "PodDisruptionBudget",
+    client.PRIORITY_CLASSES: "PriorityClass",
+    client.LEASES: "Lease",
+    client.EVENTS: "Event",
+    ApiResource("", "v1", "configmaps", namespaced=True): "ConfigMap",
+    ApiResource("", "v1", "persistentvolumes", namespaced=False): "PersistentVolume",
+    ApiResource("", "v1", "persistentvolumeclaims", namespaced=True): "PersistentVolumeClaim",
+    ApiResource(STORAGE, "v1", "storageclasses", namespaced=False): "StorageClass",
+    ApiResource(STORAGE, "v1", "csinodes", namespaced=False): "CSINode",
+    ApiResource(STORAGE, "v1", "csidrivers", namespaced=False): "CSIDriver",
+    ApiResource(STORAGE, "v1", "csistoragecapacities", namespaced=True): "CSIStorageCapacity",
+    ApiResource(STORAGE, "v1", "volumeattachments", namespaced=False): "VolumeAttachment",
+}
+REVIEWS: dict[ApiResource, str] = {
+    client.TOKEN_REVIEWS: "TokenReview",
+    client.ACCESS_REVIEWS: "SubjectAccessReview",
+    client.OWN_ACCESS_REVIEWS: "SelfSubjectAccessReview",
+}
+"""Kinds that are answered and not stored."""
+
+WITH_STATUS = frozenset({client.PODS, client.NODES, client.NAMESPACES, client.DISRUPTION_BUDGETS})
+"""Kinds whose status is written through a path of its own: what is written elsewhere does not change it."""
+
+
+def group_version(resource: ApiResource) -> str:
+    """`apiVersion` of the kind's objects."""
+    return f"{resource.group}/{resource.version}" if resource.group else resource.version
+
+
+def qualified(resource: ApiResource) -> str:
+    """How messages name the kind: `pods`, `leases.coordination.k8s.io`."""
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def document(path: str, served: Iterable[tuple[ApiResource, str]]) -> Json | None:
+    """`/version`, or the kinds of `/api/v1` or `/apis/<group>/<version>`; None where there are none."""
+    if path == "/version":
+        return dict(VERSION)
+    listed = [
+        {"name": resource.plural, "namespaced": resource.namespaced, "kind": kind}
+        for resource, kind in served
+        if path == (f"/apis/{group_version(resource)}" if resource.group else f"/api/{resource.version}")
+    ]
+    if not listed:
+        return None
+    version = path.removeprefix("/apis/").removeprefix("/api/")
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": listed}

@@ -1,0 +1,208 @@
+"""`MemoryUpstream`: a Kubernetes API server in memory, for tests of what imports from one and binds there.
+
+Objects have true revisions, uids, preconditions and watches; binding, deletion and status have kube-apiserver's rules
+(`memory_server`, `memory_pods`). `client()` gives another client of the same server, such as a second scheduler
+or a user. Each client has faults of its own::
+
+    upstream.faults.lose_answers(subresource="binding")    see `memory_faults` for all of them
+    upstream.before_request = hook                         runs before a request is carried out
+    upstream.after_request = hook                          runs after it was carried out, before its answer
+    upstream.cut_watches(PODS)                             watches break
+    upstream.silence_watches()                             watches show nothing, until `resume_watches()`
+
+and the server itself can `forget_before` a revision, `bookmark`, `backup` and `restore`. Tests change
+objects at once with `put` and `remove`, for example as a kubelet or a node would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+
+from wharfinger.errors import HistoryGone
+from wharfinger.testing import memory_refusals as refusals
+from wharfinger.testing import memory_watch
+from wharfinger.testing.memory_client import MemoryClient
+from wharfinger.testing.memory_faults import MemoryRequest
+from wharfinger.testing.memory_objects import Json, loaded
+from wharfinger.testing.memory_patches import selection
+from wharfinger.testing.memory_watch import WatchOrder
+from wharfinger.upstream.client import (
+    OWN_ACCESS_REVIEWS,
+    REQUEST_DEADLINE,
+    ApiAnswer,
+    ApiResource,
+    Batch,
+    Object,
+    PatchType,
+    ReadRefused,
+)
+
+Pages = AsyncIterator[tuple[tuple[Object, ...], int]]
+
+
+class MemoryUpstream(MemoryClient):
+    """One client of an API server in memory; all its clients live on one event loop. Implements `Upstream`."""
+
+    @property
+    def server(self) -> str:
+        """Where it is, for messages."""
+        return self._server
+
+    async def get(
+        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
+        """One object as it is now."""
+        request = MemoryRequest("get", resource, namespace, name, deadline=deadline)
+        return await self._call(request, lambda: self._api.get(resource, namespace, name))
+
+    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
+        """A document of the server."""
+        request = MemoryRequest("get", None, "", path, deadline=deadline)
+        return await self._call(request, lambda: self._api.read(path))
+
+    async def list(
+        self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
+    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+        """All objects at one revision, in pages; they are printed without apiVersion and kind."""
+        request = MemoryRequest("list", resource, namespace)
+        objects = self._api.objects
+        found: list[Json] | None = None
+        revision = 0
+        while True:
+
+            def look(known: bool = found is not None, at: int = revision) -> ApiAnswer:
+                if known:
+                    return ApiAnswer(200) if at >= objects.forgotten else ApiAnswer(410, None, "Expired", "too old")
+                return self._listed(resource, namespace, field_selector)
+
+            answer = await self._call(request, look)
+            if answer.code == 410:
+                raise HistoryGone(f"the list of {resource.plural} took too long: revision {revision} is not kept")
+            if not answer.done:
+                raise ReadRefused(f"cannot list {resource.plural}: {answer.message}", answer.code)
+            if answer.object is not None:
+                found, revision = answer.object["items"], answer.object["revision"]
+            assert found is not None
+            yield tuple(found[:page]), revision
+            found = found[page:]
+            if not found:
+                return
+
+    def _listed(self, resource: ApiResource, namespace: str, field_selector: str) -> ApiAnswer:
+        if resource not in self._api.kinds:
+            return refusals.not_served()
+        try:
+            selects = selection(field_selector, self._api.kinds[resource])
+        except ValueError as error:
+            return refusals.bad_request(str(error))
+        found = [obj for data in self._api.objects.all(resource, namespace) if selects(obj := loaded(data))]
+        bare = [{name: part for name, part in obj.items() if name not in {"apiVersion", "kind"}} for obj in found]
+        return ApiAnswer(200, {"items": bare, "revision": self.revision})
+
+    def watch(
+        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = ""
+    ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
+        """Changes after a revision; None = first all objects."""
+        return aclosing(self._batches(resource, revision, field_selector))
+
+    async def _batches(
+        self, resource: ApiResource, revision: int | None, field_selector: str
+    ) -> AsyncGenerator[Batch, None]:
+        first: list[Batch] = []
+        order: WatchOrder | None = None
+
+        def begin() -> ApiAnswer:
+            nonlocal first, order
+            answer = self._listed(resource, "", field_selector)
+            if answer.done:
+                selects = selection(field_selector, self._api.kinds[resource])
+                if revision is None:
+                    first = memory_watch.first_list(self._api.objects, resource, selects)
+                at = self.revision if revision is None else revision
+                order = WatchOrder(resource, selects, at, self._watches.cuts_of(resource), self._bell.bookmarks)
+            return answer
+
+        answer = await self._call(MemoryRequest("watch", resource), begin)
+        if order is None:
+            raise ReadRefused(f"cannot watch {resource.plural}: {answer.message}", answer.code)
+        for batch in first:
+            yield batch
+        shown = memory_watch.changes(self._api.objects, self._bell, self._watches, order)
+        async with aclosing(shown) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def create(
+        self,
+        resource: ApiResource,
+        body: Object,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """POST."""
+        named = name or str((body.get("metadata") or {}).get("name", ""))
+        request = MemoryRequest("create", resource, namespace, named, subresource, body, dry_run, deadline)
+        if resource == OWN_ACCESS_REVIEWS and self._is_forbidden(body):
+            return await self._call(request, lambda: ApiAnswer(201, {**body, "status": {"allowed": False}}))
+        return await self._call(
+            request, lambda: self._api.create(resource, body, namespace, name, subresource, dry_run=dry_run)
+        )
+
+    async def replace(
+        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
+        """PUT."""
+        request = MemoryRequest("update", resource, namespace, name, "", body, deadline=deadline)
+        return await self._call(request, lambda: self._api.replace(resource, namespace, name, body))
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        name: str,
+        body: Object,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        type_: PatchType = PatchType.STRATEGIC,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """PATCH."""
+        request = MemoryRequest("patch", resource, namespace, name, subresource, body, deadline=deadline)
+        return await self._call(
+            request, lambda: self._api.patch(resource, namespace, name, body, subresource=subresource, type_=type_)
+        )
+
+    async def delete(
+        self,
+        resource: ApiResource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        revision: int = 0,
+        grace_seconds: int | None = None,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """DELETE."""
+        request = MemoryRequest("delete", resource, namespace, name, deadline=deadline)
+        return await self._call(
+            request,
+            lambda: self._api.delete(
+                resource, namespace, name, uid=uid, revision=revision, grace_seconds=grace_seconds
+            ),
+        )
+
+    async def close(self) -> None:
+        """Close this client: its watches break, and what it asks is not answered."""
+        self._watches.closed = True
+        self._bell.ring()
+
+    def _is_forbidden(self, review: Object) -> bool:
+        asked = (review.get("spec") or {}).get("resourceAttributes") or {}
+        given = [str(asked.get(name) or "") for name in ("verb", "group", "resource", "subresource")]
+        return self.faults.forbidden(*given)

@@ -1,0 +1,148 @@
+"""Credentials that are renewed: one renewal at a time for all callers, and no blocking of the event loop.
+
+A `Source` makes an identity from what it reads (`file_credentials.py`, `exec_plugin.py`). `RenewedCredentials` decides
+when it reads again: when that is due, shortly before the identity expires, and after the server has refused it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from wharfinger.errors import UpstreamDenied
+from wharfinger.upstream.access import ApiIdentity
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER = 5.0
+"""Seconds after a failed renewal until the next one, so that a failing plugin is not run for each request."""
+SETTLING = 5.0
+"""Seconds after a renewal that a 401 caused in which another 401 is about the identity before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldIdentity:
+    """An identity, and how long it is good for."""
+
+    identity: ApiIdentity
+    reread_after: float = math.inf
+    """Seconds after which it is read again before it is used. If that fails, it stays in use."""
+    renew_at: float = math.inf
+    """Unix time from which it is renewed in the background."""
+    expires_at: float = math.inf
+    """Unix time from which it is useless."""
+
+
+class Source(Protocol):
+    """Where an identity comes from."""
+
+    @property
+    def title(self) -> str:
+        """Files, fields or commands, for log lines."""
+
+    async def read(self) -> HeldIdentity:
+        """The identity as it is now. Raises `UpstreamDenied`, with one line and no secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialClocks:
+    """The time, for what depends on it."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds."""
+    now: Callable[[], float] = time.time
+    """Unix time; what expires names it."""
+
+
+class RenewedCredentials:
+    """`Credentials` from one source. Calls of `current` during a renewal share it.
+
+    A failed renewal of an identity that is still valid is logged, and the identity stays in use. Without a valid
+    identity, every call raises, and the source is read again after `RETRY_AFTER`.
+    """
+
+    def __init__(self, source: Source, clocks: CredentialClocks, first: HeldIdentity | None = None) -> None:
+        """`first`: what the source has read just now, where it has."""
+        self._source = source
+        self._clocks = clocks
+        self._held: HeldIdentity | None = None
+        self._due = math.inf
+        self._renewal: asyncio.Task[HeldIdentity] | None = None
+        self._answers_refusal = False
+        self._settled_at = -math.inf
+        self._failure: UpstreamDenied | None = None
+        self._retry_at = -math.inf
+        if first is not None:
+            self._keep(first)
+
+    async def current(self) -> ApiIdentity:
+        """The identity for the next request. Raises `UpstreamDenied`."""
+        held = self._held
+        if held is None or self._clocks.now() >= held.expires_at:
+            return (await self._renewed()).identity
+        if self._clocks.monotonic() >= self._due:
+            try:
+                return (await self._shared_renewal()).identity
+            except UpstreamDenied:
+                return held.identity  # the failure is in the log
+        if self._clocks.now() >= held.renew_at and self._clocks.monotonic() >= self._retry_at:
+            self._begin()
+        return held.identity
+
+    def refused(self) -> None:
+        """The server answered 401: read everything again before the next use."""
+        if self._clocks.monotonic() < self._settled_at:
+            return
+        self._held = None
+        self._answers_refusal = True
+        self._retry_at = -math.inf
+
+    async def _renewed(self) -> HeldIdentity:
+        waits = self._clocks.monotonic() < self._retry_at
+        if waits and self._failure is not None and not self._is_renewing():
+            raise UpstreamDenied(str(self._failure)) from self._failure
+        return await self._shared_renewal()
+
+    async def _shared_renewal(self) -> HeldIdentity:
+        # A caller that is cancelled must not cancel the renewal of the others.
+        return await asyncio.shield(self._begin())
+
+    def _begin(self) -> asyncio.Task[HeldIdentity]:
+        """The renewal that runs, or a new one."""
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
+            # asyncio reports exceptions that are never retrieved, as in the background; `_renew` logs them.
+            self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._renewal
+
+    def _is_renewing(self) -> bool:
+        return self._renewal is not None and not self._renewal.done()
+
+    async def _renew(self) -> HeldIdentity:
+        try:
+            held = await self._source.read()
+        except UpstreamDenied as error:
+            self._failure = error
+            self._retry_at = self._due = self._clocks.monotonic() + RETRY_AFTER
+            effect = "requests_fail" if self._held is None else "old_ones_stay_in_use"
+            log.warning("credentials_not_renewed effect=%s source=%r error=%r", effect, self._source.title, str(error))
+            raise
+        return self._keep(held)
+
+    def _keep(self, held: HeldIdentity) -> HeldIdentity:
+        if self._held is not None and self._held.identity == held.identity:
+            # Callers see by the object whether anything is new.
+            held = replace(held, identity=self._held.identity)
+        self._held = held
+        self._failure = None
+        self._retry_at = -math.inf
+        self._due = self._clocks.monotonic() + held.reread_after
+        if self._answers_refusal:
+            self._settled_at = self._clocks.monotonic() + SETTLING
+            self._answers_refusal = False
+        return held

@@ -1,0 +1,251 @@
+"""Events of `events.k8s.io/v1`: which there are, what they say, how they are named.
+
+Pure. `event_lane.py` sends them. Reasons, actions, types and texts are those of kube-scheduler 1.36 where it has the
+event (`pkg/scheduler/schedule_one.go`, `framework/preemption/executor.go`); `GangTorn` and `DryRunUnsupported` are
+ours.
+
+An event's name follows from the attempt (run id), the reason and the object. An activity that is retried creates the
+same name again, and the server answers 409: the event is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from wharfinger.model.names import is_dns_subdomain
+from wharfinger.upstream.client import EVENTS, NODES, PODS, ApiResource, Object, uid_of
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+SCHEDULED = "Scheduled"
+FAILED_SCHEDULING = "FailedScheduling"
+PREEMPTED = "Preempted"
+GANG_TORN = "GangTorn"
+DRY_RUN_UNSUPPORTED = "DryRunUnsupported"
+
+NOTE_LIMIT = 1024
+"""Bytes of UTF-8 that the server accepts for a note."""
+INSTANCE_LIMIT = 128
+"""Likewise, of `reportingInstance`."""
+NAME_LIMIT = 253
+_CUT = " ..."
+_KINDS = {PODS: "Pod", NODES: "Node"}
+
+
+class ObjectReference(NamedTuple):
+    """An object that an event is about."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    """Empty for objects without namespace."""
+    uid: str = ""
+    revision: str = ""
+    """resourceVersion at which it was seen; empty = not said."""
+
+    def body(self) -> dict[str, str]:
+        """As an ObjectReference of the API, without empty fields."""
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": self.revision,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+def pod_reference(namespace: str, name: str, uid: str, revision: int = 0) -> ObjectReference:
+    """A pod; revision 0 = not said."""
+    return ObjectReference("v1", "Pod", name, namespace, uid, str(revision) if revision else "")
+
+
+def reference(resource: ApiResource, obj: Object) -> ObjectReference:
+    """A pod or a node as read; of other resources, an object that has its `kind`. Items of lists have none."""
+    metadata = obj["metadata"]
+    version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+    kind = _KINDS.get(resource) or obj["kind"]
+    revision = str(metadata.get("resourceVersion", ""))
+    return ObjectReference(version, kind, metadata["name"], metadata.get("namespace", ""), uid_of(obj), revision)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamEvent:
+    """One event, before it is sent."""
+
+    name: str
+    regarding: ObjectReference
+    type: str
+    """`NORMAL` or `WARNING`."""
+    reason: str
+    action: str
+    note: str
+    controller: str
+    """Scheduler name of the profile."""
+    instance: str
+    """Which process of it."""
+    time: datetime
+    """When it happened; with a zone."""
+    related: ObjectReference | None = None
+
+    @property
+    def namespace(self) -> str:
+        """Where the event lies: the namespace of the object, `default` for objects without one."""
+        return self.regarding.namespace or "default"
+
+    @property
+    def key(self) -> bytes:
+        """Equal for two events that say the same; the repeats of one form a series.
+
+        client-go's key, and the note besides. Without it, a repeat with another note would count as the first one
+        and its text would be lost.
+        """
+        parts = (
+            *(self.type, self.action, self.reason, self.controller, self.instance, self.note),
+            *self.regarding,
+            *(self.related or ()),
+        )
+        return _digest(parts, 16)
+
+    def body(self, count: int = 1) -> dict[str, Any]:
+        """The Event to create; with a series when it was said more than once, the last time at `time`."""
+        body: dict[str, Any] = {
+            "apiVersion": f"{EVENTS.group}/{EVENTS.version}",
+            "kind": "Event",
+            "metadata": {"namespace": self.namespace, "name": self.name},
+            "eventTime": micro_time(self.time),
+            "type": self.type,
+            "reason": self.reason,
+            "action": self.action,
+            "note": self.note,
+            "reportingController": self.controller,
+            "reportingInstance": self.instance,
+            "regarding": self.regarding.body(),
+        }
+        if self.related is not None:
+            body["related"] = self.related.body()
+        return body | series_patch(count, self.time) if count > 1 else body
+
+
+@dataclass(frozen=True, slots=True)
+class EventReporter:
+    """Makes the events of one profile in one process.
+
+    Every method takes the `run` that says so (run id of the attempt) and the time. `pod` is the object that the
+    event is about.
+    """
+
+    scheduler: str
+    """Scheduler name of the profile."""
+    host: str
+    """Name of the process or its host, unique among the workers of the installation."""
+
+    def scheduled(self, pod: ObjectReference, node: str, *, run: str, now: datetime) -> UpstreamEvent:
+        """The pod was bound."""
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        return self._event(pod, NORMAL, SCHEDULED, action="Binding", note=note, run=run, now=now)
+
+    def failed_scheduling(self, pod: ObjectReference, message: str, *, run: str, now: datetime) -> UpstreamEvent:
+        """The pod fits nowhere, or could not be bound; `message` is that of the condition."""
+        return self._event(pod, WARNING, FAILED_SCHEDULING, action="Scheduling", note=message, run=run, now=now)
+
+    def preempted(
+        self,
+        victim: ObjectReference,
+        preemptor: ObjectReference,
+        node: str,
+        *,
+        run: str,
+        now: datetime,
+        preemptor_kind: str = "pod",
+    ) -> UpstreamEvent:
+        """A pod was evicted for another. The note has the preemptor's uid only; `related` has its name.
+
+        `preemptor_kind`: `pod`, or `podgroup` where `preemptor` is a PodGroup.
+        """
+        note = f"Preempted by {preemptor_kind} {preemptor.uid} on node {node}"
+        event = self._event(victim, NORMAL, PREEMPTED, action="Preempting", note=note, run=run, now=now)
+        return replace(event, related=preemptor)
+
+    def gang_torn(
+        self,
+        pod: ObjectReference,
+        gang: str,
+        *,
+        bound: int,
+        members: int,
+        cause: str,
+        policy: str,
+        run: str,
+        now: datetime,
+    ) -> UpstreamEvent:
+        """A gang is bound in part, and the rest cannot follow.
+
+        `gang`: `<namespace>/<name>`. `cause`: why the rest cannot follow. `policy`: what happens to the bound
+        members (`Keep` or `Evict`).
+        """
+        note = f"gang {gang} is torn: {bound} of {members} members are bound, tornPolicy {policy}: {cause}"
+        return self._event(pod, WARNING, GANG_TORN, action="Binding", note=note, run=run, now=now)
+
+    def dry_run_unsupported(
+        self, pod: ObjectReference, gang: str, message: str, *, run: str, now: datetime
+    ) -> UpstreamEvent:
+        """The server refuses dry runs of a gang's binds; they are sent without. `message`: the server's words."""
+        note = f"the binds of gang {gang} are sent without a dry run, because the API server refuses one: {message}"
+        return self._event(pod, WARNING, DRY_RUN_UNSUPPORTED, action="Binding", note=note, run=run, now=now)
+
+    def _event(
+        self, regarding: ObjectReference, type_: str, reason: str, *, action: str, note: str, run: str, now: datetime
+    ) -> UpstreamEvent:
+        return UpstreamEvent(
+            name=event_name(regarding, run, reason),
+            regarding=regarding,
+            type=type_,
+            reason=reason,
+            action=action,
+            note=cut_note(note),
+            controller=self.scheduler,
+            instance=f"{self.scheduler}-{self.host}"[:INSTANCE_LIMIT],
+            time=now,
+        )
+
+
+def event_name(regarding: ObjectReference, run: str, reason: str) -> str:
+    """`<object>.<hash>`, a DNS subdomain of at most 253 characters; the same for the same arguments.
+
+    The object's name is cut where it is too long, and left out where it is no DNS subdomain.
+    """
+    unique = _digest((run, reason, regarding.kind, regarding.namespace, regarding.name, regarding.uid), 8).hex()
+    readable = regarding.name[: NAME_LIMIT - len(unique) - 1].rstrip(".-")
+    return f"{readable}.{unique}" if is_dns_subdomain(readable) else unique
+
+
+def cut_note(text: str) -> str:
+    """At most `NOTE_LIMIT` bytes of UTF-8; " ..." shows that text is missing. Cuts between characters."""
+    whole = text.encode(errors="replace")
+    if len(whole) <= NOTE_LIMIT:
+        return whole.decode()
+    return whole[: NOTE_LIMIT - len(_CUT)].decode(errors="ignore") + _CUT
+
+
+def series_patch(count: int, last: datetime) -> dict[str, Any]:
+    """Patch of an event that was said `count` times (at least 2), the last time at `last`."""
+    return {"series": {"count": count, "lastObservedTime": micro_time(last)}}
+
+
+def micro_time(time: datetime) -> str:
+    """A time as the API's MicroTime: UTC, six digits, `2026-03-01T12:00:00.000000Z`. Needs a zone."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _digest(parts: tuple[str, ...], size: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=size)
+    for part in parts:
+        digest.update(part.encode(errors="surrogatepass") + b"\0")
+    return digest.digest()

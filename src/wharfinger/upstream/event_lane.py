@@ -1,0 +1,259 @@
+"""The lane on which events go to the API server: in the background, as well as it can be done.
+
+Events (`event_bodies.py`) are for people; nothing waits for them. `say` only puts an event into a bounded queue.
+A few senders create the events, retry while the server is away, and give up. What is not sent is counted.
+Warnings that are said again become a series of one event (`event_series.py`). What succeeded is not said twice, so
+other events are not remembered.
+
+A lane belongs to one event loop. All its methods must be called there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from wharfinger.errors import UpstreamError, UpstreamUnavailable
+from wharfinger.upstream.client import EVENTS, ApiAnswer, Upstream
+from wharfinger.upstream.event_bodies import SCHEDULED, WARNING, UpstreamEvent, series_patch
+from wharfinger.upstream.event_series import RecentEvents, Said, Series
+
+SENDERS = 4
+QUEUE = 1000
+SWEEP_EVERY = 60.0
+"""Seconds between two looks at the series."""
+TRIES = 5
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 8.0
+"""Seconds between tries of one event: doubling, each times 0.5 to 1; behind it what the server asks to wait, at most
+this long. A queue that fills meanwhile drops events."""
+
+log = logging.getLogger(__name__)
+
+
+class EventPolicy(StrEnum):
+    """Which events are sent (`--events`)."""
+
+    ALL = "all"
+    FAILURES = "failures"
+    """All but `Scheduled`: no event for each bind, which costs the server more than the bind."""
+    NONE = "none"
+
+    def admits(self, event: UpstreamEvent) -> bool:
+        """Whether the event is sent."""
+        return self is EventPolicy.ALL or (self is EventPolicy.FAILURES and event.reason != SCHEDULED)
+
+
+class EventOutcome(StrEnum):
+    """What became of an event; the values are labels of a metric."""
+
+    WRITTEN = "written"
+    """Created, or found there."""
+    COUNTED = "counted"
+    """A repeat, which joined a series."""
+    QUEUE_FULL = "queue_full"
+    UNAVAILABLE = "unavailable"
+    """Given up after `TRIES`."""
+    REFUSED = "refused"
+    """The server does not want it: forbidden, invalid, or the namespace is being deleted."""
+    STOPPED = "stopped"
+    """Said after `stop`, or not sent by its deadline."""
+    FAILED = "failed"
+    """A bug: not even sent."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether people do not see the event."""
+        return self not in (EventOutcome.WRITTEN, EventOutcome.COUNTED)
+
+
+class _Job(NamedTuple):
+    series: Series | None
+    """To bring up to date in the server; None = not remembered."""
+    event: UpstreamEvent | None
+    """To create; in a job that `repeats`, only where the server no longer has the event. None = written anyway."""
+    repeats: bool = False
+
+
+class EventLane:
+    """Sends events; never blocks its caller, and never raises into it."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        *,
+        clock: Callable[[], float],
+        rng: random.Random,
+        policy: EventPolicy = EventPolicy.ALL,
+        on_outcome: Callable[[EventOutcome], None] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`clock`: monotonic seconds. `on_outcome` is called once for each event that the policy admits.
+
+        A retry of an attempt that is remembered counts as no event. `sleep` is for the pauses between tries.
+        """
+        self._upstream = upstream
+        self._clock = clock
+        self._rng = rng
+        self._policy = policy
+        self._on_outcome = on_outcome
+        self._sleep = sleep
+        self._queue: asyncio.Queue[_Job] = asyncio.Queue(QUEUE)
+        self._recent = RecentEvents()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
+        self._lost = 0
+        """Events that were lost since the last sweep, for the log."""
+
+    @property
+    def waiting(self) -> int:
+        """Writes that no sender has taken yet."""
+        return self._queue.qsize()
+
+    def start(self) -> None:
+        """Begin to send. Events that were said before wait in the queue."""
+        self._tasks = [asyncio.create_task(self._send(), name=f"event sender {number}") for number in range(SENDERS)]
+        self._tasks.append(asyncio.create_task(self._sweep_often(), name="event series"))
+
+    def say(self, event: UpstreamEvent) -> None:
+        """Send an event some time soon, or count it as a repeat, or drop it."""
+        if not self._policy.admits(event):
+            return
+        if self._stopped:
+            self._end(EventOutcome.STOPPED)
+            return
+        if event.type != WARNING:
+            if not self._put(_Job(None, event)):
+                self._end(EventOutcome.QUEUE_FULL)
+            return
+        said, series = self._recent.say(event, self._clock())
+        if said is Said.AGAIN:
+            self._end(EventOutcome.COUNTED)
+            if series.due:
+                self._put(_Job(series, event, repeats=True))
+        elif said is Said.FIRST and not self._put(_Job(series, event)):
+            self._recent.forget(series)
+            self._end(EventOutcome.QUEUE_FULL)
+
+    def sweep(self) -> None:
+        """Queue the counts of series that are due, and log losses. The lane does so each `SWEEP_EVERY`."""
+        for series in self._recent.sweep(self._clock()):
+            self._put(_Job(series, None, repeats=True))
+        if self._lost:
+            log.warning("events_lost count=%d", self._lost)
+            self._lost = 0
+
+    async def stop(self, deadline: float) -> None:
+        """Send what waits and the counts of series, for at most `deadline` seconds. Idempotent."""
+        self._stopped = True
+        if self._tasks:
+            try:
+                async with asyncio.timeout(deadline):
+                    await self._queue.join()  # first: a create under way may have repeats to write
+                    for series in self._recent.close():
+                        await self._queue.put(_Job(series, None, repeats=True))
+                    await self._queue.join()
+            except TimeoutError:
+                log.warning("event_lane_stopped effect=events_lost waiting=%d", self.waiting)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        while not self._queue.empty():
+            if not self._queue.get_nowait().repeats:
+                self._end(EventOutcome.STOPPED)
+
+    def _put(self, job: _Job) -> bool:
+        """Whether there was room. A count without room is tried again while its series is open."""
+        try:
+            self._queue.put_nowait(job)
+        except asyncio.QueueFull:
+            return False
+        if job.series is not None:
+            job.series.queued = True
+        return True
+
+    def _end(self, outcome: EventOutcome) -> None:
+        self._lost += outcome.lost
+        if self._on_outcome is not None:
+            self._on_outcome(outcome)
+
+    async def _sweep_often(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_EVERY)
+            self.sweep()
+
+    async def _send(self) -> None:
+        while True:
+            job = await self._queue.get()
+            try:
+                if not job.repeats:
+                    await self._say_first(job)
+                if job.series is not None and job.series.behind:
+                    await self._say_again(job.series, job.event)
+            except Exception:  # a sender must survive whatever one event does
+                log.exception("event_failed")
+            finally:
+                if job.series is not None:
+                    job.series.queued = False
+                self._queue.task_done()
+
+    async def _say_first(self, job: _Job) -> None:
+        assert job.event is not None, "only a repeat may come without its event"
+        outcome = EventOutcome.FAILED
+        try:
+            outcome = await self._create(job.event)
+        except asyncio.CancelledError:
+            outcome = EventOutcome.STOPPED
+            raise
+        finally:
+            self._end(outcome)
+            if job.series is not None:
+                if outcome is EventOutcome.WRITTEN:
+                    job.series.tell(1, self._clock())
+                else:
+                    self._recent.forget(job.series)
+
+    async def _say_again(self, series: Series, event: UpstreamEvent | None) -> None:
+        """Write the count of a series. Where the server no longer has the event, create it as the repeat says it."""
+        count, patch = series.count, series_patch(series.count, series.last)
+        answer = await self._ask(lambda: self._upstream.patch(EVENTS, series.name, patch, namespace=series.namespace))
+        if answer is None:
+            return  # the next repeat, or a sweep, tries again
+        written = answer.done
+        if answer.code == 404 and event is not None and event.name != series.name:
+            written = await self._create(event, count) is EventOutcome.WRITTEN
+            series.name = event.name
+        if written:
+            series.tell(count, self._clock())
+        else:
+            log.debug("event_series_ended event=%s code=%d message=%r", series.name, answer.code, answer.message)
+            self._recent.forget(series)
+
+    async def _create(self, event: UpstreamEvent, count: int = 1) -> EventOutcome:
+        body = event.body(count)
+        answer = await self._ask(lambda: self._upstream.create(EVENTS, body, namespace=event.namespace))
+        if answer is None:
+            return EventOutcome.UNAVAILABLE
+        if answer.done or answer.code == 409:  # 409: an earlier try, here or on another worker, created it
+            return EventOutcome.WRITTEN
+        log.debug("event_refused event=%s code=%d message=%r", event.name, answer.code, answer.message)
+        return EventOutcome.REFUSED
+
+    async def _ask(self, request: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer | None:
+        """The server's answer; None after `TRIES` without one."""
+        pause = FIRST_PAUSE
+        for left in reversed(range(TRIES)):
+            try:
+                return await request()
+            except UpstreamError as error:
+                log.debug("event_not_sent tries_left=%d error=%r", left, str(error))
+                asked = error.retry_after if isinstance(error, UpstreamUnavailable) else None
+            if left:
+                await self._sleep(min(asked or 0.0, LONGEST_PAUSE) + pause * (0.5 + self._rng.random() / 2))
+                pause = min(pause * 2, LONGEST_PAUSE)
+        return None

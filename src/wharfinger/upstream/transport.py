@@ -1,0 +1,207 @@
+"""`HttpUpstream`: a Kubernetes API server over HTTP, for everything that `client.Upstream` promises.
+
+::
+
+    HttpUpstream ─► exchange    one request: its pace, deadline, second try after a 401, and what its answer means
+        │              ├─► pacing       how many requests a second
+        │              ├─► connection   session, TLS, credentials; failures as text
+        │              └─► answers      what the bytes mean
+        ├─ paths ─► addresses
+        ├─ list ──► listing     pages
+        └─ watch ─► watching    the first list and what changes, from lines (watch_lines)
+
+Nothing is tried again here, except after a 401: then the credentials are read again, once. Other retries belong to the
+callers, because only they can tell whether a second request is safe.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
+
+import aiohttp
+import orjson
+
+from wharfinger.upstream import listing, watching
+from wharfinger.upstream.access import Access, ApiIdentity
+from wharfinger.upstream.addresses import DRY_RUN, object_path
+from wharfinger.upstream.client import LEASES, REQUEST_DEADLINE, ApiAnswer, ApiResource, Batch, Object, PatchType
+from wharfinger.upstream.connection import CONNECT_TIMEOUT, ApiConnection
+from wharfinger.upstream.exchange import ANSWER_LIMIT, JSON, ApiRequest, Exchange, Observe
+from wharfinger.upstream.pacing import TokenBucket
+
+
+class HttpUpstream:
+    """One API server as one user, over connections that are kept open. Made anywhere, used on one event loop."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        qps: float = 50.0,
+        burst: int = 100,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        silence: float = watching.SILENCE,
+        context: Callable[[Access, ApiIdentity], ssl.SSLContext] | None = None,
+        observe: Observe | None = None,
+        answer_limit: int = ANSWER_LIMIT,
+    ) -> None:
+        """Requests are sent when they are made; nothing is opened here.
+
+        Args:
+            access: the server, and who we are there.
+            qps: requests a second, but for watches and leases; negative = as many as there are.
+            burst: requests that may be sent at once before `qps` counts.
+            clock: monotonic, in seconds.
+            now: seconds since the epoch, for a `Retry-After` that is a date.
+            silence: seconds without a line after which a watch is given up.
+            context: makes the TLS context of an identity; None = `tls.context`.
+            observe: for metrics.
+            answer_limit: bytes that an answer may have, except a watch.
+        """
+        self._connection = ApiConnection(access, context)
+        bucket = TokenBucket(qps, burst, clock)
+        self._exchange = Exchange(
+            self._connection, bucket, clock=clock, now=now, observe=observe, answer_limit=answer_limit
+        )
+        self._clock = clock
+        self._silence = silence
+        self._watch_timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
+
+    def __repr__(self) -> str:
+        return f"HttpUpstream({self.server!r})"
+
+    @property
+    def server(self) -> str:
+        """Where it is, for messages: URL without credentials."""
+        return self._connection.server
+
+    @property
+    def connection(self) -> ApiConnection:
+        """The connection, for `watching`."""
+        return self._connection
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a line after which a watch is given up, for `watching`."""
+        return self._silence
+
+    # Reads
+
+    async def get(
+        self, resource: ApiResource, name: str, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
+        """One object as it is now."""
+        return await self._send("GET", resource, object_path(resource, namespace, name), deadline)
+
+    async def read(self, path: str, *, deadline: float = REQUEST_DEADLINE) -> ApiAnswer:
+        """Any JSON document of the server."""
+        return await self._exchange.send(ApiRequest("GET", path), deadline, paced=True)
+
+    def list(
+        self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
+    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+        """All objects at one revision, in pages."""
+        path = object_path(resource, namespace)
+
+        async def fetch(query: str) -> Mapping[str, Any]:
+            request = ApiRequest("GET", f"{path}?{query}")
+            answer = await self._exchange.send(request, listing.PAGE_DEADLINE, paced=True)
+            if not answer.done:
+                raise self._exchange.unread(request, answer)
+            return answer.object or {}
+
+        return listing.pages(fetch, field_selector, page)
+
+    def watch(
+        self, resource: ApiResource, *, revision: int | None = None, field_selector: str = ""
+    ) -> AbstractAsyncContextManager[AsyncIterator[Batch]]:
+        """Changes after a revision; None = first all objects."""
+        return aclosing(watching.batches(self, resource, revision, field_selector, self._clock))
+
+    async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
+        """The answer to a watch, before its first line is read; for `watching`."""
+        return await self._exchange.stream(ApiRequest("GET", f"{object_path(resource)}?{query}"), self._watch_timeout)
+
+    # Writes
+
+    async def create(
+        self,
+        resource: ApiResource,
+        body: Object,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """POST an object, or to a part of one."""
+        path = object_path(resource, namespace, name, subresource)
+        return await self._send("POST", resource, path, deadline, body, dry_run=dry_run)
+
+    async def replace(
+        self, resource: ApiResource, name: str, body: Object, *, namespace: str = "", deadline: float = REQUEST_DEADLINE
+    ) -> ApiAnswer:
+        """PUT an object."""
+        return await self._send("PUT", resource, object_path(resource, namespace, name), deadline, body)
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        name: str,
+        body: Object,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        type_: PatchType = PatchType.STRATEGIC,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """PATCH an object or a part of it."""
+        path = object_path(resource, namespace, name, subresource)
+        return await self._send("PATCH", resource, path, deadline, body, type_=type_)
+
+    async def delete(
+        self,
+        resource: ApiResource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        revision: int = 0,
+        grace_seconds: int | None = None,
+        deadline: float = REQUEST_DEADLINE,
+    ) -> ApiAnswer:
+        """DELETE an object, if it still has the uid and the revision."""
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        conditions = {"uid": uid, "resourceVersion": str(revision) if revision else ""}
+        if any(conditions.values()):
+            body["preconditions"] = {name: value for name, value in conditions.items() if value}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        path = object_path(resource, namespace, name)
+        return await self._send("DELETE", resource, path, deadline, body)
+
+    async def close(self) -> None:
+        """Give up every connection."""
+        await self._connection.close()
+
+    async def _send(
+        self,
+        method: str,
+        resource: ApiResource,
+        path: str,
+        deadline: float,
+        body: Object | None = None,
+        *,
+        type_: str = JSON,
+        dry_run: bool = False,
+    ) -> ApiAnswer:
+        data = orjson.dumps(body, default=dict) if body is not None else None
+        target = f"{path}?{DRY_RUN}" if dry_run else path
+        request = ApiRequest(method, target, data, type_, applies=data is not None and not dry_run)
+        return await self._exchange.send(request, deadline, paced=resource != LEASES)

@@ -1,0 +1,206 @@
+"""One watch: the first list, line by line, and then what changes.
+
+Newer servers send the existing objects as events of the watch and mark their end with a bookmark (WatchList). That
+avoids one large document. For a server that refuses it, the list is read in pages (`listing.py`), and the watch begins
+at their revision.
+
+The error that ends a watch is raised after all events before it were passed on. So the next watch can begin at the
+last revision that was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from typing import Any, Protocol
+
+import aiohttp
+from orjson import loads
+
+from wharfinger.errors import HistoryGone, UpstreamError, UpstreamUnavailable, WatchEnded
+from wharfinger.upstream import addresses
+from wharfinger.upstream.answers import GONE, refusal_of
+from wharfinger.upstream.client import ApiChange, ApiResource, Batch, ChangeKind, Object, ReadRefused, revision_of
+from wharfinger.upstream.connection import ApiConnection
+from wharfinger.upstream.watch_lines import LineQueue, LineSplitter, LineTooLong
+
+SILENCE = 70.0
+"""Seconds without a line after which a watch is given up: an idle one brings a bookmark each minute."""
+SLICE = 0.01
+"""Seconds of decoding after which others get the event loop."""
+GATHER = 0.002
+"""Seconds in which lines may gather after some came. A server sends each object on its own; a list costs a fifth less
+where they are taken together."""
+LINE_LIMIT = 8 * 2**20
+"""Bytes of one line; etcd's limit for an object is 1.5 MiB."""
+QUEUE_LIMIT = 256 * 2**20
+"""Bytes that may wait to be decoded."""
+
+_FIRST_LIST_ENDS = "k8s.io/initial-events-end"
+_NOT_OFFERED = frozenset({400, 422})
+"""Codes of servers that cannot begin a watch with the objects that there are."""
+_KINDS = {kind.value: kind for kind in ChangeKind}
+
+
+class WatchSource(Protocol):
+    """What a watch needs of the transport."""
+
+    @property
+    def connection(self) -> ApiConnection:
+        """Where the bytes come from."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a line after which a watch is given up."""
+
+    async def open_watch(self, resource: ApiResource, query: str) -> aiohttp.ClientResponse:
+        """The answer to a watch, at its first line. Raises as `Upstream.watch` does."""
+
+    def list(
+        self, resource: ApiResource, *, namespace: str = "", field_selector: str = "", page: int = 500
+    ) -> AsyncIterator[tuple[tuple[Object, ...], int]]:
+        """As `Upstream.list`."""
+
+
+async def batches(
+    source: WatchSource,
+    resource: ApiResource,
+    revision: int | None,
+    field_selector: str,
+    clock: Callable[[], float],
+) -> AsyncGenerator[Batch, None]:
+    """What `Upstream.watch` shows. `clock` measures slices of work."""
+    if revision is None:
+        try:
+            response = await source.open_watch(resource, addresses.first_watch(field_selector))
+        except ReadRefused as error:
+            if error.code not in _NOT_OFFERED:
+                raise
+        else:
+            async with contextlib.aclosing(_lines(source, response, True, 0, clock)) as shown:
+                async for batch in shown:
+                    yield batch
+        async with contextlib.aclosing(_pages(source, resource, field_selector)) as pages:
+            async for batch in pages:
+                revision = batch.revision
+                yield batch
+        assert revision is not None
+    response = await source.open_watch(resource, addresses.next_watch(revision, field_selector))
+    async with contextlib.aclosing(_lines(source, response, False, revision, clock)) as shown:
+        async for batch in shown:
+            yield batch
+
+
+async def _pages(source: WatchSource, resource: ApiResource, field_selector: str) -> AsyncGenerator[Batch, None]:
+    """The first list in pages; the last batch has its revision."""
+    at = 0
+    async for objects, revision in source.list(resource, field_selector=field_selector):
+        at = revision
+        yield Batch(tuple(ApiChange(ChangeKind.ADDED, one, revision_of(one)) for one in objects), 0)
+    yield Batch((), at, listed=True)
+
+
+async def _lines(
+    source: WatchSource,
+    response: aiohttp.ClientResponse,
+    listing: bool,
+    revision: int,
+    clock: Callable[[], float],
+) -> AsyncGenerator[Batch, None]:
+    """Batches of what one connection brings; never ends without an exception."""
+    queue = LineQueue(QUEUE_LIMIT)
+    where = f"the watch on {response.url.path} at {source.connection.server}"
+    reader = asyncio.create_task(_read(source, response, queue, where), name=f"read {response.url.path}")
+    forget = source.connection.on_close(lambda: queue.end(UpstreamUnavailable(f"{where} was closed")))
+    events = EventDecoder(where, listing=listing, revision=revision)
+    try:
+        while True:
+            await queue.filled()
+            batch = events.some(queue, clock)
+            if batch is not None:
+                yield batch
+            if events.failure is not None:
+                raise events.failure
+            if queue:
+                await asyncio.sleep(0)
+    finally:
+        forget()
+        reader.cancel()
+        response.close()
+        await asyncio.wait([reader])
+
+
+async def _read(source: WatchSource, response: aiohttp.ClientResponse, queue: LineQueue, where: str) -> None:
+    """Read the connection continuously; put the error that ended it behind the last line."""
+    splitter = LineSplitter(LINE_LIMIT)
+    try:
+        async for piece in response.content.iter_any():
+            queue.put(splitter.feed(piece))
+            await asyncio.sleep(GATHER)
+            await queue.room()
+        cut = " in the middle of a line" if splitter.rest else ""
+        ended = UpstreamUnavailable if cut else WatchEnded
+        queue.end(ended(f"{where} was ended by the server{cut}"))
+    except LineTooLong as error:
+        queue.end(UpstreamUnavailable(f"{where} cannot be read: {error}"))
+    except aiohttp.SocketTimeoutError:
+        queue.end(UpstreamUnavailable(f"{where} was silent for {source.silence:g} s"))
+    except Exception as error:  # of any kind: the consumer must not wait for ever
+        queue.end(UpstreamUnavailable(f"{where} broke: {source.connection.broken(error)}"))
+
+
+class EventDecoder:
+    """Makes batches of lines."""
+
+    def __init__(self, where: str, *, listing: bool, revision: int) -> None:
+        self._where = where
+        self._listing = listing
+        self._revision = revision
+        self._listed = False
+        self.failure: UpstreamError | None = None
+        """What the server, or a line that cannot be read, ended the watch with; after the batch it came with."""
+
+    def some(self, queue: LineQueue, clock: Callable[[], float]) -> Batch | None:
+        """A batch of what waits, of at most a slice's work; it ends with the first list. None without news."""
+        changes: list[ApiChange] = []
+        before = self._revision
+        self._listed = False
+        until = clock() + SLICE
+        while queue and not self._listed and self.failure is None:
+            try:
+                event = loads(queue.take())
+                kind, obj = _KINDS.get(event["type"]), event["object"]
+                if kind is not None:
+                    revision = int(obj["metadata"]["resourceVersion"])
+                    changes.append(ApiChange(kind, obj, revision))
+                    self._revision = max(self._revision, revision)
+                else:
+                    self._take(event["type"], obj)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                reason = type(error).__name__
+                self.failure = UpstreamUnavailable(f"{self._where} brought a line that is no event: {reason}")
+            if clock() >= until:
+                break
+        if not changes and not self._listed and self._revision == before:
+            return None
+        return Batch(tuple(changes), 0 if self._listing else self._revision, self._listed)
+
+    def _take(self, name: str, obj: Mapping[str, Any]) -> None:
+        """An event that is no change."""
+        if name == "BOOKMARK":
+            self._revision = max(self._revision, revision_of(obj))
+            ends = (obj["metadata"].get("annotations") or {}).get(_FIRST_LIST_ENDS)
+            if self._listing and ends == "true":
+                self._listing, self._listed = False, True
+        elif name == "ERROR":
+            self.failure = self._refusal(obj)
+        else:
+            raise ValueError(name)
+
+    def _refusal(self, status: Mapping[str, Any]) -> UpstreamError:
+        answer = refusal_of(status)
+        text = f"{self._where} was ended by the server with code {answer.code}: {answer.message}"
+        if answer.code == GONE or answer.reason in {"Expired", "Gone"}:
+            return HistoryGone(text)
+        return UpstreamUnavailable(text)
