@@ -1,13 +1,19 @@
-"""Metric instruments, and nothing else: who counts is elsewhere, who serves them is `observe.health`.
+"""Metric instruments, and nothing else: who counts is elsewhere, `serving` serves them.
 
 Names are kube-scheduler's (`scheduler_*`) where the meaning is the same, `wharfinger_*` otherwise.
 """
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import TypedDict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series each, which no dashboard reads
 
@@ -20,64 +26,101 @@ class _Registered(TypedDict):
     registry: CollectorRegistry
 
 
+class PointDurations(Collector):
+    """How long all plugins of an extension point took, by point, status and profile; a `framework.timing.PointTimes`.
+
+    A pod passes some eight points, so this counts by itself: `Histogram` takes five times as long.
+    """
+
+    NAME = "scheduler_framework_extension_point_duration_seconds"
+    BOUNDS = _powers(0.0001, 2, 12)
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        """`clock`: monotonic seconds."""
+        self.now = clock
+        self._counts: dict[tuple[str, str, str], list[int]] = {}
+        """By point, status and profile: one a bucket, and one for what is beyond."""
+        self._sums: dict[tuple[str, str, str], float] = {}
+        """Seconds."""
+
+    def observe(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """The point took so long for one pod."""
+        key = point, status, profile
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = [0] * (len(self.BOUNDS) + 1)
+            self._sums[key] = 0.0
+        counts[bisect_left(self.BOUNDS, seconds)] += 1
+        self._sums[key] += seconds
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The metric, as the registry reads it."""
+        family = HistogramMetricFamily(
+            self.NAME,
+            "Time that all plugins of an extension point took.",
+            labels=("extension_point", "status", "profile"),
+        )
+        bounds = [*map(str, self.BOUNDS), "+Inf"]
+        for key, counts in self._counts.items():
+            buckets = list(zip(bounds, map(float, accumulate(counts)), strict=True))
+            family.add_metric(key, buckets, self._sums[key])
+        yield family
+
+
 class Metrics:
     """All instruments of one process, on a registry of their own."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry if registry is not None else CollectorRegistry()
         own: _Registered = {"registry": self.registry}
-        # kube-scheduler's
-        self.schedule_attempts = Counter(
-            "scheduler_schedule_attempts", "Attempts by result.", ["result", "profile"], **own
-        )
-        self.attempt_duration = Histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "From the start of place to its outcome.",
-            ["result", "profile"],
-            buckets=_powers(0.001, 2, 15),
-            **own,
-        )
-        self.algorithm_duration = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "Time the decision itself took.",
-            buckets=_powers(0.0001, 2, 15),
-            **own,
-        )
-        self.sli_duration = Histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "From a pod's first queueing to its binding.",
-            ["attempts"],
-            buckets=_powers(0.01, 2, 20),
-            **own,
-        )
-        self.pending_pods = Gauge("scheduler_pending_pods", "Pods by place in the queue.", ["queue"], **own)
-        self.queue_incoming = Counter(
-            "scheduler_queue_incoming_pods", "Pods entering a part of the queue, by cause.", ["queue", "event"], **own
-        )
-        self.unschedulable_pods = Gauge(
-            "scheduler_unschedulable_pods",
-            "Waiting pods by the plugins that refused them.",
-            ["plugin", "profile"],
-            **own,
-        )
-        self.preemption_attempts = Counter(
-            "scheduler_preemption_attempts", "Decisions that looked for room to make by preemption.", **own
-        )
-        self.preemption_victims = Histogram(
-            "scheduler_preemption_victims",
-            "Victims of a nomination.",
-            buckets=_powers(1, 2, 7),
-            **own,
-        )
-        self.cache_size = Gauge("scheduler_cache_size", "Objects in the cache.", ["type"], **own)
+        self._of_scheduling(own)
         # ours
         self.in_flight_limit = Gauge(
             "wharfinger_in_flight_limit", "Attempts that may be in flight, by how quickly Temporal takes starts.", **own
         )
         self.bind_conflicts = Counter(
             "wharfinger_bind_conflicts",
-            "Bind transactions whose compare failed, by what had moved (pod, node, binding, terms, bound, tenant).",
+            "Bind transactions whose compare failed, by what had moved (pod, node, binding, terms, bound, tenant, "
+            "active).",
             ["moved"],
+            **own,
+        )
+        self.gangs_torn = Counter(
+            "wharfinger_gangs_torn",
+            "Gangs of which the Kubernetes API bound some members only, because others went or changed meanwhile.",
+            **own,
+        )
+        self.upstream_requests = Counter(
+            "wharfinger_upstream_requests",
+            "Requests to the Kubernetes API by verb (of HTTP) and code; `error`: no answer came.",
+            ["verb", "code"],
+            **own,
+        )
+        self.upstream_promises = Gauge(
+            "wharfinger_upstream_promises",
+            "Binds that are committed in etcd and that the Kubernetes API has not shown yet.",
+            **own,
+        )
+        self.upstream_oldest_promise = Gauge(
+            "wharfinger_upstream_oldest_promise_seconds",
+            "Age of the oldest of them; minutes mean that the API refuses to answer, or a fence cannot be set.",
+            **own,
+        )
+        self.upstream_import_lag = Gauge(
+            "wharfinger_upstream_import_lag_seconds",
+            "Seconds since the importer last said that the copies are complete.",
+            **own,
+        )
+        self.upstream_events = Counter(
+            "wharfinger_upstream_events",
+            "Events for the Kubernetes API, by what became of them (written, counted, queue_full, unavailable, ...).",
+            ["outcome"],
+            **own,
+        )
+        self.upstream_copies = Counter(
+            "wharfinger_upstream_copies",
+            "States of the Kubernetes API's objects that were copied, by kind and by what became of the copy.",
+            ["kind", "effect"],
             **own,
         )
         self.contended = Counter("wharfinger_contended", "Attempts that ended contended.", **own)
@@ -204,6 +247,60 @@ class Metrics:
         self.fleet_rollouts = Counter(
             "wharfinger_fleet_rollouts", "Rollouts that ended, by outcome.", ["outcome"], **own
         )
+
+    def _of_scheduling(self, own: _Registered) -> None:
+        """All of them are kube-scheduler's."""
+        self.schedule_attempts = Counter(
+            "scheduler_schedule_attempts", "Attempts by result.", ["result", "profile"], **own
+        )
+        self.attempt_duration = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "From the start of place to its outcome.",
+            ["result", "profile"],
+            buckets=_powers(0.001, 2, 15),
+            **own,
+        )
+        self.algorithm_duration = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time the decision itself took.",
+            buckets=_powers(0.0001, 2, 15),
+            **own,
+        )
+        self.sli_duration = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From a pod's first queueing to its binding.",
+            ["attempts"],
+            buckets=_powers(0.01, 2, 20),
+            **own,
+        )
+        self.pod_scheduling_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts that a pod took until it was bound.",
+            buckets=_powers(1, 2, 5),
+            **own,
+        )
+        self.point_durations = PointDurations()
+        self.registry.register(self.point_durations)
+        self.pending_pods = Gauge("scheduler_pending_pods", "Pods by place in the queue.", ["queue"], **own)
+        self.queue_incoming = Counter(
+            "scheduler_queue_incoming_pods", "Pods entering a part of the queue, by cause.", ["queue", "event"], **own
+        )
+        self.unschedulable_pods = Gauge(
+            "scheduler_unschedulable_pods",
+            "Waiting pods by the plugins that refused them.",
+            ["plugin", "profile"],
+            **own,
+        )
+        self.preemption_attempts = Counter(
+            "scheduler_preemption_attempts", "Decisions that looked for room to make by preemption.", **own
+        )
+        self.preemption_victims = Histogram(
+            "scheduler_preemption_victims",
+            "Victims of a nomination.",
+            buckets=_powers(1, 2, 7),
+            **own,
+        )
+        self.cache_size = Gauge("scheduler_cache_size", "Objects in the cache.", ["type"], **own)
 
     def _of_hubs(self, own: _Registered) -> None:
         """The first two are KubeFleet's."""

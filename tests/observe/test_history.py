@@ -8,6 +8,7 @@ import pytest
 from temporalio.client import WorkflowHistory
 
 from tests.replay.record import HISTORIES
+from wharfinger.contracts.extenders import ExtenderAnswers
 from wharfinger.observe.history import Attempt, is_only_continued, read_attempt
 
 
@@ -34,6 +35,10 @@ def read(ending: str) -> Attempt:
         ("cancelled_while_parked", "cancelled", None),
         ("error_recorded", "error", None),
         ("wrong_id", "error", None),
+        ("asked_and_bound", "bound", "node-1"),
+        ("asked_and_preempted", "refused", None),
+        ("extender_failed", "error", None),
+        ("gone_while_asking", "gone", None),
     ],
 )
 def test_the_outcome_is_what_the_run_published(ending: str, outcome: str, node: str | None) -> None:
@@ -52,6 +57,22 @@ def test_bound_attempt_has_its_ranking_and_steps() -> None:
     assert [step.name for step in attempt.steps] == ["place", "bind"]
     assert all(step.seconds is not None and step.seconds >= 0 for step in attempt.steps)
     assert attempt.computation["nodes"] == 3
+
+
+def test_an_attempt_that_asked_has_its_last_decision_and_the_answers() -> None:
+    attempt = read("asked_and_bound")
+
+    assert [step.name for step in attempt.steps] == ["place", "ask_extenders"] * 2 + ["place", "bind"]
+    assert attempt.placement["kind"] == "placed"
+    assert attempt.answers == ExtenderAnswers(nodes="all", rounds=2)
+    assert read("asked_and_preempted").answers == ExtenderAnswers(nodes="all", victims="all", rounds=1)
+
+
+def test_an_extender_that_failed_is_named_in_its_step() -> None:
+    attempt = read("extender_failed")
+
+    assert [step.detail for step in attempt.steps[:2]] == ["ask", "failed: no answer within 5 s"]
+    assert (attempt.placement, attempt.message) == ({}, "no answer within 5 s")
 
 
 def test_refused_attempt_has_its_rejectors_and_what_woke_it() -> None:

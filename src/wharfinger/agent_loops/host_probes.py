@@ -123,7 +123,8 @@ def asking(session: aiohttp.ClientSession, timeout: float) -> Ask:
 
     async def ask(url: str) -> str:
         try:
-            async with session.get(url, timeout=bound) as answer:
+            # An instance may show a certificate that it signed itself; nothing secret is sent, and it is on this host.
+            async with session.get(url, timeout=bound, ssl=False) as answer:
                 return "" if answer.status == 200 else f"status {answer.status}"
         except TimeoutError:
             return f"no answer within {timeout:g} s"

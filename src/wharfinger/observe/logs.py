@@ -1,6 +1,8 @@
 """Log lines of a process: one line a message, with key=value pairs, and no traceback unless asked for.
 
 ``2026-01-31T12:00:00.123 WARNING wharfinger.worker_loops.lifecycle withdrawn checks=...``
+
+With the form `json` each line is an object (`json_lines.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import os
 import sys
 from types import TracebackType
 from typing import Any
+
+from wharfinger.observe.json_lines import JsonLine
 
 FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s %(message)s"
 USUAL = "info"
@@ -49,12 +53,12 @@ def _attempt(record: logging.LogRecord) -> str:
     return "".join(f" {name}={about[name]}" for name in names if name in about)
 
 
-def write_lines(level: str) -> None:
-    """Write the process's log to standard error from now on; at `debug` with tracebacks."""
+def write_lines(level: str, form: str = "text") -> None:
+    """Write the process's log to standard error from now on, as `text` or `json`; at `debug` with tracebacks."""
     if not sys.stderr.isatty():  # the SDK's own lines are coloured otherwise, in a file too
         os.environ.setdefault("NO_COLOR", "1")
     handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(tracebacks=level.lower() == "debug"))
+    handler.setFormatter((JsonLine if form == "json" else OneLine)(tracebacks=level.lower() == "debug"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
     for chatty in ("asyncio", "aiohttp"):
@@ -71,8 +75,8 @@ def set_level(level: str) -> None:
     root = logging.getLogger()
     root.setLevel(level.upper())
     for handler in root.handlers:
-        if isinstance(handler.formatter, OneLine):
-            handler.setFormatter(OneLine(tracebacks=level.lower() == "debug"))
+        if isinstance(handler.formatter, (OneLine, JsonLine)):
+            handler.setFormatter(type(handler.formatter)(tracebacks=level.lower() == "debug"))
 
 
 def quiet_sdk() -> None:
