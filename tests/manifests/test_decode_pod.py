@@ -201,9 +201,6 @@ def test_a_number_that_is_none_makes_the_pod_wait_and_not_vanish() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, "volume claims"),
-        ({"volumes": [{"ephemeral": {}}]}, "volume claims"),
-        ({"volumes": [{"gcePersistentDisk": {"pdName": "d"}}]}, "exclusive disks"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.model.pod import GangTerms, HostPort, Pod
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.model.volumes import InLineVolume, PodClaim
 from wharfinger.queue.candidates import pod_class
 from wharfinger.testing.facts import pod
 
@@ -37,6 +38,8 @@ READ: dict[str, Any] = {
     "images": ("a",),
     "container_count": 2,
     "controller": ("ReplicaSet", "a"),
+    "claims": (PodClaim("a"),),
+    "in_line_volumes": (InLineVolume(),),
     "unsupported": ("a",),
     "hard_terms_across_nodes": True,
     "group": "a",

@@ -162,6 +162,8 @@ KINDS = (
     Kind("StorageClass", "storage.k8s.io", "storageclasses", namespaced=False, aliases=("sc",)),
     Kind("CSINode", "storage.k8s.io", "csinodes", namespaced=False),
     Kind("CSIDriver", "storage.k8s.io", "csidrivers", namespaced=False),
+    Kind("CSIStorageCapacity", "storage.k8s.io", "csistoragecapacities"),
+    Kind("VolumeAttachment", "storage.k8s.io", "volumeattachments", namespaced=False),
     Kind("RuntimeClass", "node.k8s.io", "runtimeclasses", namespaced=False),
     Kind("Ingress", "networking.k8s.io", "ingresses", aliases=("ing",)),
     Kind("NetworkPolicy", "networking.k8s.io", "networkpolicies", aliases=("netpol",)),

@@ -41,7 +41,9 @@ def stand_in(given: object, *, namespace: str, name: str) -> dict[str, Any] | No
 
 def _reduced(obj: Mapping[str, Any], namespace: str, name: str) -> dict[str, Any] | None:
     written = _mapping(obj.get("spec"))
-    spec = {part: written.get(part) for part in ("nodeName", "hostNetwork") if _valid({part: written.get(part)})}
+    spec = {
+        part: written.get(part) for part in ("nodeName", "hostNetwork", "volumes") if _valid({part: written.get(part)})
+    }
     if not spec.get("nodeName"):
         return None
     spec["overhead"] = _amounts(written.get("overhead"))

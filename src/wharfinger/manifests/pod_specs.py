@@ -1,7 +1,7 @@
 """A `v1.PodSpec` as a mapping to those fields of the model's pod that follow from it.
 
-Names that differ from pod to pod (its node, its group) are read in `pods`: equal specifications are many, and
-`recurring` reads them once.
+Names that differ from pod to pod (its node, its group, its claims) are read in `pods`: equal specifications are many,
+and `recurring` reads them once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from wharfinger.errors import InvalidObject
 from wharfinger.manifests.affinity import AFFINITY, ANTI_AFFINITY, PodTerms, spread_constraints
 from wharfinger.manifests.fields import boolean, integer, mapping, mappings, quantities, sequence, text, text_map
+from wharfinger.manifests.pod_volumes import CLAIM_VOLUMES, IN_LINE, in_line_volumes
 from wharfinger.manifests.selectors import node_affinity, preferred_node_terms, required_node_terms, tolerations
 from wharfinger.manifests.spelling import CONTAINER, POD_SPEC, VOLUME, Excerpt
 from wharfinger.model.node import PODS
@@ -23,15 +24,9 @@ SPEC = "spec."
 _INT32 = 2**31 - 1
 _DEFAULT_GRACE = 30
 
-CLAIMS = "volume claims"
-EXCLUSIVE_DISKS = "exclusive disks"
 RESOURCE_CLAIMS = "resource claims"
-
-_CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
-_EXCLUSIVE_VOLUMES = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
-"""Disks of which kube-scheduler allows one user a node."""
-VOLUMES_READ = _CLAIM_VOLUMES + _EXCLUSIVE_VOLUMES
-"""Kinds of volumes that mean something here."""
+VOLUMES_READ = (*CLAIM_VOLUMES, *IN_LINE)
+"""Kinds of volumes that mean something here; a pod's claims are read in `pods`."""
 
 _READ = (
     "affinity",
@@ -57,7 +52,7 @@ _CONTAINER = Excerpt(CONTAINER, ("image", "ports", "resources", "restartPolicy")
 _ENTRIES = {
     "containers": _CONTAINER,
     "initContainers": _CONTAINER,
-    "volumes": Excerpt(VOLUME, ("image", *VOLUMES_READ)),
+    "volumes": Excerpt(VOLUME, ("image", *IN_LINE)),
 }
 
 
@@ -111,6 +106,7 @@ def fields_of(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]
         "spread_constraints": constraints,
         "images": _images(spec, containers, init_containers),
         "container_count": len(init_containers) + len(containers),
+        "in_line_volumes": in_line_volumes(spec),
         "termination_grace_seconds": _grace(spec),
         "scheduling_gates": _gates(spec),
         "unsupported": unsupported_features(spec),
@@ -213,16 +209,4 @@ def _collect_ports(found: dict[HostPort, None], container: Mapping[str, Any], wh
 
 def unsupported_features(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """What the pod asks for and this version cannot honour, in words and a fixed order; such a pod is refused."""
-    found = []
-    volumes = mappings(spec, "volumes", "spec.")
-    if _any_volume(volumes, _CLAIM_VOLUMES):
-        found.append(CLAIMS)
-    if _any_volume(volumes, _EXCLUSIVE_VOLUMES):
-        found.append(EXCLUSIVE_DISKS)
-    if sequence(spec, "resourceClaims", "spec."):
-        found.append(RESOURCE_CLAIMS)
-    return tuple(found)
-
-
-def _any_volume(volumes: Sequence[Mapping[str, Any]], kinds: tuple[str, ...]) -> bool:
-    return any(volume.get(kind) is not None for volume in volumes for kind in kinds)
+    return (RESOURCE_CLAIMS,) if sequence(spec, "resourceClaims", "spec.") else ()

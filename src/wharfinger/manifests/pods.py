@@ -17,6 +17,7 @@ from wharfinger.manifests.metadata import (
     object_uid,
 )
 from wharfinger.manifests.pod_specs import SPEC, fields_of, what_is_read
+from wharfinger.manifests.pod_volumes import claims_of
 from wharfinger.manifests.spelling import (
     OBJECT_META,
     OWNER,
@@ -106,9 +107,10 @@ def pod(
     namespace = intern(object_namespace(metadata, default_namespace))
     scheduled, evicted = _conditions(status)
     group, gang = _gang(metadata, spec, labels)
+    name = object_name(metadata)
     return Pod(
         namespace=namespace,
-        name=object_name(metadata),
+        name=name,
         uid=object_uid(metadata) or f"rev-{create_revision}",
         create_revision=create_revision,
         mod_revision=mod_revision,
@@ -124,6 +126,7 @@ def pod(
         group=group,
         gang=gang,
         condition=scheduled,
+        claims=claims_of(spec, name),
         **_by_class(parts.spec_fields(spec, namespace, labels), classes),
     )
 

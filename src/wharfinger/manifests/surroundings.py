@@ -1,4 +1,7 @@
-"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, budgets, groups, classes."""
+"""What decisions read beside nodes and pods, as mappings: namespaces, what selects pods, budgets, groups, classes.
+
+Volumes and what belongs to them are read in `storage`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from wharfinger.manifests.kinds import POD_GROUPS
 from wharfinger.manifests.metadata import METADATA, check_kind, checked_object, object_name, object_namespace
 from wharfinger.manifests.selectors import equalities, label_selector
 from wharfinger.manifests.spelling import SHAPES
+from wharfinger.manifests.storage import GROUPS as STORAGE_KINDS
+from wharfinger.manifests.storage import storage_object
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.names import is_qualified_name
 from wharfinger.model.pod import PREEMPT_LOWER_PRIORITY
@@ -33,8 +38,8 @@ _INT32 = 2**31 - 1
 _PREEMPTION_POLICIES = (PREEMPT_LOWER_PRIORITY, "Never")
 
 POD_GROUP = "PodGroup"
-KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, PRIORITY_CLASS)
-"""All kinds that are read here."""
+KINDS = ("Namespace", *COLLECTIONS, "PodDisruptionBudget", POD_GROUP, PRIORITY_CLASS, *STORAGE_KINDS)
+"""All kinds that are read here, or in `storage`."""
 
 
 def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding | None:
@@ -47,6 +52,8 @@ def surrounding(given: object, kind: str, default_namespace: str) -> Surrounding
         return pod_group(given, default_namespace)
     if kind == PRIORITY_CLASS:
         return priority_class(given)
+    if kind in STORAGE_KINDS:
+        return storage_object(given, kind, default_namespace)
     return pod_collection(given, kind, default_namespace)
 
 

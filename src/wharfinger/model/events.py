@@ -6,11 +6,23 @@ waiting pods such an event may help. Actions as in kube-scheduler's `framework.C
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
 
 from wharfinger.model.node import Node
 from wharfinger.model.pod import Pod
+from wharfinger.model.storage import (
+    CsiDriver,
+    CsiNode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageCapacity,
+    StorageClass,
+    StorageObject,
+    VolumeAttachment,
+)
+from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import NOTHING_AROUND, Surroundings
 
 
@@ -24,6 +36,13 @@ class Resource(StrEnum):
     """The waiting pod itself: its updates are offered to that pod only."""
     PRIORITY_CLASS = "PriorityClass"
     """Priorities of any pods, by their classes."""
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
     TENANT = "Tenant"
     ANY = "*"
 
@@ -65,8 +84,8 @@ class ClusterEvent:
     resource: Resource
     action: Action
     revision: int
-    old: Node | Pod | None = None
-    new: Node | Pod | None = None
+    old: Node | Pod | StorageObject | None = None
+    new: Node | Pod | StorageObject | None = None
     surroundings: Surroundings = field(default=NOTHING_AROUND, repr=False, compare=False)
     """What there was beside nodes and pods right after it, for hints that need more than the object."""
 
@@ -83,11 +102,13 @@ class ClusterEvent:
 
     @property
     def object_name(self) -> str:
-        """The name of the object: a node's name, or a pod's namespace/name."""
+        """The object's name, behind its namespace and a slash where it has one."""
         subject = self.new if self.new is not None else self.old
         if isinstance(subject, Pod):
             return str(subject.key)
-        return subject.name if subject is not None else ""
+        if isinstance(subject, Node):
+            return subject.name
+        return "/".join(filter(None, place_of(subject))) if subject is not None else ""
 
 
 def node_event(
@@ -107,6 +128,31 @@ def node_event(
     if old.conditions != new.conditions:
         action |= Action.UPDATE_NODE_CONDITION
     return ClusterEvent(Resource.NODE, action, revision, old, new, surroundings) if action else None
+
+
+_STORAGE: Mapping[type[StorageObject], Resource] = {
+    PersistentVolume: Resource.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: Resource.PERSISTENT_VOLUME_CLAIM,
+    StorageClass: Resource.STORAGE_CLASS,
+    CsiNode: Resource.CSI_NODE,
+    CsiDriver: Resource.CSI_DRIVER,
+    StorageCapacity: Resource.CSI_STORAGE_CAPACITY,
+    VolumeAttachment: Resource.VOLUME_ATTACHMENT,
+}
+
+
+def storage_event(
+    old: StorageObject | None,
+    new: StorageObject | None,
+    revision: int,
+    surroundings: Surroundings = NOTHING_AROUND,
+) -> ClusterEvent | None:
+    """The event of an object about storage; None when nothing that scheduling reads of it has changed."""
+    subject = new if new is not None else old
+    if subject is None or old == new:
+        return None
+    action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+    return ClusterEvent(_STORAGE[type(subject)], action, revision, old, new, surroundings)
 
 
 def pod_events(

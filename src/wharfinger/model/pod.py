@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from wharfinger.model.affinity import PodAffinityTerm, SpreadConstraint, WeightedPodAffinityTerm
 from wharfinger.model.selectors import NodeSelectorTerm, PreferredTerm, Toleration
+from wharfinger.model.volumes import InLineVolume, PodClaim
 
 DEFAULT_SCHEDULER = "default-scheduler"
 NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -141,6 +142,10 @@ class Pod:
     """Of init containers, containers and image volumes, as written; one per use."""
     container_count: int = 1
     """Init containers and containers; scales what ImageLocality thinks is a lot."""
+    claims: tuple[PodClaim, ...] = ()
+    """The PersistentVolumeClaims of its volumes, each once."""
+    in_line_volumes: tuple[InLineVolume, ...] = ()
+    """Disks that its volumes name themselves, of the kinds that matter."""
     termination_grace_seconds: int = 30
     disruption_target: bool = False
     """Being evicted by this scheduler's preemption: condition DisruptionTarget, reason PreemptionByScheduler."""

@@ -1,15 +1,17 @@
-"""What decisions read beside nodes and pods: namespaces, what selects pods, budgets, pod groups, priority classes."""
+"""What decisions read beside nodes and pods: namespaces, what selects pods, budgets, groups, classes, storage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from wharfinger.model.gang import PodGroup
 from wharfinger.model.pod import NO_LABELS
 from wharfinger.model.priority import NO_CLASSES, PriorityClass, PriorityClasses
 from wharfinger.model.selectors import LabelSelector
+from wharfinger.model.storage import STORAGE_TYPES, StorageObject
+from wharfinger.model.storage_index import NO_STORAGE, Storage
 
 T = TypeVar("T")
 
@@ -46,7 +48,8 @@ class DisruptionBudget:
     """Names of pods whose eviction is counted already."""
 
 
-Surrounding = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass
+_Other = Namespace | PodCollection | DisruptionBudget | PodGroup | PriorityClass
+Surrounding = _Other | StorageObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class Surroundings:
     """By namespace, in the order of their names."""
 
     priority_classes: PriorityClasses = NO_CLASSES
+    storage: Storage = NO_STORAGE
+    """Volumes, claims, and what decides about them."""
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """The namespace's labels; none when there is no such object."""
@@ -74,6 +79,8 @@ class Surroundings:
 
     def with_object(self, thing: Surrounding) -> Surroundings:
         """With this object, in the place of an older state of it; itself when that says the same."""
+        if isinstance(thing, StorageObject):
+            return self.with_storage(self.storage.with_object(thing))
         if self._holds(thing):
             return self
         if isinstance(thing, Namespace):
@@ -93,7 +100,11 @@ class Surroundings:
                 groups = sorted((*rest.pod_groups.get(space, ()), thing), key=lambda one: one.name)
                 return replace(rest, pod_groups={**rest.pod_groups, space: tuple(groups)})
 
-    def _holds(self, thing: Surrounding) -> bool:
+    def with_storage(self, storage: Storage) -> Surroundings:
+        """With this storage; itself when it has just that."""
+        return self if storage is self.storage else replace(self, storage=storage)
+
+    def _holds(self, thing: _Other) -> bool:
         match thing:
             case Namespace():
                 return self.namespaces.get(thing.name) == thing
@@ -108,6 +119,8 @@ class Surroundings:
 
     def without(self, what: type[Surrounding], namespace: str, name: str, kind: str = "") -> Surroundings:
         """Without one object; itself when there is none. `kind` distinguishes collections."""
+        if what in STORAGE_TYPES:
+            return self.with_storage(self.storage.without(cast("type[StorageObject]", what), namespace, name))
         if what is Namespace:
             if name not in self.namespaces:
                 return self

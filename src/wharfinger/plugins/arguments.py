@@ -146,6 +146,21 @@ class DefaultPreemptionArgs(PluginArgs):
         return min(nodes, max(nodes * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute))
 
 
+class VolumeBindingArgs(PluginArgs):
+    """How long a bind waits for volumes."""
+
+    bind_timeout_seconds: Integer = Field(default=600, ge=0, le=2**63 - 1)
+    shape: Any = Field(default=None, exclude=True)
+    """Means something only with a feature gate of kube-scheduler that is off by default, and not built here."""
+
+    @field_validator("shape")
+    @classmethod
+    def _no_shape(cls, shape: Any) -> Any:
+        if shape is not None:
+            raise ValueError("unexpected field: nodes are not scored by their storage capacity here; remove it")
+        return shape
+
+
 _LISTS = (Operator.IN, Operator.NOT_IN)
 _BOUNDS = (Operator.GT, Operator.LT)
 

@@ -14,6 +14,7 @@ from wharfinger.plugins.arguments import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
+    VolumeBindingArgs,
 )
 from wharfinger.plugins.default_binder import DefaultBinder
 from wharfinger.plugins.default_preemption import DefaultPreemption
@@ -26,11 +27,15 @@ from wharfinger.plugins.node_ports import NodePorts
 from wharfinger.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from wharfinger.plugins.node_resources_fit import NodeResourcesFit
 from wharfinger.plugins.node_unschedulable import NodeUnschedulable
+from wharfinger.plugins.node_volume_limits import NodeVolumeLimits
 from wharfinger.plugins.pod_topology_spread import PodTopologySpread
 from wharfinger.plugins.priority_sort import PrioritySort
 from wharfinger.plugins.scheduling_gates import SchedulingGates
 from wharfinger.plugins.taint_toleration import TaintToleration
 from wharfinger.plugins.unsupported_features import UnsupportedFeatures
+from wharfinger.plugins.volume_binding import VolumeBinding
+from wharfinger.plugins.volume_restrictions import VolumeRestrictions
+from wharfinger.plugins.volume_zone import VolumeZone
 
 
 def catalog() -> Catalog:
@@ -46,6 +51,10 @@ def catalog() -> Catalog:
             CatalogEntry(names.NODE_AFFINITY, NodeAffinity, NodeAffinityArgs, weight=2),
             CatalogEntry(names.NODE_PORTS, NodePorts),
             CatalogEntry(names.NODE_RESOURCES_FIT, NodeResourcesFit, NodeResourcesFitArgs, leave_out=_ignoring),
+            CatalogEntry(names.VOLUME_RESTRICTIONS, VolumeRestrictions),
+            CatalogEntry(names.NODE_VOLUME_LIMITS, NodeVolumeLimits),
+            CatalogEntry(names.VOLUME_BINDING, VolumeBinding, VolumeBindingArgs),
+            CatalogEntry(names.VOLUME_ZONE, VolumeZone),
             CatalogEntry(names.POD_TOPOLOGY_SPREAD, PodTopologySpread, PodTopologySpreadArgs, weight=2),
             CatalogEntry(names.INTER_POD_AFFINITY, InterPodAffinity, InterPodAffinityArgs, weight=2),
             CatalogEntry(names.DEFAULT_PREEMPTION, DefaultPreemption, DefaultPreemptionArgs),

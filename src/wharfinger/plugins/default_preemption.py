@@ -14,6 +14,7 @@ import numpy as np
 from wharfinger.framework import message
 from wharfinger.framework.columns import RowNumbers
 from wharfinger.framework.cycle_state import CycleState
+from wharfinger.framework.extender_verdicts import CandidateVictims, PreemptionVerdicts, VictimPod
 from wharfinger.framework.interface import EventHint, PostFilter, PostFilterResult, QueueingHints, Trial
 from wharfinger.framework.node_info import NodeInfo
 from wharfinger.framework.node_names import name_hash
@@ -24,10 +25,20 @@ from wharfinger.model.events import Action, Resource
 from wharfinger.model.pod import Pod
 from wharfinger.plugins import names
 from wharfinger.plugins.arguments import DefaultPreemptionArgs
-from wharfinger.plugins.victims import NO_VICTIMS, Budgets, Cost, NodeVictims, is_leaving, select
+from wharfinger.plugins.victims import (
+    NO_VICTIMS,
+    Budgets,
+    Cost,
+    NodeVictims,
+    importance,
+    is_leaving,
+    removable,
+    select,
+)
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
+NO_CANDIDATE = "no candidate node for preemption"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _HIGHEST = 1 << 40
 """Above every priority."""
@@ -52,6 +63,8 @@ class DefaultPreemption(PostFilter, QueueingHints):
         reason = ineligible(pod, trial)
         if reason:
             return _refused(reason)
+        if trial.turn.answer is not None:
+            return _chosen_by_extenders(trial.turn.answer, pod, trial.snapshot)
         rows = _from_somewhere(trial.resolvable(), pod)
         inhabited = rows[self._lowliness.rows(trial.snapshot)[rows] > _HIGHEST - pod.priority].tolist()
         book = self._book(pod, trial)
@@ -70,6 +83,9 @@ class DefaultPreemption(PostFilter, QueueingHints):
                 break
         if not candidates:
             return _refused(_explained(len(trial.snapshot), len(rows), len(rows) - len(inhabited), refusals))
+        if trial.turn.to_be_asked:
+            found = (book.candidate(row, pod, trial) for row in candidates)
+            return PostFilterResult(unschedulable(), candidates=tuple(found))
         row = _cheapest(candidates, pod, trial.snapshot)
         return PostFilterResult(SUCCESS, trial.snapshot.names[row], book.eviction(row, pod, trial).victims)
 
@@ -117,6 +133,12 @@ class Book:
             found = self._entries[row] = _priced(row, pod, trial)
         return found
 
+    def candidate(self, row: int, pod: Pod, trial: Trial) -> CandidateVictims:
+        """A node that is a candidate, as extenders are asked about it."""
+        found = self.eviction(row, pod, trial)
+        victims = tuple(VictimPod(one.key, one.uid, one.create_revision) for one in found.victims)
+        return CandidateVictims(trial.snapshot.names[row], victims, found.violations)
+
     def eviction(self, row: int, pod: Pod, trial: Trial) -> NodeVictims:
         """The victims on a node that is a candidate."""
         found = self.entry(row, pod, trial)
@@ -159,7 +181,36 @@ def _cheapest(candidates: dict[int, Cost], pod: Pod, snapshot: Snapshot) -> int:
     return int(equal[snapshot.node_columns.names.tie_break(equal, pod.uid).argmax()])
 
 
+def _chosen_by_extenders(answer: PreemptionVerdicts, pod: Pod, snapshot: Snapshot) -> PostFilterResult:
+    """The cheapest of the candidates that extenders left, with the victims that they named.
+
+    Candidates whose victims are not there any more, or may not be evicted, are left out: the cluster has moved since
+    they were asked.
+    """
+    if answer.error:
+        return _refused(answer.error)
+    judged = {one.node: _still_there(one, pod, snapshot) for one in answer.candidates}
+    left = {snapshot.index[node]: victims for node, victims in judged.items() if victims is not None}
+    if not left:
+        return _refused(NO_CANDIDATE)
+    row = _cheapest({row: victims.cost() for row, victims in left.items()}, pod, snapshot)
+    return PostFilterResult(SUCCESS, snapshot.names[row], left[row].victims)
+
+
+def _still_there(candidate: CandidateVictims, pod: Pod, snapshot: Snapshot) -> NodeVictims | None:
+    row = snapshot.index.get(candidate.node)
+    there = {other.uid: other for other in snapshot.rows[row].pods.values()} if row is not None else {}
+    victims = [there.get(one.uid) for one in candidate.victims]
+    found = [one for one in victims if one is not None and removable(one, pod)]
+    if not found or len(found) < len(victims):
+        return None
+    return NodeVictims(tuple(sorted(found, key=importance)), candidate.violations)
+
+
 def _explained(nodes: int, tried: int, uninhabited: int, refusals: Sequence[Status]) -> str:
+    errors = sorted({reason for status in refusals if status.code is Code.ERROR for reason in status.reasons})
+    if errors:
+        return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
     reasons: dict[str, int] = {NOT_HELPFUL: nodes - tried} if nodes > tried else {}
     if uninhabited:
         reasons.update(dict.fromkeys(NO_VICTIMS.reasons, uninhabited))

@@ -35,6 +35,11 @@ def matches_term(snapshot: Snapshot, term: NodeSelectorTerm) -> BoolColumn:
     return _all(snapshot, conditions)
 
 
+def matches_all(snapshot: Snapshot, requirements: Sequence[Requirement]) -> BoolColumn:
+    """Nodes whose labels meet all of the requirements; none, all nodes."""
+    return _all(snapshot, (_label_meets(snapshot, requirement) for requirement in requirements))
+
+
 def node_matches(pod: Pod, node: Node) -> bool:
     """Whether one node matches the pod's nodeSelector and its required terms."""
     if any(node.labels.get(key) != value for key, value in pod.node_selector.items()):

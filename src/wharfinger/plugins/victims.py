@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from wharfinger.framework.node_info import NodeInfo
-from wharfinger.framework.status import Status, unresolvable
+from wharfinger.framework.status import Code, Status, unresolvable
 from wharfinger.model.pod import Pod
 from wharfinger.model.surroundings import DisruptionBudget
 
@@ -48,7 +48,9 @@ class NodeVictims:
 
 
 def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets: Budgets) -> NodeVictims | Status:
-    """The fewest and least important pods to evict from the node; a refusal when that would not help.
+    """The fewest and least important pods to evict from the node; why not when that would not help.
+
+    An error where the pod fits as it is: only an extender can have refused such a node.
 
     Args:
         pod: The preemptor, which needs the room.
@@ -74,7 +76,9 @@ def select(pod: Pod, node: NodeInfo, fits: Callable[[NodeInfo], Status], budgets
             else:
                 victims.append(other)
                 violations += group is protected
-    return NodeVictims(tuple(sorted(victims, key=importance)), violations) if victims else NO_VICTIMS
+    if not victims:
+        return Status(Code.ERROR, (f'expected at least one victim pod on node "{node.node.name}"',))
+    return NodeVictims(tuple(sorted(victims, key=importance)), violations)
 
 
 def removable(other: Pod, pod: Pod) -> bool:

@@ -62,6 +62,11 @@ class Active:
     def __len__(self) -> int:
         return len(self._held) + sum(map(len, self._ready.values()))
 
+    @property
+    def held(self) -> int:
+        """How many of its pods may not be started yet."""
+        return len(self._held)
+
     def __contains__(self, key: PodKey) -> bool:
         return key in self._held or any(key in heap for heap in self._ready.values())
 

@@ -43,6 +43,8 @@ def pod_class(pod: Pod) -> PodClass:
         pod.controller,
         pod.images,
         pod.container_count,
+        pod.claims,
+        pod.in_line_volumes,
         pod.unsupported,
         pod.group,
         pod.gang,

@@ -18,21 +18,34 @@ from wharfinger.manifests.decode import node_from_mapping, pod_from_mapping, sur
 from wharfinger.manifests.fields import mapping
 from wharfinger.manifests.metadata import object_name, object_namespace
 from wharfinger.manifests.rk8s import given
+from wharfinger.manifests.storage import TYPES as STORAGE_TYPES
 from wharfinger.manifests.surroundings import KINDS as SURROUNDING_KINDS
 from wharfinger.manifests.surroundings import POD_GROUP
-from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification
+from wharfinger.model.events import ClusterEvent, node_event, pod_events, reclassification, storage_event
 from wharfinger.model.formats import ClusterFormat
 from wharfinger.model.gang import GangKey, PodGroup
 from wharfinger.model.pod import Pod, PodKey
 from wharfinger.model.priority import PRIORITY_CLASS, PriorityClass
+from wharfinger.model.storage import StorageObject
+from wharfinger.model.storage_index import place_of
 from wharfinger.model.surroundings import DisruptionBudget, Namespace, PodCollection, Surrounding
+from wharfinger.model.volume_matching import bound_as_planned
 
 DEFAULT_NAMESPACE = "default"
 KINDS = ("Node", "Pod", *SURROUNDING_KINDS)
 """Kinds of objects that decisions read."""
 FIRST_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Pods that are bound here start a minute apart from then on, so that it is clear which of two is the younger one."""
-_CLUSTER_WIDE = ("Node", "Namespace", PRIORITY_CLASS)
+_CLUSTER_WIDE = (
+    "Node",
+    "Namespace",
+    PRIORITY_CLASS,
+    "PersistentVolume",
+    "StorageClass",
+    "CSINode",
+    "CSIDriver",
+    "VolumeAttachment",
+)
 
 
 class Change(NamedTuple):
@@ -98,8 +111,7 @@ class Cluster:
         space = "" if kind in _CLUSTER_WIDE else namespace
         if (kind, space, name) in self._surroundings:
             self._surroundings.remove((kind, space, name))
-            self._cache.remove_surrounding(_type_of(kind), space, name, kind)
-            return self._reclassified()
+            return self._remove_surrounding(kind, space, name)
         raise UsageError(f"there is no {kind} {space + '/' if space else ''}{name}")
 
     def pod(self, key: tuple[str, str]) -> Pod:
@@ -131,10 +143,13 @@ class Cluster:
         """Put a pending pod on a node: it starts there later than all before it. UsageError without such a node."""
         if not isinstance(node, str) or node not in self._cache.nodes:
             raise UsageError(f"there is no Node {node}")
+        plan = self._cache.volume_plan(pod, node)
         self._binds += 1
         start = FIRST_START + timedelta(minutes=self._binds)
         started = pod.start_time or start.isoformat().replace("+00:00", "Z")
-        return self._change_pod(replace(pod.on(node), nominated_node_name="", start_time=started))
+        of_volumes = [self._set_surrounding(thing) for thing in bound_as_planned(plan)] if plan is not None else []
+        change = self._change_pod(replace(pod.on(node), nominated_node_name="", start_time=started))
+        return Change((*(event for one in of_volumes for event in one.events), *change.events), change.pods)
 
     def nominate(self, pod: Pod, node: str) -> Change:
         """Note where preemption makes room for a pending pod; an empty name takes the note away.
@@ -192,11 +207,25 @@ class Cluster:
         space = "" if kind in _CLUSTER_WIDE else object_namespace(metadata, DEFAULT_NAMESPACE)
         name = object_name(metadata)
         self._surroundings.add((kind, space, name))
-        if thing is None:
-            self._cache.remove_surrounding(_type_of(kind), space, name, kind)
-        else:
-            self._cache.set_surrounding(thing)
-        return self._reclassified()
+        return self._remove_surrounding(kind, space, name) if thing is None else self._set_surrounding(thing)
+
+    def _set_surrounding(self, thing: Surrounding) -> Change:
+        old = self._known(type(thing), *place_of(thing)) if isinstance(thing, StorageObject) else None
+        self._cache.set_surrounding(thing)
+        return self._of_storage(old, thing) if isinstance(thing, StorageObject) else self._reclassified()
+
+    def _remove_surrounding(self, kind: str, space: str, name: str) -> Change:
+        what = STORAGE_TYPES.get(kind)
+        old = self._known(what, space, name) if what is not None else None
+        self._cache.remove_surrounding(_type_of(kind), space, name, kind)
+        return self._reclassified() if what is None else self._of_storage(old, None)
+
+    def _known(self, what: type[StorageObject], space: str, name: str) -> StorageObject | None:
+        return self._cache.surroundings.storage.get(what, space, name)
+
+    def _of_storage(self, old: StorageObject | None, new: StorageObject | None) -> Change:
+        event = storage_event(old, new, self._passed(), self._cache.surroundings)
+        return Change() if event is None else Change((event,))
 
     def _reclassified(self) -> Change:
         """What a change beside nodes and pods means: nothing, unless pods have other priorities by it."""
@@ -216,6 +245,8 @@ def _of_node(event: ClusterEvent | None) -> Change:
 
 
 def _type_of(kind: str) -> type[Surrounding]:
+    if kind in STORAGE_TYPES:
+        return STORAGE_TYPES[kind]
     if kind == "Namespace":
         return Namespace
     if kind == POD_GROUP:
